@@ -1,0 +1,258 @@
+"""Lower bounds that anyone can recompute: weak duality of the design problem (design §3.3, §3.4, §3.6).
+
+For densities q ∈ [1, Q] against μ, every requirement is E_μ[q g] ≥ 0 for some function g of the change set:
+
+    accuracy of i          g = f_i − 1[i∈S]
+    pair (i, j) kept       g = (r_i−1)(r_j−1) (χ_ij − κ λ_i λ_j)
+    cap η on i from S to T g = n_S e^η 1_T − n_T 1_S                 (T and S differ in i only)
+
+so for any multipliers ≥ 0 their sum h has 0 ≤ E_μ[q h] ≤ E_μ[h] + (Q−1) E_μ[h⁺], that is
+
+    Q ≥ 1 + (−E_μ h) / E_μ[h⁺].
+
+Multipliers are integers, f and λ are replaced by rationals that can only enlarge h, hence lower the bound: h is then an
+integer plus one rational constant, −E_μ h is exact, and E_μ[h⁺] is a sum of nonnegative terms, done in exact rational
+arithmetic for few cells and otherwise in doubles with an a-priori error bound, outward.
+
+Attributes that are alike share their multipliers, so the sums run over counts per class, not over 2^m change sets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import gammaln
+
+from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
+from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
+from optrr_solvers.problem import FloatArray, IntArray, Problem
+
+# Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
+EXACT_CELLS = 1 << 12
+# The integers of h stay below this, so that int64 sums of them are exact.
+INTEGER_LIMIT = 1 << 62
+
+
+class InvalidCertificate(ValueError):
+    """The certificate does not fit its problem; the message says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Integer multipliers of the requirements, one per class of alike attributes.
+
+    Parameters
+    ----------
+    classes
+        index tuples that partition the attributes; members must be alike in size, ε and cap.
+    weights
+        w_g ≥ 0 for the accuracy of every member of class g.
+    pairs
+        (g, h, v): v ≥ 0 for every preserved pair with one member in g and the other in h (g ≤ h).
+    caps
+        (cell, g, up, c): c ≥ 0 for the cap of class g between change-set ``cell`` (flat index over counts) and the one with
+        one more change in g; ``up`` when the cell with more changes is the one bounded from above. Only for classes of one.
+    """
+
+    classes: tuple[tuple[int, ...], ...]
+    weights: tuple[int, ...]
+    pairs: tuple[tuple[int, int, int], ...] = ()
+    caps: tuple[tuple[int, int, bool, int], ...] = ()
+
+    def check(self, problem: Problem) -> None:
+        """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
+        if sorted(i for c in self.classes for i in c) != list(range(problem.m)):
+            raise InvalidCertificate("the certificate's classes do not hold every attribute exactly once")
+        for c in self.classes:
+            members = list(c)
+            if np.ptp(problem.sizes[members]) or np.ptp(problem.epsilons[members]):
+                raise InvalidCertificate(f"the certificate treats attributes {c} as alike, but they differ")
+        if len(self.weights) != len(self.classes) or min(self.weights, default=0) < 0:
+            raise InvalidCertificate("the certificate needs one weight of at least 0 for every class")
+        wanted = set(problem.pairs)
+        for g, h, v in self.pairs:
+            inside = {(min(i, j), max(i, j)) for i in self.classes[g] for j in self.classes[h] if i != j}
+            if v < 0 or not inside or not inside <= wanted:
+                raise InvalidCertificate(f"the certificate weighs pairs of classes {g}, {h} that the problem does not preserve")
+        for _, g, _, c in self.caps:
+            if c < 0 or problem.caps is None or len(self.classes[g]) != 1 or not np.isfinite(problem.caps[self.classes[g][0]]):
+                raise InvalidCertificate(f"the certificate weighs a cap on class {g} that the problem does not have")
+
+
+def single_classes(m: int) -> tuple[tuple[int, ...], ...]:
+    """Every attribute a class of its own."""
+    return tuple((i,) for i in range(m))
+
+
+def cell_count(certificate: Certificate) -> int:
+    """How many vectors of counts the certificate's classes have."""
+    return math.prod(len(c) + 1 for c in certificate.classes)
+
+
+def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
+    """ε in nats that no mechanism of ``problem`` can go below, rounded down; never negative.
+
+    With multipliers: the dual bound, O(cells) time. Without: the KL bound, O(m).
+    """
+    if certificate is None:
+        return kl_bound(problem)
+    certificate.check(problem)
+    if cell_count(certificate) > MAX_CELLS:
+        raise InvalidCertificate(f"a certificate over {cell_count(certificate)} cells cannot be evaluated; {MAX_CELLS} at most")
+    h, constant, minus_mean = _dual_function(problem, certificate)
+    if minus_mean <= 0:
+        return 0.0
+    if h.size <= EXACT_CELLS:
+        return _exact_bound(problem, certificate, h, constant, minus_mean)
+    return _float_bound(problem, certificate, h, constant, minus_mean)
+
+
+def kl_bound(problem: Problem) -> float:
+    """Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) in nats, rounded down: holds for every mechanism (design §3.3)."""
+    f, d, gap = problem.flips, problem.uniform_flips, problem.gaps
+    # f ln(f/d) + (1−f) ln((1−f)/(1−d)) with log1p, because f and d nearly agree at small ε
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.log1p(-np.minimum(gap / d, 0.5))
+    parts = f * np.where(gap < d / 2, near, np.log(f / d)) + (1 - f) * np.log1p(gap * problem.sizes)
+    scale = f * np.abs(np.log(f / d)) + (1 - f) * np.log1p(gap * problem.sizes)
+    # each term is good to about eight roundings, the sum to log2(m) more
+    return max(float(parts.sum() - (16 + np.log2(problem.m + 1)) * 2.0**-53 * scale.sum()), 0.0)
+
+
+def _members(certificate: Certificate) -> list[int]:
+    return [c[0] for c in certificate.classes]
+
+
+def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray, Fraction, Fraction]:
+    """H as integers over the counts, its rational constant (rounded up), and −E_μ h with that constant."""
+    shape = tuple(len(c) + 1 for c in certificate.classes)
+    h = np.zeros(shape, dtype=np.int64)
+    constant = Fraction(0)
+    minus_mean = Fraction(0)
+    largest = 0
+    for g, (members, w) in enumerate(zip(certificate.classes, certificate.weights, strict=True)):
+        r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
+        h -= w * _axis(np.arange(len(members) + 1), g, len(shape))
+        constant += Fraction(w * len(members) * flip_ceiling(r, epsilon), 1 << FLIP_BITS)
+        minus_mean += Fraction(w * len(members) * (r - 1), r)
+        largest += w * len(members)
+    for a, b, v in certificate.pairs:
+        count, values, kept = _pair_row(problem, certificate, a, b)
+        h += v * values
+        constant -= v * count * kept
+        largest += v * int(np.abs(values).max())
+    minus_mean -= constant
+    if certificate.caps:
+        bump, mean, most = _cap_rows(problem, certificate, shape)
+        h += bump
+        minus_mean -= mean
+        largest += most
+    if largest >= INTEGER_LIMIT:
+        raise InvalidCertificate("the certificate's integers are too large to add without overflow")
+    return h, constant, minus_mean
+
+
+def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
+    shape = [1] * ndim
+    shape[axis] = -1
+    return values.reshape(shape)
+
+
+def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int) -> tuple[int, IntArray, Fraction]:
+    """Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j."""
+    ndim = len(certificate.classes)
+    scaled, floors = [], []
+    for g in (a, b):
+        members = certificate.classes[g]
+        r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
+        k = np.arange(len(members) + 1)
+        scaled.append(_axis((r - 1) * (len(members) - k) - k, g, ndim))
+        floors.append(r - 1 - r * Fraction(flip_ceiling(r, epsilon), 1 << FLIP_BITS))
+    kept = Fraction(problem.kappa) * max(floors[0], Fraction(0)) * max(floors[1], Fraction(0))
+    if a != b:
+        return len(certificate.classes[a]) * len(certificate.classes[b]), scaled[0] * scaled[1], kept
+    n = len(certificate.classes[a])
+    r, k = int(problem.sizes[certificate.classes[a][0]]), np.arange(n + 1)
+    squares = _axis((r - 1) ** 2 * (n - k) + k, a, ndim)
+    return n * (n - 1) // 2, (scaled[0] ** 2 - squares) // 2, kept
+
+
+def _cap_rows(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> tuple[IntArray, Fraction, int]:
+    """Contribution of the cap multipliers to h, to E_μ h, and the largest integer met."""
+    assert problem.caps is not None
+    out = np.zeros(shape, dtype=object)
+    flat = out.reshape(-1)
+    outputs = _output_counts(problem, certificate, shape)
+    total = math.prod(int(r) for r in problem.sizes)
+    mean = Fraction(0)
+    strides = [math.prod(shape[g + 1 :]) for g in range(len(shape))]
+    for cell, g, up, c in certificate.caps:
+        more = cell + strides[g]
+        if not 0 <= cell < more < flat.size or (cell // strides[g]) % shape[g] != 0:
+            raise InvalidCertificate(f"the certificate's cap at cell {cell} is not a step of class {g}")
+        capped, other = (more, cell) if up else (cell, more)
+        gain = math.ceil(c * outputs[capped] * exp_bounds(float(problem.caps[certificate.classes[g][0]]))[1])
+        flat[other] += gain
+        flat[capped] -= c * outputs[other]
+        mean += Fraction(gain * outputs[other] - c * outputs[other] * outputs[capped], total)
+    most = max((abs(int(x)) for x in flat), default=0)
+    if most >= INTEGER_LIMIT:
+        raise InvalidCertificate("the certificate's cap multipliers are too large to add without overflow")
+    return out.astype(np.int64), mean, most
+
+
+def _output_counts(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> list[int]:
+    """How many outputs each cell holds, exactly, in flat order: Π C(m_g, k_g) (r_g−1)^{k_g}."""
+    out = [1]
+    for members, _ in zip(certificate.classes, shape, strict=True):
+        n, r = len(members), int(problem.sizes[members[0]])
+        step = [math.comb(n, k) * (r - 1) ** k for k in range(n + 1)]
+        out = [x * y for x in out for y in step]
+    return out
+
+
+def _exact_bound(
+    problem: Problem, certificate: Certificate, h: IntArray, constant: Fraction, minus_mean: Fraction
+) -> float:
+    outputs = _output_counts(problem, certificate, h.shape)
+    den, num = constant.denominator, constant.numerator
+    positive = sum(n * max(int(x) * den + num, 0) for n, x in zip(outputs, h.ravel().tolist(), strict=True))
+    if positive == 0:
+        raise InvalidCertificate("the certificate's multipliers prove the problem infeasible or are all zero")
+    total = math.prod(int(r) for r in problem.sizes)
+    return max(log_floor(1 + minus_mean * total * den / positive), 0.0)
+
+
+def _float_bound(
+    problem: Problem, certificate: Certificate, h: IntArray, constant: Fraction, minus_mean: Fraction
+) -> float:
+    # the constant goes up to the next integer: a change of one unit in weights that are scaled to about 2^50
+    positive = np.maximum(h + math.ceil(constant), 0).astype(np.float64)
+    classes = [np.asarray(c, dtype=np.int64) for c in certificate.classes]
+    logs = log_uniform_counts(problem.sizes, classes)
+    top = float(logs[positive > 0].max(initial=-np.inf))
+    if top == -np.inf:
+        raise InvalidCertificate("the certificate's multipliers prove the problem infeasible or are all zero")
+    total = float(np.sum(np.exp(logs - top) * positive))
+    slack = sum_error(problem.sizes, classes, logs)
+    log_mean = _log_fraction_floor(minus_mean) - (top + math.log(total) + slack)
+    bound = float(np.logaddexp(0.0, log_mean))
+    return max(bound - 4 * math.ulp(bound), 0.0)
+
+
+def sum_error(sizes: IntArray, classes: list[IntArray], logs: FloatArray) -> float:
+    """A-priori relative error of Σ e^{ln μ} h⁺: the logs' absolute error, plus numpy's pairwise summation.
+
+    ln μ adds two logarithms and a ln-binomial per class (gammaln is good to 4 units in the last place of ln m!); numpy sums
+    blocks of 128 and then pairwise.
+    """
+    factorials = sum(float(gammaln(c.size + 1.0)) for c in classes)
+    absolute = 2.0**-53 * (24 * factorials + 4 * len(classes) * max(1.0, float(np.abs(logs).max())))
+    return absolute + 2.0**-53 * (128 + math.log2(logs.size) + 8)
+
+
+def _log_fraction_floor(value: Fraction) -> float:
+    return log_floor(value)

@@ -1,0 +1,117 @@
+"""A law: the probability of each change set, and what every law must answer exactly (design §2, §3.2).
+
+A mechanism draws a change set S from its law ν, and every attribute in S moves to one of its other categories, each as
+likely. So the law is the whole mechanism. With μ the law of a uniformly random output, ν_S/μ_S is proportional to the
+probability q_S of one particular output; the total ε is the range of ln q.
+
+Letters: m attributes, r sizes, S change set, U attribute set, λ_U eigenvalue, χ_U(S) = Π_{i∈U} (1 or −1/(r_i−1)).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.randomness import BitSource
+
+BoolArray = NDArray[np.bool_]
+
+# A marginal has 2^|U| entries; 20 attributes fill 8 MB.
+MAX_MARGINAL = 20
+
+
+class Law(ABC):
+    """Probability of each change set of m attributes with r_i categories."""
+
+    sizes: IntArray
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return int(self.sizes.size)
+
+    @abstractmethod
+    def one_way(self) -> FloatArray:
+        """Pr(attribute i kept), Pr(attribute i changed): shape (m, 2), rows sum to 1."""
+
+    @abstractmethod
+    def marginal(self, subset: Sequence[int]) -> FloatArray:
+        """Probability of every change pattern inside ``subset`` (k attributes, in that order): shape (2,)*k.
+
+        Index 1 on an axis means that attribute changed. Exact up to rounding; k at most 20.
+        """
+
+    @abstractmethod
+    def log_density_range(self) -> tuple[float, float]:
+        """Smallest and largest ln(ν_S/μ_S), up to one common constant, rounded outward."""
+
+    @abstractmethod
+    def conditional_epsilons(self) -> FloatArray:
+        """max over S not containing i of |ln q_S/q_{S∪{i}}|, in nats, shape (m,), rounded up.
+
+        What an observer who already knows all other attributes of a person learns about attribute i.
+        """
+
+    @abstractmethod
+    def sample(self, n: int, source: BitSource) -> BoolArray:
+        """``n`` independent change sets, shape (n, m), True where the attribute changes; O(n m) memory."""
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats: the range of the log density, rounded up. Never below the law's true ε."""
+        low, high = self.log_density_range()
+        return float(np.nextafter(high - low, np.inf)) if high > low else 0.0
+
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,) (POR eq. 2)."""
+        kept, changed = self.one_way().T
+        return np.asarray(np.log(self.sizes - 1.0) + np.log(kept) - np.log(changed))
+
+    def eigenvalues(self, subset: Sequence[int]) -> FloatArray:
+        """λ_W of every W inside ``subset`` (k attributes): shape (2,)*k, index 1 where the attribute is in W."""
+        return effect_transform(self.marginal(subset), self.sizes[list(subset)])
+
+    def pair_eigenvalues(self) -> FloatArray:
+        """λ_ij off the diagonal, λ_i on it: shape (m, m). One marginal per pair."""
+        out = np.diag(self.one_way_eigenvalues())
+        for i in range(self.m):
+            for j in range(i + 1, self.m):
+                out[i, j] = out[j, i] = self.eigenvalues((i, j))[1, 1]
+        return out
+
+    def one_way_eigenvalues(self) -> FloatArray:
+        """λ_i = 1 − f_i/d_i, shape (m,)."""
+        kept, changed = self.one_way().T
+        return np.asarray(kept - changed / (self.sizes - 1))
+
+
+def effect_transform(table: FloatArray, sizes: IntArray) -> FloatArray:
+    """Change-set probabilities (2,)*k to eigenvalues λ_W, one axis at a time: λ = kept + χ changed. O(k 2^k)."""
+    out = np.asarray(table, dtype=np.float64)
+    for axis, r in enumerate(sizes):
+        kept, changed = np.moveaxis(out, axis, 0)
+        out = np.stack([kept + changed, kept - changed / (r - 1)], axis=axis)
+    return out
+
+
+def inverse_effect_transform(eigenvalues: FloatArray, sizes: IntArray) -> FloatArray:
+    """Eigenvalues λ_W back to change-set probabilities: the inverse of :func:`effect_transform`."""
+    out = np.asarray(eigenvalues, dtype=np.float64)
+    for axis, r in enumerate(sizes):
+        whole, part = np.moveaxis(out, axis, 0)
+        out = np.stack([(whole + (r - 1) * part) / r, (whole - part) * ((r - 1) / r)], axis=axis)
+    return out
+
+
+def checked_subset(subset: Sequence[int], m: int) -> tuple[int, ...]:
+    """The subset as a tuple; raises ValueError on repeats, strangers or more than 20 attributes."""
+    chosen = tuple(int(i) for i in subset)
+    if len(set(chosen)) != len(chosen) or any(not 0 <= i < m for i in chosen):
+        raise ValueError(f"attribute set {chosen} must name different attributes among 0..{m - 1}")
+    if len(chosen) > MAX_MARGINAL:
+        raise ValueError(f"a marginal of {len(chosen)} attributes has 2^{len(chosen)} entries; ask for {MAX_MARGINAL} at most")
+    return chosen

@@ -1,0 +1,95 @@
+"""FewChangesLaw: one density for "nothing changes", one for each "only i changes", and 1 for everything else.
+
+The shape of POR's inductive mechanism (§IV-B). In logarithms throughout, because Π r_i leaves the range of a double near
+m = 440 at r = 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.excess import ExcessTable, uniform_changes
+from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.randomness import BitSource
+
+
+class FewChangesLaw(Law):
+    """ln y_0 (scalar ≥ 0) and ln y_i (shape (m,), ≥ 0): densities relative to "two or more change"; m at least 2."""
+
+    def __init__(self, sizes: IntArray, log_none: float, log_single: FloatArray) -> None:
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.log_none = float(log_none)
+        self.log_single = np.asarray(log_single, dtype=np.float64)
+        if self.m < 2 or self.log_single.shape != self.sizes.shape:
+            raise ValueError("a FewChangesLaw needs one log density for each of at least two attributes")
+        if not (np.isfinite(self.log_none) and self.log_none >= 0 and np.all(self.log_single >= 0)):
+            raise ValueError("the log densities of a FewChangesLaw must be finite and at least 0")
+
+    @cached_property
+    def _log_excess(self) -> FloatArray:
+        """ln of the mass above uniform of ∅ and of each {i}, before normalising: shape (m+1,)."""
+        log_p = np.sum(np.log(self.sizes))
+        logs = np.append(self.log_none, self.log_single)
+        with np.errstate(divide="ignore"):
+            above = logs + np.log(-np.expm1(-logs))
+        return np.asarray(above - log_p + np.append(0.0, np.log(self.sizes - 1.0)))
+
+    @cached_property
+    def _masses(self) -> FloatArray:
+        """Normalised excess of ∅ and of each {i}: shape (m+1,); the rest is uniform."""
+        return np.asarray(np.exp(self._log_excess - np.logaddexp(0.0, logsumexp(self._log_excess))))
+
+    @cached_property
+    def _uniform(self) -> float:
+        return float(np.exp(-np.logaddexp(0.0, logsumexp(self._log_excess))))
+
+    def one_way(self) -> FloatArray:
+        """Pr(kept), Pr(changed) per attribute, shape (m, 2); O(m)."""
+        changed = self._masses[1:] + self._uniform * (1 - 1 / self.sizes)
+        others = np.maximum(self._masses.sum() - self._masses[1:], 0.0)
+        return np.stack([others + self._uniform / self.sizes, changed], axis=1)
+
+    def marginal(self, subset: Sequence[int]) -> FloatArray:
+        """Uniform marginal, plus the excess of each {i} inside, plus all other excess on "nothing changed here"."""
+        chosen = checked_subset(subset, self.m)
+        out = np.full((1,) * len(chosen), self._uniform)
+        for axis, i in enumerate(chosen):
+            shape = [1] * len(chosen)
+            shape[axis] = 2
+            out = out * np.reshape([1 / self.sizes[i], 1 - 1 / self.sizes[i]], shape)
+        inside = self._masses[1:][list(chosen)]
+        for axis, mass in enumerate(inside):
+            out[tuple(int(a == axis) for a in range(len(chosen)))] += mass
+        out[(0,) * len(chosen)] += max(self._masses.sum() - inside.sum(), 0.0)
+        return out
+
+    def log_density_range(self) -> tuple[float, float]:
+        """0 (two or more changes) and the largest stored number."""
+        return 0.0, max(self.log_none, float(self.log_single.max()))
+
+    def conditional_epsilons(self) -> FloatArray:
+        """max(|ln y_0/y_i|, max over j ≠ i of ln y_j), rounded up; O(m). Steps between two-or-more are 0."""
+        top, second = np.partition(np.append(self.log_single, 0.0), (-2, -1))[[-1, -2]]
+        beside = np.where(self.log_single == top, second, top)
+        beside = np.where(np.count_nonzero(self.log_single == top) > 1, top, beside)
+        steps = np.maximum(np.abs(self.log_none - self.log_single), beside)
+        return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)
+
+    @cached_property
+    def _excess(self) -> ExcessTable:
+        return ExcessTable(self._masses)
+
+    def sample(self, n: int, source: BitSource) -> BoolArray:
+        """Uniform answers plus "nothing" and single changes."""
+        cells = self._excess.draw(n, source)
+        out = np.zeros((n, self.m), dtype=np.bool_)
+        single = np.flatnonzero(cells > 0)
+        out[single, cells[single] - 1] = True
+        uniform = np.flatnonzero(cells < 0)
+        out[uniform] = uniform_changes(uniform.size, self.sizes, source)
+        return out

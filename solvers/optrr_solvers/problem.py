@@ -1,0 +1,185 @@
+"""The design problem: sizes and accuracies in, flip probabilities out (POR §IV, equation 2).
+
+An attribute with r categories that must be as accurate as randomized response at ε may change with probability
+
+    f = (r−1)/(r−1+e^ε),      while a uniformly random answer changes it with probability  d = 1 − 1/r.
+
+Letters: r sizes, ε epsilons, f flips, d uniform flips, f ≤ d always. All epsilons are in nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Outside these ranges double precision cannot hold d − f and f at once with nine digits to spare.
+EPSILON_RANGE = (1e-6, 50.0)
+SIZE_RANGE = (2, 1_000_000)
+MAX_ATTRIBUTES = 1_000_000
+
+
+class InvalidProblem(ValueError):
+    """The specification cannot be a design problem; the message names the attribute, the value and the remedy."""
+
+
+class MethodTooLarge(ValueError):
+    """The method cannot take a problem of this size; the message names one that can."""
+
+
+class Infeasible(ValueError):
+    """No mechanism satisfies every constraint; the message says which to relax."""
+
+
+def flip_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
+    """f_i = (r_i−1)/(r_i−1+e^{ε_i}), without cancellation; shape of the broadcast inputs, in (0, d_i]."""
+    r = np.asarray(sizes, dtype=np.float64)
+    return np.asarray(expit(np.log(r - 1) - np.asarray(epsilons, dtype=np.float64)))
+
+
+def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
+    """d_i − f_i, computed without the cancellation of the plain difference at small ε (design §3.3, Ranges)."""
+    r = np.asarray(sizes, dtype=np.float64)
+    e = np.asarray(epsilons, dtype=np.float64)
+    return np.asarray((r - 1) * -np.expm1(-e) / (r * ((r - 1) * np.exp(-e) + 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What to design for: smallest total ε such that attribute i is as accurate as randomized response at ε_i.
+
+    Parameters
+    ----------
+    sizes
+        r_i, shape (m,), integers in 2..10^6.
+    epsilons
+        ε_i in nats, shape (m,), in 1e-6..50.
+    pairs
+        index pairs (i, j), i < j, whose eigenvalue must stay at least ``kappa`` λ_i λ_j, with λ_i the requested one
+        (design §3.6). With pairs or caps the flips are bounded above (accuracy at least as requested) instead of fixed.
+    kappa
+        how much of Kronecker's visibility of each pair to keep; above 1 the problem may be infeasible.
+    caps
+        upper limits η_i in nats on the conditional ε, shape (m,), ``inf`` where there is none.
+    names
+        what to call the attributes in error messages; their position where empty.
+
+    Raises
+    ------
+    InvalidProblem
+        with one line that names the attribute, the value received and the remedy.
+    """
+
+    sizes: IntArray
+    epsilons: FloatArray
+    pairs: tuple[tuple[int, int], ...] = ()
+    kappa: float = 1.0
+    caps: FloatArray | None = None
+    names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        sizes = np.asarray(self.sizes)
+        epsilons = np.asarray(self.epsilons, dtype=np.float64)
+        if sizes.ndim != 1 or sizes.shape != epsilons.shape:
+            raise InvalidProblem(
+                f"sizes and epsilons must be two lists of one length, got shapes {sizes.shape} and {epsilons.shape}"
+            )
+        if not 1 <= sizes.size <= MAX_ATTRIBUTES:
+            raise InvalidProblem(f"{sizes.size} attributes; give between 1 and {MAX_ATTRIBUTES}")
+        object.__setattr__(self, "epsilons", epsilons)
+        self._check_each(sizes)
+        object.__setattr__(self, "sizes", sizes.astype(np.int64))
+        object.__setattr__(self, "pairs", tuple(sorted({self._checked_pair(p) for p in self.pairs})))
+        if not (np.isfinite(self.kappa) and self.kappa > 0):
+            raise InvalidProblem(f"kappa = {self.kappa}; give a positive number, 1 keeps Kronecker's pair visibility")
+        if self.caps is not None:
+            object.__setattr__(self, "caps", self._checked_caps(self.caps))
+
+    def name(self, i: int) -> str:
+        """How messages call attribute i."""
+        return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
+
+    def _check_each(self, sizes: NDArray[np.generic]) -> None:
+        real = sizes.astype(np.float64)
+        low, high = SIZE_RANGE
+        bad = np.flatnonzero(~((real >= low) & (real <= high) & (real == np.round(real))))
+        if bad.size:
+            i = int(bad[0])
+            raise InvalidProblem(f"{self.name(i)} has size {sizes[i]}; a size is a whole number from {low} to {high}")
+        low_e, high_e = EPSILON_RANGE
+        bad = np.flatnonzero(~((self.epsilons >= low_e) & (self.epsilons <= high_e)))
+        if bad.size:
+            i = int(bad[0])
+            raise InvalidProblem(
+                f"{self.name(i)} has epsilon {self.epsilons[i]}; give a finite number of nats from {low_e:g} to {high_e:g}"
+            )
+
+    def _checked_pair(self, pair: Sequence[int]) -> tuple[int, int]:
+        i, j = sorted(int(k) for k in pair)
+        if not (0 <= i < j < self.m):
+            raise InvalidProblem(f"pair {tuple(pair)} must name two different attributes among 0..{self.m - 1}")
+        return i, j
+
+    def _checked_caps(self, caps: ArrayLike) -> FloatArray:
+        caps = np.broadcast_to(np.asarray(caps, dtype=np.float64), self.sizes.shape)
+        bad = np.flatnonzero(~(caps >= self.epsilons))
+        if bad.size:
+            i = int(bad[0])
+            raise Infeasible(
+                f"{self.name(i)} has conditional cap {caps[i]:g} below its epsilon {self.epsilons[i]:g}; "
+                f"no mechanism exists: raise the cap to at least {self.epsilons[i]:g} or lower the epsilon"
+            )
+        return caps
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return int(np.size(self.sizes))
+
+    @property
+    def constrained(self) -> bool:
+        """Whether pairs or caps were asked for on top of the accuracies."""
+        return bool(self.pairs) or (self.caps is not None and bool(np.isfinite(self.caps).any()))
+
+    @cached_property
+    def flips(self) -> FloatArray:
+        """f_i, shape (m,)."""
+        return flip_probabilities(self.sizes, self.epsilons)
+
+    @cached_property
+    def uniform_flips(self) -> FloatArray:
+        """d_i = 1 − 1/r_i, shape (m,)."""
+        return np.asarray(1 - 1 / self.sizes)
+
+    @cached_property
+    def gaps(self) -> FloatArray:
+        """d_i − f_i, shape (m,), positive."""
+        return flip_gaps(self.sizes, self.epsilons)
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        """λ_i = 1 − f_i/d_i: the requested one-way eigenvalues, shape (m,)."""
+        return np.asarray(self.gaps / self.uniform_flips)
+
+    @cached_property
+    def classes(self) -> tuple[IntArray, ...]:
+        """Indices of alike attributes (same size, ε and cap), by first appearance. O(m log m)."""
+        keys = [self.sizes.astype(np.float64), self.epsilons]
+        if self.caps is not None:
+            keys.append(self.caps)
+        _, first, inverse = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(inverse, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
+        return tuple(groups[k].astype(np.int64) for k in np.argsort(first))
+
+    @property
+    def kronecker_epsilon(self) -> float:
+        """Σ ε_i in nats: what randomizing every attribute on its own costs."""
+        return float(np.sum(self.epsilons))

@@ -1,0 +1,88 @@
+"""Where random bits come from: the operating system by default, a seed for studies.
+
+Samplers only ever ask for uniform 64-bit words, so one protocol serves the secure stream and numpy's generators, and a
+threshold of 64 bits resolves the smallest event probabilities (about 1e-12 at sixteen attributes).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+RandomState = None | int | np.random.Generator
+Words = NDArray[np.uint64]
+
+_CHUNK = 1 << 22  # bytes of key stream per call: large enough to run at memory speed, small enough to stay in cache
+
+
+class BitSource(Protocol):
+    """Anything that hands out independent uniform 64-bit words."""
+
+    def words(self, count: int) -> Words:
+        """``count`` uniform uint64 values, shape (count,)."""
+        ...
+
+
+class SystemSource:
+    """AES-256 in counter mode, keyed once from the operating system's entropy."""
+
+    def __init__(self) -> None:
+        self._stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
+        self._zeros = bytes(_CHUNK)
+
+    def words(self, count: int) -> Words:
+        """``count`` uniform uint64 values, shape (count,)."""
+        out = np.empty(count, dtype=np.uint64)
+        view = memoryview(out).cast("B")
+        for start in range(0, len(view), _CHUNK):
+            piece = view[start : start + _CHUNK]
+            self._stream.update_into(self._zeros[: len(piece)], piece)
+        return out
+
+
+class SeededSource:
+    """A numpy Generator as a bit source: repeatable, for studies only, not for protecting people."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def words(self, count: int) -> Words:
+        """``count`` uniform uint64 values, shape (count,)."""
+        return self._generator.integers(0, 1 << 64, size=count, dtype=np.uint64)
+
+
+def as_source(random_state: RandomState | BitSource) -> BitSource:
+    """None: the operating system's entropy; an int or a numpy Generator: a repeatable stream; a source: itself."""
+    if random_state is None:
+        return SystemSource()
+    if isinstance(random_state, np.random.Generator):
+        return SeededSource(random_state)
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return SeededSource(np.random.default_rng(int(random_state)))
+    if hasattr(random_state, "words"):
+        return random_state
+    raise TypeError(f"random_state = {random_state!r}; give None, an int or a numpy Generator")
+
+
+def threshold(probability: float) -> np.uint64:
+    """⌈p·2^64⌉ capped at 2^64−1: ``words < threshold`` happens with probability at least p, within 2^-64 of it."""
+    return np.uint64(min(int(-((-probability * 2.0**64) // 1)), (1 << 64) - 1))
+
+
+def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
+    """``count`` integers uniform on 0..bound−1, exactly (rejection of the uneven last stretch), shape (count,)."""
+    if bound == 1:
+        return np.zeros(count, dtype=np.int64)
+    if bound & (bound - 1) == 0:
+        return (source.words(count) & np.uint64(bound - 1)).astype(np.int64)
+    limit = np.uint64((1 << 64) - (1 << 64) % bound)
+    words = source.words(count)
+    redo = np.flatnonzero(words >= limit)
+    while redo.size:
+        words[redo] = source.words(redo.size)
+        redo = redo[words[redo] >= limit]
+    return (words % np.uint64(bound)).astype(np.int64)

@@ -1,0 +1,121 @@
+"""What every solver returns, and the one gate all answers pass: bounds recomputed, requirements rechecked.
+
+upper: the law's own ε, computed from the law alone; lower: the certificate's bound, computed from the problem alone. No
+number a backend reports about its own answer is used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from optrr_solvers.certificate import Certificate, lower_bound
+from optrr_solvers.laws.base import Law
+from optrr_solvers.problem import FloatArray, Problem
+
+# An achieved ε_i may fall short of the requested one by rounding only: this much, absolute and relative to 1 + ε_i.
+ACCURACY_TOLERANCE = 1e-9
+# A pair's eigenvalue may fall short of κ λ_i λ_j by this much, relative to it.
+PAIR_TOLERANCE = 1e-7
+# A conditional ε may exceed its cap by rounding only, in nats.
+CAP_TOLERANCE = 1e-9
+
+
+class Status(StrEnum):
+    """How much a solution proves."""
+
+    OPTIMAL = "optimal"  # upper − lower within the method's tolerance
+    BRACKETED = "bracketed"  # both bounds hold, the gap is larger than asked for (time limit)
+    BASELINE = "baseline"  # a mechanism that does not try to be optimal
+
+
+class SolveFailed(RuntimeError):
+    """The backend's answer did not survive its check; nothing is returned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A mechanism's law with the two numbers that bracket the smallest total ε.
+
+    ``lower`` ≤ smallest possible total ε ≤ ``upper`` = ε of ``law``, all in nats, rounded outward.
+    """
+
+    problem: Problem
+    method: str
+    law: Law
+    certificate: Certificate | None
+    lower: float
+    status: Status
+    seconds: float
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def upper(self) -> float:
+        """ε of the law, rounded up."""
+        return self.law.epsilon
+
+    @property
+    def gap(self) -> float:
+        """Upper − lower in nats."""
+        return self.upper - self.lower
+
+    @property
+    def attribute_epsilons(self) -> FloatArray:
+        """Achieved ε_i, shape (m,)."""
+        return self.law.attribute_epsilons()
+
+
+def checked(
+    problem: Problem,
+    method: str,
+    law: Law,
+    certificate: Certificate | None,
+    *,
+    started: float,
+    tolerance: float | None,
+    **extra: object,
+) -> Solution:
+    """Build a Solution from a law and a certificate, or raise SolveFailed.
+
+    ``tolerance`` is the largest gap in nats the method accepts; None marks a baseline, whose accuracies are reported
+    rather than required.
+    """
+    lower = lower_bound(problem, certificate)
+    gap = law.epsilon - lower
+    # the true optimum lies between the bounds, so a clearly negative gap means one of them is wrong
+    if gap < -1e-12 * max(1.0, lower):
+        raise SolveFailed(f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}; please report this")
+    if tolerance is None:
+        status = Status.BASELINE
+    else:
+        require(problem, method, law)
+        status = Status.OPTIMAL
+        if not gap <= tolerance:
+            raise SolveFailed(
+                f"{method}: gap of {gap:.3g} nats (ε = {law.epsilon:.12g}, lower bound {lower:.12g}) exceeds {tolerance:g}; "
+                "try another method or milder ε"
+            )
+    return Solution(
+        problem, method, law, certificate, min(lower, law.epsilon), status, time.perf_counter() - started, **extra
+    )  # type: ignore[arg-type]
+
+
+def require(problem: Problem, method: str, law: Law) -> None:
+    """Raise SolveFailed unless ``law`` meets every accuracy, pair and cap of ``problem``."""
+    short = problem.epsilons - law.attribute_epsilons()
+    worst = int(np.argmax(short / (1 + problem.epsilons)))
+    if not short[worst] <= ACCURACY_TOLERANCE * (1 + problem.epsilons[worst]):
+        raise SolveFailed(f"{method}: {problem.name(worst)} falls {short[worst]:.3g} nats short of its epsilon")
+    if problem.pairs:
+        i, j = np.asarray(problem.pairs).T
+        lam = problem.eigenvalues
+        ratio = law.pair_eigenvalues()[i, j] / (problem.kappa * lam[i] * lam[j])
+        if not ratio.min() >= 1 - PAIR_TOLERANCE:
+            raise SolveFailed(f"{method}: a preserved pair keeps only {ratio.min():.9g} of what was asked")
+    if problem.caps is not None and not np.all(law.conditional_epsilons() <= problem.caps + CAP_TOLERANCE):
+        raise SolveFailed(f"{method}: a conditional epsilon exceeds its cap")
