@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import gammaln
 
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
-from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
+from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.problem import FloatArray, IntArray, Problem
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
@@ -53,8 +52,9 @@ class Certificate:
     pairs
         (g, h, v): v ≥ 0 for every preserved pair with one member in g and the other in h (g ≤ h).
     caps
-        (cell, g, up, c): c ≥ 0 for the cap of class g between change-set ``cell`` (flat index over counts) and the one with
-        one more change in g; ``up`` when the cell with more changes is the one bounded from above. Only for classes of one.
+        (cell, g, up, c): c ≥ 0 for the cap of class g between change-set ``cell`` (flat index over counts) and the one
+        with one more change in g; ``up`` when the cell with more changes is the one bounded from above. Only for classes
+        of one.
     """
 
     classes: tuple[tuple[int, ...], ...]
@@ -64,21 +64,30 @@ class Certificate:
 
     def check(self, problem: Problem) -> None:
         """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
-        if sorted(i for c in self.classes for i in c) != list(range(problem.m)):
+        if sorted(i for c in self.classes for i in c) != list(range(problem.m)) or not all(self.classes):
             raise InvalidCertificate("the certificate's classes do not hold every attribute exactly once")
         for c in self.classes:
             members = list(c)
             if np.ptp(problem.sizes[members]) or np.ptp(problem.epsilons[members]):
                 raise InvalidCertificate(f"the certificate treats attributes {c} as alike, but they differ")
-        if len(self.weights) != len(self.classes) or min(self.weights, default=0) < 0:
-            raise InvalidCertificate("the certificate needs one weight of at least 0 for every class")
+        if len(self.weights) != len(self.classes):
+            raise InvalidCertificate("the certificate needs one weight for every class")
+        multipliers = [*self.weights, *(v for _, _, v in self.pairs), *(v for *_, v in self.caps)]
+        if any(type(v) is not int or v < 0 for v in multipliers):
+            raise InvalidCertificate("a multiplier of the certificate is not a whole number of at least 0")
+        if not all(0 <= g < len(self.classes) for g in [g for p in self.pairs for g in p[:2]] + [c[1] for c in self.caps]):
+            raise InvalidCertificate("the certificate names a class that it does not have")
+        self._check_wanted(problem)
+
+    def _check_wanted(self, problem: Problem) -> None:
         wanted = set(problem.pairs)
-        for g, h, v in self.pairs:
+        for g, h, _ in self.pairs:
             inside = {(min(i, j), max(i, j)) for i in self.classes[g] for j in self.classes[h] if i != j}
-            if v < 0 or not inside or not inside <= wanted:
-                raise InvalidCertificate(f"the certificate weighs pairs of classes {g}, {h} that the problem does not preserve")
-        for _, g, _, c in self.caps:
-            if c < 0 or problem.caps is None or len(self.classes[g]) != 1 or not np.isfinite(problem.caps[self.classes[g][0]]):
+            if not inside or not inside <= wanted:
+                raise InvalidCertificate(f"the certificate weighs pairs of classes {g}, {h} that are not to be preserved")
+        for _, g, _, _ in self.caps:
+            alone = len(self.classes[g]) == 1
+            if problem.caps is None or not (alone and np.isfinite(problem.caps[self.classes[g][0]])):
                 raise InvalidCertificate(f"the certificate weighs a cap on class {g} that the problem does not have")
 
 
@@ -101,7 +110,8 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
         return kl_bound(problem)
     certificate.check(problem)
     if cell_count(certificate) > MAX_CELLS:
-        raise InvalidCertificate(f"a certificate over {cell_count(certificate)} cells cannot be evaluated; {MAX_CELLS} at most")
+        cells = cell_count(certificate)
+        raise InvalidCertificate(f"a certificate over {cells} cells cannot be evaluated; {MAX_CELLS} at most")
     h, constant, minus_mean = _dual_function(problem, certificate)
     if minus_mean <= 0:
         return 0.0
@@ -116,8 +126,8 @@ def kl_bound(problem: Problem) -> float:
     # f ln(f/d) + (1−f) ln((1−f)/(1−d)) with log1p, because f and d nearly agree at small ε
     with np.errstate(divide="ignore", invalid="ignore"):
         near = np.log1p(-np.minimum(gap / d, 0.5))
-    parts = f * np.where(gap < d / 2, near, np.log(f / d)) + (1 - f) * np.log1p(gap * problem.sizes)
-    scale = f * np.abs(np.log(f / d)) + (1 - f) * np.log1p(gap * problem.sizes)
+    parts = f * np.where(gap < d / 2, near, np.log(f / d)) + problem.keeps * np.log1p(gap * problem.sizes)
+    scale = f * np.abs(np.log(f / d)) + problem.keeps * np.log1p(gap * problem.sizes)
     # each term is good to about eight roundings, the sum to log2(m) more
     return max(float(parts.sum() - (16 + np.log2(problem.m + 1)) * 2.0**-53 * scale.sum()), 0.0)
 
@@ -129,28 +139,30 @@ def _members(certificate: Certificate) -> list[int]:
 def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray, Fraction, Fraction]:
     """H as integers over the counts, its rational constant (rounded up), and −E_μ h with that constant."""
     shape = tuple(len(c) + 1 for c in certificate.classes)
-    h = np.zeros(shape, dtype=np.int64)
+    # few cells: Python's integers, so that weights may differ by any factor; many: int64, checked against overflow
+    kind = object if math.prod(shape) <= EXACT_CELLS else np.int64
+    h = np.zeros(shape, dtype=kind)
     constant = Fraction(0)
     minus_mean = Fraction(0)
     largest = 0
     for g, (members, w) in enumerate(zip(certificate.classes, certificate.weights, strict=True)):
         r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
-        h -= w * _axis(np.arange(len(members) + 1), g, len(shape))
+        h -= w * _axis(np.arange(len(members) + 1).astype(kind), g, len(shape))
         constant += Fraction(w * len(members) * flip_ceiling(r, epsilon), 1 << FLIP_BITS)
         minus_mean += Fraction(w * len(members) * (r - 1), r)
         largest += w * len(members)
     for a, b, v in certificate.pairs:
         count, values, kept = _pair_row(problem, certificate, a, b)
-        h += v * values
+        h += v * values.astype(kind)
         constant -= v * count * kept
         largest += v * int(np.abs(values).max())
     minus_mean -= constant
     if certificate.caps:
         bump, mean, most = _cap_rows(problem, certificate, shape)
-        h += bump
+        h += bump.astype(kind)
         minus_mean -= mean
         largest += most
-    if largest >= INTEGER_LIMIT:
+    if kind is not object and largest >= INTEGER_LIMIT:
         raise InvalidCertificate("the certificate's integers are too large to add without overflow")
     return h, constant, minus_mean
 
@@ -198,10 +210,7 @@ def _cap_rows(problem: Problem, certificate: Certificate, shape: tuple[int, ...]
         flat[other] += gain
         flat[capped] -= c * outputs[other]
         mean += Fraction(gain * outputs[other] - c * outputs[other] * outputs[capped], total)
-    most = max((abs(int(x)) for x in flat), default=0)
-    if most >= INTEGER_LIMIT:
-        raise InvalidCertificate("the certificate's cap multipliers are too large to add without overflow")
-    return out.astype(np.int64), mean, most
+    return out, mean, max((abs(int(x)) for x in flat), default=0)
 
 
 def _output_counts(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> list[int]:
@@ -209,7 +218,9 @@ def _output_counts(problem: Problem, certificate: Certificate, shape: tuple[int,
     out = [1]
     for members, _ in zip(certificate.classes, shape, strict=True):
         n, r = len(members), int(problem.sizes[members[0]])
-        step = [math.comb(n, k) * (r - 1) ** k for k in range(n + 1)]
+        step = [1]
+        for k in range(n):
+            step.append(step[-1] * (n - k) * (r - 1) // (k + 1))
         out = [x * y for x in out for y in step]
     return out
 
@@ -229,30 +240,26 @@ def _exact_bound(
 def _float_bound(
     problem: Problem, certificate: Certificate, h: IntArray, constant: Fraction, minus_mean: Fraction
 ) -> float:
-    # the constant goes up to the next integer: a change of one unit in weights that are scaled to about 2^50
-    positive = np.maximum(h + math.ceil(constant), 0).astype(np.float64)
-    classes = [np.asarray(c, dtype=np.int64) for c in certificate.classes]
-    logs = log_uniform_counts(problem.sizes, classes)
-    top = float(logs[positive > 0].max(initial=-np.inf))
-    if top == -np.inf:
+    # integer and fractional part of the constant apart: their sum keeps its relative accuracy however small it is
+    whole = math.floor(constant)
+    fraction = math.nextafter(float(constant - whole), math.inf)
+    inside = h + whole >= 0
+    if not inside.any():
         raise InvalidCertificate("the certificate's multipliers prove the problem infeasible or are all zero")
-    total = float(np.sum(np.exp(logs - top) * positive))
-    slack = sum_error(problem.sizes, classes, logs)
-    log_mean = _log_fraction_floor(minus_mean) - (top + math.log(total) + slack)
-    bound = float(np.logaddexp(0.0, log_mean))
+    classes = [np.asarray(c, dtype=np.int64) for c in certificate.classes]
+    logs = log_uniform_counts(problem.sizes, classes)[inside]
+    error = log_uniform_counts_error(problem.sizes, classes)[inside]
+    top = float(logs.max())
+    terms = np.exp(logs - top) * ((h[inside] + whole).astype(np.float64) + fraction)
+    log_sum, log_mean = top + math.log(float(terms.sum())), log_floor(minus_mean)
+    log_ratio = log_mean - log_sum - _log_sum_error(terms, logs - top, error)
+    log_ratio -= 2.0**-51 * (abs(top) + abs(log_sum) + abs(log_mean))
+    bound = float(np.logaddexp(0.0, log_ratio))
     return max(bound - 4 * math.ulp(bound), 0.0)
 
 
-def sum_error(sizes: IntArray, classes: list[IntArray], logs: FloatArray) -> float:
-    """A-priori relative error of Σ e^{ln μ} h⁺: the logs' absolute error, plus numpy's pairwise summation.
-
-    ln μ adds two logarithms and a ln-binomial per class (gammaln is good to 4 units in the last place of ln m!); numpy sums
-    blocks of 128 and then pairwise.
-    """
-    factorials = sum(float(gammaln(c.size + 1.0)) for c in classes)
-    absolute = 2.0**-53 * (24 * factorials + 4 * len(classes) * max(1.0, float(np.abs(logs).max())))
-    return absolute + 2.0**-53 * (128 + math.log2(logs.size) + 8)
-
-
-def _log_fraction_floor(value: Fraction) -> float:
-    return log_floor(value)
+def _log_sum_error(terms: FloatArray, exponents: FloatArray, error: FloatArray) -> float:
+    """A-priori error of ln Σ terms: each inherits its logarithm's error; numpy sums blocks of 128, then pairs."""
+    inherited = float(np.sum(terms * (error + 2.0**-52 * np.abs(exponents))) / terms.sum())
+    # e^error − 1 and the rounding of this very sum are within 2 % of it
+    return 1.02 * inherited + 2.0**-53 * (128 + math.log2(terms.size) + 16)

@@ -20,7 +20,7 @@ FLIP_BITS = 192
 
 def exp_bounds(x: float) -> tuple[Fraction, Fraction]:
     """Rationals around e^x for a double x, relative width 2e-58."""
-    middle = Fraction(_CONTEXT.exp(_CONTEXT.create_decimal(Decimal(x))))
+    middle = Fraction(_CONTEXT.exp(Decimal(x)))
     return middle * (1 - _ULP), middle * (1 + _ULP)
 
 
@@ -45,6 +45,6 @@ def _outward(value: Fraction, towards: float) -> float:
     if value == 1:
         return 0.0
     ratio = _CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
-    # division and ln each add one unit in the sixtieth digit; two steps of a double cover both and the conversion
-    middle = float(_CONTEXT.ln(ratio))
+    # the rounded division shifts the logarithm by up to 1e-59, whatever its size; a step of a double covers the rest
+    middle = float(_CONTEXT.ln(ratio)) + math.copysign(1e-58, towards)
     return math.nextafter(math.nextafter(middle, towards), towards)

@@ -44,6 +44,12 @@ def flip_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
     return np.asarray(expit(np.log(r - 1) - np.asarray(epsilons, dtype=np.float64)))
 
 
+def keep_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
+    """1 − f_i = e^{ε_i}/(r_i−1+e^{ε_i}), without cancellation at large r_i; shape of the broadcast inputs."""
+    r = np.asarray(sizes, dtype=np.float64)
+    return np.asarray(expit(np.asarray(epsilons, dtype=np.float64) - np.log(r - 1)))
+
+
 def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
     """d_i − f_i, computed without the cancellation of the plain difference at small ε (design §3.3, Ranges)."""
     r = np.asarray(sizes, dtype=np.float64)
@@ -118,7 +124,8 @@ class Problem:
         if bad.size:
             i = int(bad[0])
             raise InvalidProblem(
-                f"{self.name(i)} has epsilon {self.epsilons[i]}; give a finite number of nats from {low_e:g} to {high_e:g}"
+                f"{self.name(i)} has epsilon {self.epsilons[i]}; "
+                f"give a finite number of nats from {low_e:g} to {high_e:g}"
             )
 
     def _checked_pair(self, pair: Sequence[int]) -> tuple[int, int]:
@@ -152,6 +159,11 @@ class Problem:
     def flips(self) -> FloatArray:
         """f_i, shape (m,)."""
         return flip_probabilities(self.sizes, self.epsilons)
+
+    @cached_property
+    def keeps(self) -> FloatArray:
+        """1 − f_i, shape (m,)."""
+        return keep_probabilities(self.sizes, self.epsilons)
 
     @cached_property
     def uniform_flips(self) -> FloatArray:

@@ -113,5 +113,7 @@ def checked_subset(subset: Sequence[int], m: int) -> tuple[int, ...]:
     if len(set(chosen)) != len(chosen) or any(not 0 <= i < m for i in chosen):
         raise ValueError(f"attribute set {chosen} must name different attributes among 0..{m - 1}")
     if len(chosen) > MAX_MARGINAL:
-        raise ValueError(f"a marginal of {len(chosen)} attributes has 2^{len(chosen)} entries; ask for {MAX_MARGINAL} at most")
+        raise ValueError(
+            f"a marginal of {len(chosen)} attributes has 2^{len(chosen)} entries; ask for {MAX_MARGINAL} at most"
+        )
     return chosen

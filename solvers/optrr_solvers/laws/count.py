@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
-from optrr_solvers.laws.excess import ExcessTable, uniform_changes
+from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
+from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
@@ -37,7 +38,7 @@ class CountLaw(Law):
     def __init__(self, sizes: IntArray, classes: Sequence[IntArray], log_density: FloatArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.classes = tuple(np.asarray(c, dtype=np.int64) for c in classes)
-        if sorted(int(i) for c in self.classes for i in c) != list(range(self.m)):
+        if not np.array_equal(np.sort(np.concatenate(self.classes)), np.arange(self.m)):
             raise ValueError(f"the classes must hold every attribute 0..{self.m - 1} exactly once")
         if any(np.ptp(self.sizes[c]) for c in self.classes):
             raise ValueError("attributes of one class must have the same size")
@@ -100,11 +101,9 @@ class CountLaw(Law):
 
     @cached_property
     def _excess(self) -> ExcessTable:
-        # ln(e^{l}−1) in logarithms, because e^{l} overflows for many attributes
         above = self.log_density - self.log_density.min()
-        with np.errstate(divide="ignore"):
-            logs = above + np.log(-np.expm1(-above)) + log_uniform_counts(self.sizes, self.classes)
-        return ExcessTable(np.exp(logs - np.logaddexp(0.0, logsumexp(logs))))
+        logs = log_expm1(above) + log_uniform_counts(self.sizes, self.classes)
+        return ExcessTable(logs, log_uniform_counts_error(self.sizes, self.classes) + 2.0**-51 * above)
 
     def sample(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus excess counts; given the counts, random subsets of each class. O(n m log m)."""
@@ -121,9 +120,16 @@ class CountLaw(Law):
 
 def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
     """For every row a uniformly random subset of ``counts[row]`` out of ``size`` places, shape (rows, size)."""
-    keys = source.words(counts.size * size).reshape(counts.size, size)
-    ranks = np.argsort(np.argsort(keys, axis=1), axis=1)
-    return np.asarray(ranks < counts[:, None])
+    out = np.broadcast_to((counts == size)[:, None], (counts.size, size)).copy()
+    redo = np.flatnonzero((counts > 0) & (counts < size))
+    while redo.size:
+        keys = source.words(redo.size * size).reshape(redo.size, size)
+        ordered = np.sort(keys, axis=1)
+        row, k = np.arange(redo.size), counts[redo]
+        out[redo] = keys < ordered[row, k][:, None]
+        # two equal keys at the border would favour one place: draw that row again
+        redo = redo[ordered[row, k - 1] == ordered[row, k]]
+    return out
 
 
 def pattern_given_count(size: int, used: int) -> FloatArray:
@@ -140,18 +146,21 @@ def pattern_given_count(size: int, used: int) -> FloatArray:
     return out
 
 
-def log_binomial(size: int, chance: float) -> FloatArray:
-    """ln Pr(k) of a Binomial(size, chance), k = 0..size; absolute error about 2^-50 times ln(size!)."""
-    k = np.arange(size + 1.0)
-    choose = gammaln(size + 1.0) - gammaln(k + 1) - gammaln(size - k + 1)
-    return np.asarray(choose + k * np.log(chance) + (size - k) * np.log1p(-chance))
-
-
 def log_uniform_counts(sizes: IntArray, classes: Sequence[IntArray]) -> FloatArray:
     """ln of the law of the counts of a uniformly random answer, shape (m_1+1, …, m_G+1)."""
-    out = np.zeros((1,) * len(classes))
-    for g, members in enumerate(classes):
-        shape = [1] * len(classes)
+    return _outer_sum([log_change_counts(c.size, int(sizes[c[0]])) for c in classes])
+
+
+def log_uniform_counts_error(sizes: IntArray, classes: Sequence[IntArray]) -> FloatArray:
+    """Bound on the absolute error of :func:`log_uniform_counts`, same shape."""
+    parts = _outer_sum([log_change_counts_error(c.size, int(sizes[c[0]])) for c in classes])
+    return np.asarray(parts + len(classes) * 2.0**-53 * np.abs(log_uniform_counts(sizes, classes)))
+
+
+def _outer_sum(axes: Sequence[FloatArray]) -> FloatArray:
+    out = np.zeros((1,) * len(axes))
+    for g, values in enumerate(axes):
+        shape = [1] * len(axes)
         shape[g] = -1
-        out = out + log_binomial(members.size, 1 - 1 / float(sizes[members[0]])).reshape(shape)
+        out = out + values.reshape(shape)
     return out

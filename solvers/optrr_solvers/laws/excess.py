@@ -1,28 +1,46 @@
 """Drawing from "uniform plus excess", with rounding that can only add privacy.
 
-Every law here is a mixture ν = α μ + Σ_k e_k δ_k: answer uniformly at random with probability α = min ν/μ, otherwise draw
-the excess of one cell. Each e_k is rounded *down* to a multiple of 2^-64 and the remainder goes to the uniform part: the
-largest density can only fall and the smallest only rise, so the sampled mechanism's ε is never above the law's.
+Every law here is a mixture ν = α μ + Σ_k e_k δ_k: answer uniformly at random with probability α = min ν/μ, otherwise
+draw the excess of one cell, e_k = α x_k with x_k = μ_k (q_k − 1) and α = 1/(1 + Σ x_k). Each e_k is rounded *down* and
+the remainder goes to the uniform part. Where the computed x_k is too large by a factor of at most 1 + η and is then
+reduced by a factor of at least 1 + η, the sampled ratio e_k/α is at most the true x_k, whatever the other cells: the
+sampled mechanism's ε is never above the law's.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, bounded
 
-# Relative error of a normalised sum of up to 2^20 nonnegative doubles is below 2^-50; the margin is four times that.
-_ROUND_DOWN = 1 - 2.0**-48
+# Relative error of a normalised sum of up to 2^21 nonnegative doubles is below 2^-50; the margin is four times that.
+_ROUND_DOWN = 2.0**-48
+
+
+def log_expm1(x: FloatArray) -> FloatArray:
+    """ln(e^x − 1) for x ≥ 0, −∞ at 0: in logarithms because e^x overflows for many attributes."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(x + np.log(-np.expm1(-x)))
 
 
 class ExcessTable:
-    """Cells with excess mass e_k ≥ 0, Σ e_k ≤ 1; the remainder 1 − Σ e_k belongs to the uniform answer."""
+    """Cells with excess e_k ≥ 0; the remainder 1 − Σ e_k belongs to the uniform answer.
 
-    def __init__(self, masses: FloatArray) -> None:
-        flat = np.ravel(masses)
-        self._cells = np.flatnonzero(flat > 0)
-        whole = np.floor(flat[self._cells] * (2.0**64 * _ROUND_DOWN)).astype(np.uint64)
+    ``log_excess`` is ln x_k, relative to a uniform part of 1; ``error`` bounds its absolute error (one number, or one
+    per cell).
+    """
+
+    def __init__(self, log_excess: FloatArray, error: ArrayLike) -> None:
+        flat = np.ravel(log_excess)
+        total = np.logaddexp(0.0, logsumexp(flat)) if np.any(flat > -np.inf) else 0.0
+        # exp, ln and their sums each add at most a few roundings of the largest number met
+        slack = np.ravel(np.broadcast_to(error, np.shape(log_excess))) + 2.0**-50 * (1 + np.abs(flat) + total)
+        self._cells = np.flatnonzero(flat > -np.inf)
+        logs = (flat - total - slack)[self._cells]
+        whole = np.floor(np.exp(logs) * (2.0**64 * (1 - _ROUND_DOWN))).astype(np.uint64)
         self._cumulative = np.cumsum(whole, dtype=np.uint64)
 
     def draw(self, n: int, source: BitSource) -> IntArray:

@@ -8,11 +8,11 @@ from functools import reduce
 import numpy as np
 
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
-from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities
-from optrr_solvers.randomness import BitSource, threshold
+from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities, keep_probabilities
+from optrr_solvers.randomness import BitSource, bounded, threshold
 
-# expit is good to a few units in the last place; this much more flipping covers them.
-_ROUND_UP = 1 + 2.0**-50
+# ln(r−1) − ε is off by at most 2^-53 · 64, and expit by a few roundings; this much more flipping covers them.
+_ROUND_UP = 1 + 2.0**-45
 
 
 class ProductLaw(Law):
@@ -26,7 +26,7 @@ class ProductLaw(Law):
 
     def one_way(self) -> FloatArray:
         """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
-        kept = flip_probabilities(1 + 1 / (self.sizes - 1.0), -self.epsilons)
+        kept = keep_probabilities(self.sizes, self.epsilons)
         return np.stack([kept, flip_probabilities(self.sizes, self.epsilons)], axis=1)
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
@@ -49,5 +49,7 @@ class ProductLaw(Law):
         out = np.empty((n, self.m), dtype=np.bool_)
         flips = flip_probabilities(self.sizes, self.epsilons)
         for i, (f, r) in enumerate(zip(flips, self.sizes, strict=True)):
-            out[:, i] = source.words(n) < threshold(min(f * _ROUND_UP, 1 - 1 / r))
+            # where the margin would pass the uniform answer, give exactly that
+            uniform = f * _ROUND_UP >= 1 - 1 / r
+            out[:, i] = bounded(source, n, int(r)) != 0 if uniform else source.words(n) < threshold(f * _ROUND_UP)
         return out

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, effect_transform
-from optrr_solvers.laws.excess import ExcessTable, uniform_changes
+from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
@@ -29,7 +29,9 @@ class TableLaw(Law):
             raise ValueError(f"a table of change sets for {self.m} attributes does not fit; {MAX_TABLE} at most")
         values = np.asarray(log_density, dtype=np.float64)
         if values.size != 1 << self.m or not np.all(np.isfinite(values)):
-            raise ValueError(f"a TableLaw of {self.m} attributes needs {1 << self.m} finite log densities, got {values.size}")
+            raise ValueError(
+                f"a TableLaw of {self.m} attributes needs {1 << self.m} finite log densities, got {values.size}"
+            )
         self.log_density = values.reshape((2,) * self.m)
 
     @cached_property
@@ -69,13 +71,14 @@ class TableLaw(Law):
 
     @cached_property
     def _excess(self) -> ExcessTable:
-        above = np.expm1(self.log_density - self.log_density.min()) * np.exp(log_uniform(self.sizes))
-        return ExcessTable(above / (1 + above.sum()))
+        mu, above = log_uniform(self.sizes), self.log_density - self.log_density.min()
+        # ln μ is a sum of m rounded logarithms of one sign, ln(q−1) good to a few roundings
+        return ExcessTable(log_expm1(above) + mu, 2.0**-53 * ((self.m + 2) * np.abs(mu) + 4 * above))
 
     def sample(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus excess change sets (see :mod:`optrr_solvers.laws.excess`)."""
         cells = self._excess.draw(n, source)
-        out = (cells[:, None] >> np.arange(self.m - 1, -1, -1)) & 1 == 1
+        out: BoolArray = (cells[:, None] >> np.arange(self.m - 1, -1, -1)) & 1 == 1
         uniform = np.flatnonzero(cells < 0)
         out[uniform] = uniform_changes(uniform.size, self.sizes, source)
         return out
