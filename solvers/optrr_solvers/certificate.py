@@ -52,7 +52,7 @@ class Certificate:
     pairs
         (g, h, v): v ≥ 0 for every preserved pair with one member in g and the other in h (g ≤ h).
     caps
-        (cell, g, up, c): c ≥ 0 for the cap of class g between change-set ``cell`` (flat index over counts) and the one
+        (cell, g, up, c): c ≥ 0 for the cap of class g between change set ``cell`` (flat index over counts) and the one
         with one more change in g; ``up`` when the cell with more changes is the one bounded from above. Only for classes
         of one.
     """
@@ -75,7 +75,8 @@ class Certificate:
         multipliers = [*self.weights, *(v for _, _, v in self.pairs), *(v for *_, v in self.caps)]
         if any(type(v) is not int or v < 0 for v in multipliers):
             raise InvalidCertificate("a multiplier of the certificate is not a whole number of at least 0")
-        if not all(0 <= g < len(self.classes) for g in [g for p in self.pairs for g in p[:2]] + [c[1] for c in self.caps]):
+        named = [g for pair in self.pairs for g in pair[:2]] + [g for _, g, _, _ in self.caps]
+        if not all(0 <= g < len(self.classes) for g in named):
             raise InvalidCertificate("the certificate names a class that it does not have")
         self._check_wanted(problem)
 
@@ -84,7 +85,7 @@ class Certificate:
         for g, h, _ in self.pairs:
             inside = {(min(i, j), max(i, j)) for i in self.classes[g] for j in self.classes[h] if i != j}
             if not inside or not inside <= wanted:
-                raise InvalidCertificate(f"the certificate weighs pairs of classes {g}, {h} that are not to be preserved")
+                raise InvalidCertificate(f"the certificate weighs pairs of classes {g}, {h} that need not be preserved")
         for _, g, _, _ in self.caps:
             alone = len(self.classes[g]) == 1
             if problem.caps is None or not (alone and np.isfinite(problem.caps[self.classes[g][0]])):

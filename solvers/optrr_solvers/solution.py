@@ -19,6 +19,8 @@ from optrr_solvers.problem import FloatArray, Problem
 
 # An achieved ε_i may fall short of the requested one by rounding only: this much, absolute and relative to 1 + ε_i.
 ACCURACY_TOLERANCE = 1e-9
+# So the law's ε may undercut the certified bound by as much, summed over attributes; more means that a bound is wrong.
+UNDERCUT_TOLERANCE = 1e-8
 # A pair's eigenvalue may fall short of κ λ_i λ_j by this much, relative to it.
 PAIR_TOLERANCE = 1e-7
 # A conditional ε may exceed its cap by rounding only, in nats.
@@ -87,8 +89,7 @@ def checked(
     """
     lower = lower_bound(problem, certificate)
     gap = law.epsilon - lower
-    # the true optimum lies between the bounds, so a clearly negative gap means one of them is wrong
-    if gap < -1e-12 * max(1.0, lower):
+    if gap < -UNDERCUT_TOLERANCE * max(1.0, lower):
         raise SolveFailed(f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}; please report this")
     if tolerance is None:
         status = Status.BASELINE

@@ -1,0 +1,104 @@
+"""The one place that talks to HiGHS: a linear program in, values, duals and a basis out.
+
+Statuses are translated in one table; an unknown one is an error. Nothing the backend says about the quality of its answer
+is used beyond "here is a basis": the solvers recompute everything from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from optrr_solvers.problem import FloatArray, Infeasible
+from optrr_solvers.solution import SolveFailed
+
+_FEASIBILITY = 1e-10  # HiGHS's own floor; its default 1e-7 leaves wrong bases at large ε
+_SMALLEST_ENTRY = 1e-12  # HiGHS's own floor; its default drops coefficients below 1e-9
+
+_FAILURES = {
+    highspy.HighsModelStatus.kUnbounded: "reports an unbounded program",
+    highspy.HighsModelStatus.kTimeLimit: "ran out of time",
+    highspy.HighsModelStatus.kIterationLimit: "ran out of iterations",
+    highspy.HighsModelStatus.kUnboundedOrInfeasible: "cannot tell unbounded from infeasible",
+    highspy.HighsModelStatus.kSolveError: "failed numerically",
+    highspy.HighsModelStatus.kModelError: "refused the program",
+    highspy.HighsModelStatus.kUnknown: "stopped without an answer",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProgram:
+    """Minimise cost·x subject to row_lower ≤ A x ≤ row_upper and lower ≤ x ≤ upper."""
+
+    cost: FloatArray
+    matrix: sp.csc_array
+    row_lower: FloatArray
+    row_upper: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class BasicAnswer:
+    """Values, row duals (sign: change of the minimum per unit of right-hand side), and which columns and rows are basic."""
+
+    values: FloatArray
+    row_duals: FloatArray
+    basic_columns: NDArray[np.bool_]
+    basic_rows: NDArray[np.bool_]
+    iterations: int
+
+
+def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) -> BasicAnswer:
+    """Dual simplex on one thread. Raises Infeasible or SolveFailed, naming ``method``."""
+    highs = highspy.Highs()
+    options = {
+        "output_flag": False,
+        "solver": "simplex",
+        "presolve": "off",
+        "threads": 1,
+        "small_matrix_value": _SMALLEST_ENTRY,
+        "primal_feasibility_tolerance": _FEASIBILITY,
+        "dual_feasibility_tolerance": _FEASIBILITY,
+        "time_limit": time_limit,
+    }
+    for name, value in options.items():
+        _must(highs.setOptionValue(name, value), f"{method}: HiGHS refused option {name}")
+    _must(highs.passModel(_model(program)), f"{method}: HiGHS refused the program")
+    highs.run()
+    status = highs.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        raise Infeasible(f"{method}: no mechanism meets all requirements; relax a pair, a cap or an epsilon")
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise SolveFailed(f"{method}: HiGHS {_FAILURES.get(status, f'answered with the unknown status {status}')}")
+    solution, basis = highs.getSolution(), highs.getBasis()
+    basic = highspy.HighsBasisStatus.kBasic
+    return BasicAnswer(
+        values=np.array(solution.col_value),
+        row_duals=np.array(solution.row_dual),
+        basic_columns=np.array([s == basic for s in basis.col_status]),
+        basic_rows=np.array([s == basic for s in basis.row_status]),
+        iterations=int(highs.getInfo().simplex_iteration_count),
+    )
+
+
+def _model(program: LinearProgram) -> highspy.HighsLp:
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = program.cost.size, program.row_lower.size
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = program.matrix.indptr
+    lp.a_matrix_.index_ = program.matrix.indices
+    lp.a_matrix_.value_ = program.matrix.data
+    return lp
+
+
+def _must(status: highspy.HighsStatus, message: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise SolveFailed(message)
