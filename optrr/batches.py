@@ -1,8 +1,9 @@
-"""Files as streams of record batches: CSV and Parquet by suffix, in bounded memory; targets appear whole or not at all.
+"""Files as streams of record batches: CSV and Parquet by suffix, in bounded memory.
 
-CSV is text: values are read as strings, so ``007`` stays ``007`` and meets a category by its text. An empty field is the
-missing value; where the missing value is not declared but the empty text is, it is the empty text. Quoted, ``""`` is
-the empty text first.
+CSV is text: values are read as strings, so ``007`` stays ``007`` and meets a category by its text. An empty field is
+the missing value or the empty text, whichever is declared; where both are, ``""`` in quotes is the empty text.
+
+A target file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -101,12 +102,11 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
     """Settle what an empty field means for each attribute (see the module's text)."""
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        codes = domain[name].codes
-        if None not in codes and "" in codes:
-            column = column.fill_null("")
-        elif None in codes and "" not in codes:
-            column = pc.if_else(pc.equal(column, ""), None, column)
-        columns.append(column)
+        missing, empty = (text in domain[name].codes for text in (None, ""))
+        if missing == empty:
+            columns.append(column)
+        else:
+            columns.append(column.fill_null("") if empty else pc.if_else(pc.equal(column, ""), None, column))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

@@ -41,9 +41,7 @@ class ColumnCodec:
         self._plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (_is_text(self._plain) or _is_number(self._plain) or pa.types.is_boolean(self._plain)):
             if not pa.types.is_null(self._plain):
-                raise InvalidInput(
-                    f"column {attribute.name!r} has type {kind}; convert it to text, integers or booleans"
-                )
+                raise InvalidInput(f"column {attribute.name!r} has type {kind}; convert it to text or integers")
             self._plain = pa.string()
 
     @cached_property
@@ -91,7 +89,7 @@ class ColumnCodec:
         if pa.types.is_dictionary(column.type):
             codes = np.append(self._encode_plain(column.dictionary), np.int32(_MISSING))
             at = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
-            out = codes[at.to_numpy(zero_copy_only=False)]
+            out: Codes = codes[at.to_numpy(zero_copy_only=False)]
         else:
             out = self._encode_plain(column)
         if out.size and out.min() < 0:
@@ -106,7 +104,7 @@ class ColumnCodec:
         searched, codes = self._lookup
         comparable = values if values.type.equals(searched.type) else values.cast(searched.type)
         found = pc.index_in(comparable, value_set=searched)
-        out = codes[found.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
+        out: Codes = codes[found.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
         if values.null_count:
             out[values.is_null().to_numpy(zero_copy_only=False)] = missing
         return out
@@ -115,10 +113,8 @@ class ColumnCodec:
         value, name = column[row].as_py(), self.attribute.name
         where = f"column {name!r}, record {first_record + row + 1}"
         if value is None:
-            raise InvalidInput(
-                f"{where}: missing value; declare null as a category of {name!r}, or leave the record out"
-            )
-        raise InvalidInput(f"{where}: unknown category {value!r}; declared are {listed(self.attribute.categories)}")
+            raise InvalidInput(f"{where}: missing value; declare null as a category, or leave the record out")
+        raise InvalidInput(f"{where}: unknown category {value!r}; declared are {listed(self.attribute.texts)}")
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
         """A column of ``output_type`` from codes, shape (n,)."""

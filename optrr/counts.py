@@ -149,7 +149,7 @@ class _Tally:
                 # a full histogram of each chunk would touch every cell of a large table
                 np.add.at(table, cell, 1)
             else:
-                table += np.bincount(cell, minlength=table.size)
+                np.add(table, np.bincount(cell, minlength=table.size), out=table)
 
     def counts(self) -> dict[tuple[str, ...], Counts]:
         return {

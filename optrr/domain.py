@@ -4,9 +4,9 @@ Which categories occur in the protected records is itself private: a category th
 published by a domain read off the data. So a domain is written down beforehand, or read from public reference data by
 the method that says so.
 
-Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet (typed):
-an integer by its decimal digits, a boolean by ``true`` or ``false``, text by itself. ``None`` is the missing value, a
-category like any other, which must be declared.
+Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
+(typed): an integer by its decimal digits, a boolean by ``true`` or ``false``, text by itself. ``None`` is the missing
+value, a category like any other, which must be declared.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class Attribute:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
+        if isinstance(self.categories, tuple) and self.categories is _numbered(self.size):
+            return  # made by us: a million attributes need not be checked one category at a time
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
         object.__setattr__(self, "categories", tuple(self._checked(c) for c in self.categories))

@@ -1,8 +1,8 @@
 """Data frames to codes and back: pandas, polars, Arrow tables and record batches, and whatever speaks Arrow.
 
-Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes back
-has the columns' order and types, and nothing else of the original: a pandas index, metadata and dictionaries may hold
-true values, and no ε covers those.
+Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes
+back has the columns' order and types, and nothing else of the original: a pandas index, metadata and dictionaries may
+hold true values, and no ε covers those.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
     extra = [name for name in seen if name not in known]
     if extra:
         raise InvalidInput(
-            f"column {extra[0]!r} is not an attribute of the domain ({listed(known)}); drop it from the data or declare it"
+            f"column {extra[0]!r} is not an attribute of the domain ({listed(known)}); drop it or declare it"
         )
 
 
@@ -187,11 +187,11 @@ def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
     import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
 
     series = {}
-    for name, dtype in zip(result.schema.names, data.dtypes, strict=True):
-        column, values = codec.columns[name], result[name]
-        if isinstance(dtype, np.dtype) and dtype.kind in "iub" and column.attribute.missing_code is not None:
+    for name, given in zip(result.schema.names, data.dtypes, strict=True):
+        column, values, dtype = codec.columns[name], result[name], given
+        if isinstance(given, np.dtype) and given.kind in "iub" and column.attribute.missing_code is not None:
             # plain integers and booleans have no room for the missing value that randomization may bring
-            dtype = pd.api.types.pandas_dtype("boolean" if dtype.kind == "b" else _NULLABLE[dtype.name])
+            dtype = pd.api.types.pandas_dtype("boolean" if given.kind == "b" else _NULLABLE[given.name])
         if column.keeps_type and hasattr(dtype, "__from_arrow__"):
             series[name] = pd.Series(dtype.__from_arrow__(values))
             continue

@@ -111,8 +111,8 @@ class Mechanism:
         data
             one column per attribute, in any order, and no other column; at least one record.
         random_state
-            None draws from the operating system's entropy. A seed or a Generator makes the draw repeatable, for studies:
-            whoever knows the seed can undo it.
+            None draws from the operating system's entropy. A seed or a Generator makes the draw repeatable, for
+            studies: whoever knows the seed can undo it.
 
         Raises
         ------
