@@ -145,9 +145,9 @@ def is_frame(data: object) -> bool:
     """Whether this is one table in memory that :func:`frame_batches` can read (an iterable of batches is not)."""
     if is_pandas_dataframe(data) or is_polars_dataframe(data) or is_polars_lazyframe(data):
         return True
-    return not isinstance(data, Iterator) and (
-        hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    )
+    # a RecordBatchReader speaks Arrow too, but it is a stream: reading it as a table would take all its memory
+    speaks_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return speaks_arrow and not isinstance(data, pa.RecordBatchReader)
 
 
 def _as_table(data: Any) -> pa.Table:
