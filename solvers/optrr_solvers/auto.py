@@ -10,9 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from optrr_solvers import closed_form, classes, inductive, kronecker, lp, reduced
+from optrr_solvers import classes, closed_form, inductive, kronecker, lp, reduced
 from optrr_solvers.laws.table import MAX_TABLE
 from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
 from optrr_solvers.solution import Solution

@@ -53,8 +53,7 @@ class Certificate:
         (g, h, v): v ≥ 0 for every preserved pair with one member in g and the other in h (g ≤ h).
     caps
         (cell, g, up, c): c ≥ 0 for the cap of class g between change set ``cell`` (flat index over counts) and the one
-        with one more change in g; ``up`` when the cell with more changes is the one bounded from above. Only for classes
-        of one.
+        with one more change in g; ``up`` when the one with more changes is bounded from above. Only for classes of one.
     """
 
     classes: tuple[tuple[int, ...], ...]

@@ -72,7 +72,7 @@ class Solution:
         return self.law.attribute_epsilons()
 
 
-def checked(
+def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     problem: Problem,
     method: str,
     law: Law,
@@ -80,7 +80,8 @@ def checked(
     *,
     started: float,
     tolerance: float | None,
-    **extra: object,
+    statistics: Mapping[str, float] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Solution:
     """Build a Solution from a law and a certificate, or raise SolveFailed.
 
@@ -90,7 +91,9 @@ def checked(
     lower = lower_bound(problem, certificate)
     gap = law.epsilon - lower
     if gap < -UNDERCUT_TOLERANCE * max(1.0, lower):
-        raise SolveFailed(f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}; please report this")
+        raise SolveFailed(
+            f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}; please report this"
+        )
     if tolerance is None:
         status = Status.BASELINE
     else:
@@ -98,12 +101,20 @@ def checked(
         status = Status.OPTIMAL
         if not gap <= tolerance:
             raise SolveFailed(
-                f"{method}: gap of {gap:.3g} nats (ε = {law.epsilon:.12g}, lower bound {lower:.12g}) exceeds {tolerance:g}; "
-                "try another method or milder ε"
+                f"{method}: gap of {gap:.3g} nats (ε = {law.epsilon:.12g}, lower bound {lower:.12g}) "
+                f"exceeds {tolerance:g}; try another method or milder ε"
             )
     return Solution(
-        problem, method, law, certificate, min(lower, law.epsilon), status, time.perf_counter() - started, **extra
-    )  # type: ignore[arg-type]
+        problem=problem,
+        method=method,
+        law=law,
+        certificate=certificate,
+        lower=min(lower, law.epsilon),
+        status=status,
+        seconds=time.perf_counter() - started,
+        statistics=statistics or {},
+        notes=notes,
+    )
 
 
 def require(problem: Problem, method: str, law: Law) -> None:

@@ -73,7 +73,7 @@ class CountLaw(Law):
         out = self.probabilities
         for members, u in zip(self.classes, used, strict=True):
             out = np.tensordot(out, pattern_given_count(members.size, int(u)), axes=(0, 0))
-        bits = np.indices((2,) * len(chosen)).reshape(len(chosen), -1)
+        bits = np.indices((2,) * len(chosen)).reshape(len(chosen), 1 << len(chosen))
         changed = [bits[where == g].sum(axis=0) for g in range(len(self.classes))]
         return np.asarray(out[tuple(changed)].reshape((2,) * len(chosen)))
 

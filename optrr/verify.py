@@ -1,0 +1,116 @@
+"""Why believe the label: every number of a design, recomputed from its law and its certificate alone (design §3.4).
+
+The upper side comes from the law, the lower side from the certificate; nothing that a solver reported is used. For small
+domains both are exact rational arithmetic; elsewhere doubles with outward error bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr.design import Design
+from optrr_solvers import CountLaw, SolveFailed, Status, TableLaw, lower_bound
+from optrr_solvers.certificate import EXACT_CELLS, InvalidCertificate, cell_count
+from optrr_solvers.exact import exact_attribute_epsilons, exact_epsilon_ceiling
+from optrr_solvers.solution import require
+
+# Another machine's exp and log may differ in the last places; anything a person would edit differs by more.
+SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim: its name, what was stated, what was recomputed, how, and whether it holds."""
+
+    name: str
+    stated: str
+    recomputed: str
+    how: str
+    holds: bool
+
+    def line(self) -> str:
+        """The check in one line."""
+        verb = "holds" if self.holds else "FAILS"
+        return f"{self.name} {verb}: stated {self.stated}, recomputed {self.recomputed} ({self.how})"
+
+
+def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:
+    """All checks of a design against the numbers ``stated`` (by default its own)."""
+    claims = stated or {
+        "epsilon": [design.epsilon],
+        "lower_bound": [design.lower_bound],
+        "attribute_epsilons": design.attribute_epsilons.tolist(),
+        "conditional_epsilons": design.conditional_epsilons.tolist(),
+    }
+    return [
+        _total(design, claims["epsilon"][0]),
+        _lower(design, claims["lower_bound"][0], claims["epsilon"][0]),
+        _attributes(design, np.asarray(claims["attribute_epsilons"])),
+        _conditional(design, np.asarray(claims["conditional_epsilons"])),
+        _requirements(design),
+    ]
+
+
+def failed_checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:
+    """The checks that do not hold; empty for a sound design."""
+    return [c for c in checks(design, stated) if not c.holds]
+
+
+def _total(design: Design, stated: float) -> Check:
+    law = design.law
+    small = isinstance(law, TableLaw | CountLaw)
+    value = exact_epsilon_ceiling(law) if isinstance(law, TableLaw | CountLaw) else law.epsilon
+    # below the true ε is never accepted for exact laws; above it by more than rounding is a wrong label too
+    floor = value if small else value - SAME * (1 + value)
+    holds = floor <= stated <= value + SAME * (1 + value)
+    return Check("total epsilon", repr(stated), repr(value), "exact" if small else "rounded up", bool(holds))
+
+
+def _lower(design: Design, stated: float, epsilon: float) -> Check:
+    solution = design.solution
+    certificate = solution.certificate
+    exact = certificate is not None and cell_count(certificate) <= EXACT_CELLS
+    how = "exact rationals" if exact else "KL bound" if certificate is None else "outward error bounds"
+    try:
+        value = lower_bound(solution.problem, certificate)
+    except (InvalidCertificate, IndexError) as error:
+        return Check("lower bound", repr(stated), str(error), how, holds=False)
+    if value > epsilon:
+        # a law that misses its accuracies by rounding may undercut the bound by as much
+        value = min(value, epsilon + SAME * (1 + epsilon))
+        return Check("lower bound", repr(stated), repr(value), how, bool(abs(stated - epsilon) <= SAME * (1 + epsilon)))
+    same = stated == value if exact else abs(stated - value) <= SAME * (1 + value)
+    return Check("lower bound", repr(stated), repr(value), how, bool(same))
+
+
+def _attributes(design: Design, stated: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Check:
+    bounds = exact_attribute_epsilons(design.law)
+    value = design.law.attribute_epsilons()
+    low, high = (value, value) if bounds is None else bounds
+    slack = SAME * (1 + np.abs(value))
+    holds = stated.shape == value.shape and np.all((stated >= low - slack) & (stated <= high + slack))
+    how = "doubles" if bounds is None else "exact rationals"
+    return Check("attribute epsilons", _range(stated), _range(value), how, bool(holds))
+
+
+def _conditional(design: Design, stated: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Check:
+    value = design.law.conditional_epsilons()
+    holds = stated.shape == value.shape and np.all(np.abs(stated - value) <= SAME * (1 + value))
+    return Check("conditional epsilons", _range(stated), _range(value), "from the law, rounded up", bool(holds))
+
+
+def _requirements(design: Design) -> Check:
+    if design.solution.status is Status.BASELINE:
+        return Check("requested accuracies", "baseline", "baseline", "not claimed", holds=True)
+    try:
+        require(design.solution.problem, design.method, design.law)
+    except SolveFailed as error:
+        return Check("requested accuracies", "met", str(error), "from the law", holds=False)
+    return Check("requested accuracies", "met", "met", "from the law", holds=True)
+
+
+def _range(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+    return f"{values.min():.9g}..{values.max():.9g}"
