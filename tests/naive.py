@@ -1,0 +1,228 @@
+"""Slow, obvious references: whole matrices, loops over every output, many digits. For small cases only."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import mpmath as mp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from optrr_solvers.certificate import Certificate
+from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.problem import Problem
+
+Array = NDArray[np.float64]
+
+# Digits for the references in high precision: far beyond a double, and fast.
+DIGITS = 60
+
+
+def change_sets(m: int) -> list[tuple[int, ...]]:
+    """All 2^m change sets as 0/1 tuples, first attribute slowest."""
+    return list(itertools.product((0, 1), repeat=m))
+
+
+def density(law: Law) -> Array:
+    """q_S of every change set, shape (2,)*m, straight from what each law stores."""
+    out = np.empty((2,) * law.m)
+    for s in change_sets(law.m):
+        out[s] = _one_density(law, s)
+    return out
+
+
+def _one_density(law: Law, s: tuple[int, ...]) -> float:
+    if isinstance(law, ProductLaw):
+        return float(np.prod([np.exp(-e) if c else 1.0 for e, c in zip(law.epsilons, s, strict=True)]))
+    if isinstance(law, TableLaw):
+        return float(np.exp(law.log_density[s]))
+    if isinstance(law, CountLaw):
+        return float(np.exp(law.log_density[tuple(sum(s[i] for i in c) for c in law.classes)]))
+    if isinstance(law, FewChangesLaw):
+        changed = [i for i, c in enumerate(s) if c]
+        logs = {0: law.log_none, 1: law.log_single[changed[0]] if changed else 0.0}
+        return float(np.exp(logs.get(len(changed), 0.0)))
+    assert isinstance(law, BlockLaw)
+    return float(np.prod([_one_density(part, tuple(s[i] for i in members)) for members, part in law.blocks]))
+
+
+def outputs(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Every record, last attribute fastest."""
+    return list(itertools.product(*(range(r) for r in sizes)))
+
+
+def matrix(sizes: Sequence[int], q: Array) -> Array:
+    """P[u, v] over all records: q of the change set between u and v, rows scaled to sum to 1."""
+    records = outputs(sizes)
+    p = np.array([[q[tuple(int(a != b) for a, b in zip(u, v, strict=True))] for v in records] for u in records])
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def change_table(sizes: Sequence[int], q: Array) -> Array:
+    """Probability of every change set, by adding up the outputs one by one, shape (2,)*m."""
+    out = np.zeros((2,) * len(sizes))
+    for v in outputs(sizes):
+        s = tuple(int(x != 0) for x in v)
+        out[s] += q[s]
+    return out / out.sum()
+
+
+def marginal_matrix(sizes: Sequence[int], p: Array, subset: Sequence[int]) -> Array:
+    """Distortion matrix of the attributes in ``subset``: outputs merged, one input per class (they agree; checked)."""
+    records = outputs(sizes)
+    kept = [tuple(u[i] for i in subset) for u in records]
+    labels = outputs([sizes[i] for i in subset])
+    merged = np.stack([p[:, [k == v for k in kept]].sum(axis=1) for v in labels], axis=1)
+    rows = [merged[[k == u for k in kept]] for u in labels]
+    for block in rows:
+        np.testing.assert_allclose(block, np.broadcast_to(block[0], block.shape), rtol=1e-12)
+    return np.stack([block[0] for block in rows])
+
+
+def ldp_epsilon(p: Array) -> float:
+    """ε of local differential privacy: the largest log ratio within a column."""
+    return float(np.log(p.max(axis=0) / p.min(axis=0)).max())
+
+
+def conditional_epsilon(sizes: Sequence[int], p: Array, i: int) -> float:
+    """Largest log ratio within a column between two inputs that differ in attribute i only."""
+    records = outputs(sizes)
+    worst = 0.0
+    for a, u in enumerate(records):
+        for b, v in enumerate(records):
+            if [k for k in range(len(sizes)) if u[k] != v[k]] == [i]:
+                worst = max(worst, float(np.abs(np.log(p[a] / p[b])).max()))
+    return worst
+
+
+def eigenvalue(sizes: Sequence[int], table: Array, subset: Sequence[int]) -> float:
+    """λ_U = E[Π χ_i] by its definition."""
+    total = 0.0
+    for s in change_sets(len(sizes)):
+        total += table[s] * float(np.prod([-1 / (sizes[i] - 1) if s[i] else 1.0 for i in subset]))
+    return total
+
+
+def flips(problem: Problem) -> list[mp.mpf]:
+    """f_i = (r_i−1)/(r_i−1+e^{ε_i}) to 60 digits."""
+    with mp.workdps(DIGITS):
+        pairs = zip(problem.sizes.tolist(), problem.epsilons.tolist(), strict=True)
+        return [mp.mpf(r - 1) / (r - 1 + mp.exp(mp.mpf(e))) for r, e in pairs]
+
+
+def dual_bound(problem: Problem, certificate: Certificate) -> float:
+    """The certificate's bound by its definition: every requirement's g summed change set by change set, 60 digits."""
+    with mp.workdps(DIGITS):
+        sizes, f = problem.sizes.tolist(), flips(problem)
+        lam = [1 - x * r / (r - 1) for x, r in zip(f, sizes, strict=True)]
+        mean, positive = mp.mpf(0), mp.mpf(0)
+        cells = list(itertools.product(*(range(len(c) + 1) for c in certificate.classes)))
+        total = mp.fprod(sizes)
+        for s in change_sets(problem.m):
+            n_s = mp.fprod(r - 1 if c else 1 for r, c in zip(sizes, s, strict=True))
+            h = mp.mpf(0)
+            for members, w in zip(certificate.classes, certificate.weights, strict=True):
+                h += sum(w * (f[i] - s[i]) for i in members)
+            for a, b, v in certificate.pairs:
+                first, second = certificate.classes[a], certificate.classes[b]
+                for i, j in {tuple(sorted((i, j))) for i in first for j in second if i != j}:
+                    chi = [mp.mpf(-1) / (sizes[k] - 1) if s[k] else mp.mpf(1) for k in (i, j)]
+                    scale = (sizes[i] - 1) * (sizes[j] - 1)
+                    h += v * scale * (chi[0] * chi[1] - mp.mpf(problem.kappa) * lam[i] * lam[j])
+            for cell, g, up, c in certificate.caps:
+                i = certificate.classes[g][0]
+                bottom = [0] * problem.m
+                for members, k in zip(certificate.classes, cells[cell], strict=True):
+                    bottom[members[0]] = k
+                top = [*bottom[:i], 1, *bottom[i + 1 :]]
+                capped, other = (top, bottom) if up else (bottom, top)
+                count = [mp.fprod(r - 1 if x else 1 for r, x in zip(sizes, t, strict=True)) for t in (capped, other)]
+                if list(s) == other:
+                    h += c * count[0] * mp.exp(mp.mpf(float(problem.caps[i])))
+                if list(s) == capped:
+                    h -= c * count[1]
+            mean += n_s * h / total
+            positive += n_s * max(h, mp.mpf(0)) / total
+        return float(mp.log(1 + max(-mean, mp.mpf(0)) / positive))
+
+
+def optimum(problem: Problem) -> float:
+    """Smallest total ε by a linear program over every change set, requirements as stated; for Q up to about e^12."""
+    sizes, m = problem.sizes.tolist(), problem.m
+    sets = change_sets(m)
+    mu = np.array([np.prod([1 - 1 / r if c else 1 / r for r, c in zip(sizes, s, strict=True)]) for s in sets])
+    f = np.array([float(x) for x in flips(problem)])
+    rows = [mu * ((np.array([s[i] for s in sets])) - f[i]) for i in range(m)]
+    upper, right = [], []
+    for i, j in problem.pairs:
+        lam = [1 - f[k] * sizes[k] / (sizes[k] - 1) for k in (i, j)]
+        chi = [np.array([-1 / (sizes[k] - 1) if s[k] else 1.0 for s in sets]) for k in (i, j)]
+        upper.append(-mu * (chi[0] * chi[1] - problem.kappa * lam[0] * lam[1]))
+    if problem.caps is not None:
+        for i, cap in enumerate(problem.caps):
+            for s in sets:
+                if s[i] == 0 and np.isfinite(cap):
+                    a, b = sets.index(s), sets.index((*s[:i], 1, *s[i + 1 :]))
+                    for x, y in ((a, b), (b, a)):
+                        row = np.zeros(len(sets))
+                        row[x], row[y] = 1.0, -np.exp(cap)
+                        upper.append(row)
+    equality = not problem.constrained
+    upper += [] if equality else rows
+    right = [0.0] * len(upper)
+    box = np.hstack([np.eye(len(sets)), -np.ones((len(sets), 1))])
+    a_ub = np.vstack([box, *[np.append(row, 0.0)[None] for row in upper]])
+    a_eq = np.hstack([np.array(rows), np.zeros((m, 1))]) if equality else None
+    cost = np.append(np.zeros(len(sets)), 1.0)
+    b_ub = np.append(np.zeros(len(sets)), right)
+    b_eq = np.zeros(m) if equality else None
+    answer = linprog(cost, a_ub, b_ub, a_eq, b_eq, bounds=[(1, None)] * (len(sets) + 1), method="highs")
+    assert answer.status == 0, answer.message
+    return float(np.log(answer.x[-1]))
+
+
+def por_inductive(sizes: Sequence[int], epsilons: Sequence[float]) -> tuple[float, list[float]]:
+    """POR's Algorithm 3 as published (recurrence, linear equations, fallback), 400 digits: total and achieved ε."""
+    with mp.workdps(400):
+        c = [mp.exp(mp.mpf(e)) for e in epsilons]
+        x0, x = por_two(sizes[0], sizes[1], c[0], c[1])
+        x = list(x)
+        achieved = [mp.mpf(epsilons[0]), mp.mpf(epsilons[1])]
+        for k in range(2, len(sizes)):
+            r, p, s = sizes[k], mp.fprod(sizes[:k]), sum(sizes[:k])
+            y = [r * v - r + 1 for v in x]
+            s0 = sum((sizes[j] - 1) * y[j] for j in range(k))
+            # y0 + (r−1) yk = r x0;  y0 − c yk = −s0 − p + s − (k+1) + 2 + c (p−1), with k+1 attributes in all
+            right = -s0 - p + s - (k + 1) + 2 + c[k] * (p - 1)
+            yk = (r * x0 - right) / (r - 1 + c[k])
+            y0 = r * x0 - (r - 1) * yk
+            if y0 < 1 or yk < 1 or any(y0 < v for v in [*y, yk]):
+                y0, yk = r * x0 - r + 1, mp.mpf(1)
+            achieved.append(mp.log((y0 + s0 + p - s + k - 1) / (yk + p - 1)))
+            x0, x = y0, [*y, yk]
+        return float(mp.log(max([x0, *x]))), [float(e) for e in achieved]
+
+
+def por_two(a: int, b: int, c: mp.mpf, d: mp.mpf) -> tuple[mp.mpf, tuple[mp.mpf, mp.mpf]]:
+    """POR's four two-attribute cases as printed: x_0 and (x_1, x_2)."""
+    if c * d >= (a - 1) * (b - 1):
+        if b * c - a * d + a - b >= 0:
+            below = d + b - 1
+            x0 = (b * c * d + (a - 1) * (b - 1) * d - (a - 1) * (b - 1)) / below
+            return x0, (mp.mpf(1), (b * c - (a - 1) * d + a - 1) / below)
+    elif (a - b) * c * d + a * (b - 1) * c - (a - 1) * b * d >= 0:
+        below = -c * d + c + (a - 1) * b
+        x0 = (a - 1) * c * (d + b - 1) / below
+        return x0, (((b - 1) * c * d - (b - 1) * c + (a - 1) * b * d) / below, x0)
+    x0, (x2, x1) = por_two(b, a, d, c)
+    return x0, (x1, x2)
+
+
+def change_table_of(p: Array, sizes: Sequence[int]) -> Array:
+    """Probability of every change set read off the first row of a distortion matrix, shape (2,)*m."""
+    out = np.zeros((2,) * len(sizes))
+    for v, chance in zip(outputs(sizes), p[0], strict=True):
+        out[tuple(int(x != 0) for x in v)] += chance
+    return out

@@ -1,0 +1,138 @@
+import itertools
+
+import mpmath as mp
+import naive
+import numpy as np
+import pytest
+
+from optrr_solvers import closed_form
+from optrr_solvers.closed_form import ClosedFormOptions, solve
+from optrr_solvers.laws import CountLaw, ProductLaw, TableLaw
+from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
+from optrr_solvers.solution import SolveFailed, Status
+
+# Sizes and ε that reach all four cases, their borders and both ends of the supported range.
+SIZES = (2, 3, 7, 1000, 10**6)
+EPSILONS = (1e-6, 1e-3, 0.1, 1.0, 6.9, 13.8, 20.0, 50.0)
+
+
+def alike_reference(m, r, epsilon):
+    """ln Q of alike attributes, straight from the formula with 80 digits."""
+    with mp.workdps(80):
+        f = mp.mpf(r - 1) / (r - 1 + mp.exp(mp.mpf(epsilon)))
+        d = mp.mpf(r - 1) / r
+        terms = (mp.binomial(m, k) * d**k * (1 - d) ** (m - k) * (m * f - k) for k in range(m + 1) if k < m * f)
+        return mp.log(1 + m * (d - f) / mp.fsum(terms))
+
+
+def test_one_attribute_is_randomized_response():
+    for r, e in itertools.product(SIZES, EPSILONS):
+        s = solve(Problem([r], [e]))
+        assert isinstance(s.law, ProductLaw)
+        assert e <= s.upper <= np.nextafter(e, np.inf) and 0 <= s.gap <= 1e-13 * (1 + e)
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(SIZES, repeat=2)))
+def test_two_attributes_are_certified_everywhere(a, b):
+    for e, g in itertools.product(EPSILONS, repeat=2):
+        problem = Problem([a, b], [e, g])
+        s = solve(problem)
+        assert isinstance(s.law, TableLaw) and s.status is Status.OPTIMAL
+        assert -1e-12 <= s.gap <= 1e-9
+        assert np.all(np.abs(s.attribute_epsilons - problem.epsilons) <= 1e-9 * (1 + problem.epsilons))
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product((2, 3, 7, 1000), repeat=2)))
+def test_two_attributes_equal_the_printed_cases(a, b):
+    for e, g in itertools.product((0.01, 0.3, 1.0, 3.0, 6.9, 20.0), repeat=2):
+        with mp.workdps(60):
+            x0, (x1, x2) = naive.por_two(a, b, mp.exp(mp.mpf(e)), mp.exp(mp.mpf(g)))
+            expected = [[float(mp.log(x0)), float(mp.log(x2))], [float(mp.log(x1)), 0.0]]
+        found = closed_form.two_attributes(Problem([a, b], [e, g]))
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_two_attributes_agree_with_a_linear_program():
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        problem = Problem(rng.integers(2, 9, 2), np.exp(rng.uniform(np.log(0.01), np.log(5), 2)))
+        assert solve(problem).upper == pytest.approx(naive.optimum(problem), abs=1e-6)
+
+
+def test_exchanging_the_attributes_exchanges_the_answer():
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        r, e = rng.integers(2, 40, 2), rng.uniform(0.01, 8, 2)
+        one, two = closed_form.two_attributes(Problem(r, e)), closed_form.two_attributes(Problem(r[::-1], e[::-1]))
+        np.testing.assert_allclose(one, two.T, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("m", "r", "epsilon"),
+    [(3, 2, 0.5), (3, 5, 8.0), (7, 3, 0.01), (20, 10**6, 1e-6), (20, 10**6, 50.0), (60, 2, 1e-6), (100, 4, 1.0),
+     (300, 2, 50.0), (300, 50, 3.0), (1000, 2, 0.1)],
+)  # fmt: skip
+def test_alike_attributes_equal_the_formula_in_high_precision(m, r, epsilon):
+    s = solve(Problem([r] * m, [epsilon] * m))
+    expected = alike_reference(m, r, epsilon)
+    assert isinstance(s.law, CountLaw) and len(s.law.classes) == 1
+    assert abs(mp.mpf(s.upper) - expected) <= 1e-12 * (1 + expected)
+    assert mp.mpf(s.lower) <= expected
+
+
+@pytest.mark.parametrize(("m", "r", "epsilon"), [(3, 2, 0.5), (3, 7, 1.0), (4, 3, 0.1), (5, 2, 2.0), (6, 2, 0.7)])
+def test_alike_attributes_agree_with_a_linear_program_over_all_change_sets(m, r, epsilon):
+    problem = Problem([r] * m, [epsilon] * m)
+    assert solve(problem).upper == pytest.approx(naive.optimum(problem), abs=1e-7)
+
+
+def test_published_and_stated_figures():
+    assert solve(Problem([2] * 1000, [0.1] * 1000)).upper == pytest.approx(4.1889, abs=5e-5)
+    assert solve(Problem([4] * 100, [1.0] * 100)).upper == pytest.approx(17.5073, abs=5e-5)
+    assert solve(Problem([2] * 3, [0.5] * 3)).upper == pytest.approx(1.0717, abs=5e-5)
+
+
+@pytest.mark.parametrize("r", [2, 37, 10**6])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 5.0, 50.0])
+@pytest.mark.parametrize("m", [3, 40, 1000, 4096, 50_000])
+def test_alike_attributes_are_certified_over_the_whole_range(m, r, epsilon):
+    problem = Problem([r] * m, [epsilon] * m)
+    s = solve(problem)
+    assert -1e-12 <= s.gap <= 1e-9 * max(1.0, s.upper)
+    if m <= 1000:
+        assert s.gap <= 1e-9
+    assert np.all(np.abs(s.attribute_epsilons - epsilon) <= 1e-9 * (1 + epsilon))
+
+
+@pytest.mark.parametrize(("r", "epsilon"), [(2, 0.1), (5, 1.0), (10**6, 50.0)])
+def test_a_million_alike_attributes_answer_at_once(r, epsilon):
+    s = solve(Problem([r] * 1_000_000, [epsilon] * 1_000_000))
+    assert s.seconds < 10  # measured below one second; the margin is for busy machines
+    assert 0 <= s.gap <= 1e-12 * s.upper
+    assert abs(s.attribute_epsilons[0] - epsilon) <= 1e-9 * (1 + epsilon)
+
+
+def test_a_million_alike_attributes_agree_with_the_large_m_formula():
+    m, r, e = 1_000_000, 2, 0.1
+    p = Problem([r] * m, [e] * m)
+    f, d, gap = p.flips[0], 0.5, p.gaps[0]
+    kl = m * (f * np.log(f / d) + (1 - f) * np.log((1 - f) / (1 - d)))
+    asymptotic = kl + np.log(m * e * gap) + 0.5 * np.log(2 * np.pi * m * e**2 * f * (1 - f))
+    assert solve(p).upper == pytest.approx(asymptotic, abs=0.01)
+
+
+def test_what_it_does_not_take():
+    with pytest.raises(MethodTooLarge, match="got 3 that differ; use 'reduced'"):
+        solve(Problem([2, 2, 3], [1, 1, 1]))
+    with pytest.raises(InvalidProblem, match="knows no pairs"):
+        solve(Problem([2, 2], [1, 1], pairs=((0, 1),)))
+    with pytest.raises(InvalidProblem, match="knows no pairs or caps"):
+        solve(Problem([2, 2], [1, 1], caps=np.array([2.0, np.inf])))
+    assert closed_form.applies(Problem([2, 2, 2], [1, 1, 1]))
+    assert not closed_form.applies(Problem([2, 2, 2], [1, 1, 2]))
+    assert not closed_form.applies(Problem([2, 2], [1, 1], pairs=((0, 1),)))
+
+
+def test_a_gap_beyond_the_tolerance_is_an_error():
+    with pytest.raises(SolveFailed, match="gap of"):
+        solve(Problem([2] * 1000, [0.1] * 1000), ClosedFormOptions(tolerance=0.0))

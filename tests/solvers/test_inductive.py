@@ -1,0 +1,89 @@
+import naive
+import numpy as np
+import pytest
+
+from optrr_solvers import inductive, kronecker
+from optrr_solvers.laws import FewChangesLaw, ProductLaw
+from optrr_solvers.problem import InvalidProblem, Problem
+from optrr_solvers.solution import Status
+
+# (number of attributes, smallest and largest ε, largest size)
+CASES = [(2, 0.1, 5, 8), (3, 0.1, 1, 4), (3, 1, 8, 9), (5, 0.01, 8, 6), (10, 0.5, 4, 8), (40, 0.1, 1, 5),
+         (100, 1, 8, 5), (300, 0.1, 1, 5), (300, 0.01, 20, 50)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "low", "high", "size"), CASES)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_equals_the_published_recurrence_in_high_precision(m, low, high, size, seed):
+    rng = np.random.default_rng([m, seed])
+    r, e = rng.integers(2, size + 1, m), rng.uniform(low, high, m)
+    s = inductive.solve(Problem(r, e))
+    total, achieved = naive.por_inductive(r.tolist(), e.tolist())
+    assert s.upper <= total + 1e-10 * (1 + total)
+    assert s.upper == pytest.approx(total, rel=1e-10)
+    np.testing.assert_allclose(s.attribute_epsilons, achieved, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("m", [2, 3, 7, 60])
+def test_alike_attributes_lie_on_the_border_of_the_fallback(m):
+    for r, e in [(2, 1.0), (5, 0.3), (9, 4.0)]:
+        s = inductive.solve(Problem([r] * m, [e] * m))
+        total, _ = naive.por_inductive([r] * m, [e] * m)
+        assert s.upper == pytest.approx(total, rel=1e-10)
+
+
+def test_small_cases_equal_their_full_matrix():
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        s = inductive.solve(Problem(rng.integers(2, 5, 4), rng.uniform(0.2, 3, 4)))
+        p = naive.matrix(s.law.sizes, naive.density(s.law))
+        assert s.upper == pytest.approx(naive.ldp_epsilon(p), abs=1e-11)
+
+
+def test_two_attributes_are_the_optimum_and_one_is_randomized_response():
+    problem = Problem([3, 5], [0.7, 1.1])
+    s = inductive.solve(problem)
+    assert s.upper == pytest.approx(naive.optimum(problem), abs=1e-8)
+    assert s.notes == ()
+    one = inductive.solve(Problem([4], [0.3]))
+    assert isinstance(one.law, ProductLaw) and one.upper == pytest.approx(0.3, abs=1e-15)
+
+
+def test_it_is_a_baseline_with_the_kl_bound_and_says_what_it_replaced():
+    rng = np.random.default_rng(1)
+    problem = Problem(rng.integers(2, 6, 100), rng.uniform(1, 8, 100))
+    s = inductive.solve(problem)
+    assert s.status is Status.BASELINE and s.certificate is None and isinstance(s.law, FewChangesLaw)
+    assert 0 < s.lower < s.upper
+    _, achieved = naive.por_inductive(problem.sizes.tolist(), problem.epsilons.tolist())
+    replaced = np.abs(np.array(achieved) - problem.epsilons) > 1e-8
+    assert replaced.sum() > 50
+    assert s.notes[0].startswith(f"{replaced.sum()} of 100 epsilons were replaced")
+
+
+def test_for_small_epsilons_its_total_is_above_kronecker_at_the_same_request():
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.integers(2, 6, 100), rng.uniform(0.1, 1, 100))
+    assert inductive.solve(problem).upper > kronecker.solve(problem).upper
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e-6, 0.01), (0.1, 8), (20, 50)])
+def test_a_hundred_thousand_attributes_are_finite_and_fast(low, high):
+    rng = np.random.default_rng(2)
+    s = inductive.solve(Problem(rng.integers(2, 9, 100_000), rng.uniform(low, high, 100_000)))
+    assert np.isfinite(s.upper) and np.isfinite(s.attribute_epsilons).all()
+    assert s.seconds < 10  # measured 0.04; the margin is for busy machines
+
+
+@pytest.mark.parametrize("sizes", [[2, 3, 2], [10**6, 2, 10**6], [2, 10**6, 3]])
+@pytest.mark.parametrize("epsilons", [[1e-6, 1e-6, 1e-6], [50.0, 50.0, 50.0], [1e-6, 50.0, 1.0], [50.0, 1e-6, 20.0]])
+def test_the_ends_of_the_range(sizes, epsilons):
+    s = inductive.solve(Problem(sizes, epsilons))
+    total, achieved = naive.por_inductive(sizes, epsilons)
+    assert s.upper == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(s.attribute_epsilons, achieved, rtol=1e-9, atol=1e-9)
+
+
+def test_pairs_and_caps_are_refused():
+    with pytest.raises(InvalidProblem, match="knows no pairs or caps"):
+        inductive.solve(Problem([2, 2, 2], [1, 1, 1], pairs=((0, 1),)))

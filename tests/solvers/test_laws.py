@@ -1,0 +1,286 @@
+import itertools
+from fractions import Fraction
+
+import mpmath as mp
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
+from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
+from optrr_solvers.laws.count import log_uniform_counts
+from optrr_solvers.laws.excess import ExcessTable
+from optrr_solvers.laws.table import log_uniform
+from optrr_solvers.randomness import SeededSource, SystemSource
+
+RNG = np.random.default_rng(20)
+
+
+def table(sizes, scale=2.0):
+    return TableLaw(np.array(sizes), RNG.uniform(-scale, scale, 1 << len(sizes)))
+
+
+def count(sizes, classes, scale=2.0):
+    shape = [len(c) + 1 for c in classes]
+    return CountLaw(np.array(sizes), [np.array(c) for c in classes], RNG.uniform(-scale, scale, shape))
+
+
+LAWS: dict[str, Law] = {
+    "product": ProductLaw(np.array([2, 3, 4]), np.array([0.5, 1.0, 2.0])),
+    "product-one": ProductLaw(np.array([5]), np.array([1.3])),
+    "product-uniform": ProductLaw(np.array([2, 3]), np.array([0.0, 1.0])),
+    "table": table([2, 3, 4]),
+    "table-one": table([3]),
+    "table-four": table([2, 3, 2, 3]),
+    "table-flat": TableLaw(np.array([2, 3]), np.zeros(4)),
+    "count-one-class": count([3, 3, 3], [[0, 1, 2]]),
+    "count-classes": count([2, 3, 2, 3], [[2, 0], [1, 3]]),
+    "count-mixed": count([2, 4, 2, 3], [[0, 2], [1], [3]]),
+    "count-single": count([4], [[0]]),
+    "few": FewChangesLaw(np.array([2, 3, 4]), 2.5, np.array([0.0, 1.5, 1.0])),
+    "few-two": FewChangesLaw(np.array([4, 3]), 1.5, np.array([0.4, 0.0])),
+    "few-tall-single": FewChangesLaw(np.array([3, 3, 2]), 0.5, np.array([0.7, 0.7, 0.1])),
+    "block": BlockLaw([((2, 0), table([2, 3])), ((1, 3), count([2, 2], [[0, 1]]))]),
+    "block-one": BlockLaw([((0, 1), table([2, 3]))]),
+}
+
+
+@pytest.fixture(params=LAWS, scope="module")
+def case(request):
+    law = LAWS[request.param]
+    q = naive.density(law)
+    return law, q, naive.matrix(law.sizes, q)
+
+
+def test_the_full_matrix_is_symmetric_and_row_stochastic(case):
+    _, _, p = case
+    np.testing.assert_allclose(p, p.T, rtol=1e-13)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-13)
+
+
+def test_every_marginal_equals_the_sum_over_outputs(case):
+    law, q, _ = case
+    whole = naive.change_table(law.sizes, q)
+    for k in range(law.m + 1):
+        for subset in itertools.permutations(range(law.m), k):
+            rest = tuple(i for i in range(law.m) if i not in subset)
+            kept = sorted(subset)
+            expected = np.transpose(whole.sum(axis=rest), [kept.index(i) for i in subset])
+            np.testing.assert_allclose(law.marginal(subset), expected, rtol=1e-12, err_msg=str(subset))
+
+
+def test_marginal_mechanism_of_the_matrix_has_the_law_s_probabilities(case):
+    law, _, p = case
+    for subset in [(0,), tuple(range(law.m))[:2]]:
+        merged = naive.marginal_matrix(law.sizes, p, subset)
+        sizes = [int(law.sizes[i]) for i in subset]
+        np.testing.assert_allclose(naive.change_table_of(merged, sizes), law.marginal(subset), rtol=1e-12)
+
+
+def test_one_way_rows_and_attribute_epsilons(case):
+    law, _, p = case
+    rows = law.one_way()
+    assert rows.shape == (law.m, 2)
+    np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-14)
+    for i in range(law.m):
+        one = naive.marginal_matrix(law.sizes, p, (i,))
+        assert law.attribute_epsilons()[i] == pytest.approx(np.log(one[0, 0] / one[0, 1]), abs=1e-12)
+        np.testing.assert_allclose(rows[i, 0], one[0, 0], rtol=1e-12)
+
+
+def test_total_epsilon_is_the_largest_log_ratio_and_not_below_it(case):
+    law, q, p = case
+    assert law.epsilon == pytest.approx(naive.ldp_epsilon(p), abs=1e-12)
+    low, high = law.log_density_range()
+    assert high - low >= float(np.log(q.max() / q.min())) - 1e-14
+
+
+def test_conditional_epsilons_compare_neighbouring_inputs(case):
+    law, _, p = case
+    expected = [naive.conditional_epsilon(law.sizes, p, i) for i in range(law.m)]
+    np.testing.assert_allclose(law.conditional_epsilons(), expected, atol=1e-12)
+
+
+def test_eigenvalues_are_those_of_the_matrix_with_their_multiplicities(case):
+    law, q, p = case
+    whole = naive.change_table(law.sizes, q)
+    lam = law.eigenvalues(range(law.m))
+    found = []
+    for u in naive.change_sets(law.m):
+        chosen = [i for i in range(law.m) if u[i]]
+        assert lam[u] == pytest.approx(naive.eigenvalue(law.sizes, whole, chosen), abs=1e-13)
+        found += [lam[u]] * int(np.prod([law.sizes[i] - 1 for i in chosen]))
+    np.testing.assert_allclose(np.sort(found), np.sort(np.linalg.eigvalsh(p)), atol=1e-12)
+
+
+def test_pair_and_one_way_eigenvalues(case):
+    law, q, _ = case
+    whole = naive.change_table(law.sizes, q)
+    expected = [[naive.eigenvalue(law.sizes, whole, {i, j}) for j in range(law.m)] for i in range(law.m)]
+    np.testing.assert_allclose(law.pair_eigenvalues(), expected, atol=1e-13)
+    np.testing.assert_allclose(law.one_way_eigenvalues(), np.diag(expected), atol=1e-13)
+
+
+# Sixteen laws at a level of 1e-6: a sound sampler fails this once in 60,000 choices of seed.
+LEVEL = 1e-6
+DRAWS = 100_000
+
+
+def chi_square(samples, probabilities):
+    m = samples.shape[1]
+    cells = samples @ (1 << np.arange(m - 1, -1, -1))
+    seen, expected = np.bincount(cells, minlength=1 << m), np.ravel(probabilities) * len(samples)
+    return float(((seen - expected) ** 2 / expected).sum())
+
+
+def test_samples_follow_the_law_over_all_change_sets(case):
+    law, q, _ = case
+    samples = law.sample(DRAWS, SeededSource(np.random.default_rng(7)))
+    assert samples.shape == (DRAWS, law.m) and samples.dtype == np.bool_
+    assert chi_square(samples, naive.change_table(law.sizes, q)) < chi2.isf(LEVEL, (1 << law.m) - 1)
+
+
+def test_the_chi_square_would_notice_a_wrong_law():
+    law = LAWS["table"]
+    samples = law.sample(DRAWS, SeededSource(np.random.default_rng(7)))
+    nearby = TableLaw(law.sizes, law.log_density + np.linspace(0, 0.2, 8).reshape(2, 2, 2))
+    assert chi_square(samples, nearby.probabilities) > chi2.isf(LEVEL, 7)
+
+
+def test_system_randomness_serves_the_samplers():
+    # 15 degrees of freedom at 1e-9: fails once in a billion runs
+    law = LAWS["count-classes"]
+    whole = naive.change_table(law.sizes, naive.density(law))
+    assert chi_square(law.sample(DRAWS, SystemSource()), whole) < chi2.isf(1e-9, 15)
+
+
+@pytest.mark.parametrize("name", ["table", "table-flat", "count-classes", "few", "few-tall-single"])
+def test_the_sampled_mechanism_is_at_most_as_revealing_as_the_label(name):
+    law = LAWS[name]
+    cells, whole = law._excess._cells, np.diff(law._excess._cumulative, prepend=np.uint64(0))
+    excess = dict(zip(cells.tolist(), (Fraction(int(w), 1 << 64) for w in whole), strict=True))
+    uniform = 1 - sum(excess.values(), Fraction(0))
+    worst = Fraction(1)
+    for cell, mass in excess.items():
+        mu = Fraction(1)
+        sizes = law.sizes.tolist()
+        if isinstance(law, FewChangesLaw):
+            share = Fraction(int(sizes[cell - 1]) - 1 if cell else 1)
+            mu = share / int(np.prod(sizes))
+        elif isinstance(law, CountLaw):
+            counts = np.unravel_index(cell, law.log_density.shape)
+            for c, k in zip(law.classes, counts, strict=True):
+                r = int(law.sizes[c[0]])
+                mu *= Fraction(int(mp.binomial(c.size, int(k))) * (r - 1) ** int(k), r**c.size)
+        else:
+            for r, changed in zip(sizes, naive.change_sets(law.m)[cell], strict=True):
+                mu *= Fraction(r - 1, r) if changed else Fraction(1, r)
+        worst = max(worst, 1 + mass / (mu * uniform))
+    with mp.workdps(40):
+        true = mp.log(mp.mpf(worst.numerator) / worst.denominator)
+        assert true <= mp.mpf(law.epsilon)
+        assert true >= mp.mpf(law.epsilon) - 1e-10
+
+
+def test_excess_larger_than_a_double_can_hold_is_sampled():
+    law = TableLaw(np.array([2, 3]), np.array([2000.0, 1999.0, 0.0, 0.0]))
+    samples = law.sample(1000, SeededSource(np.random.default_rng(1)))
+    assert not samples[:, 0].any() and samples[:, 1].any()
+    few = FewChangesLaw(np.full(1000, 5), 1600.0, np.zeros(1000))
+    assert few.epsilon == pytest.approx(1600.0)
+    assert few.sample(5, SeededSource(np.random.default_rng(1))).shape == (5, 1000)
+
+
+def test_all_mass_uniform_or_none():
+    assert (ExcessTable(np.array([-np.inf, -np.inf]), 0.0).draw(5, SystemSource()) == -1).all()
+    drawn = ExcessTable(np.array([800.0, -np.inf]), 0.0).draw(1000, SystemSource())
+    assert (drawn == 0).all()  # a stray uniform answer has chance 2^-48 each
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 2), (2, 10**6), (17, 2), (40, 5), (1000, 10**6), (20_000, 3)])
+def test_binomial_logarithms_against_40_digits(n, size):
+    found, bound = log_change_counts(n, size), log_change_counts_error(n, size)
+    ends = np.arange(min(n + 1, 40))
+    ks = np.unique(np.concatenate([ends, n - ends, RNG.integers(0, n + 1, 100)]))
+    with mp.workdps(40):
+        for k in ks.tolist():
+            exact = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+            exact += k * mp.log(mp.mpf(size - 1) / size) - (n - k) * mp.log(size)
+            assert abs(exact - mp.mpf(float(found[k]))) <= bound[k] / 2, k
+
+
+def test_binomial_logarithms_at_a_million():
+    n, size = 1_000_000, 2
+    found, bound = log_change_counts(n, size), log_change_counts_error(n, size)
+    assert np.exp(found).sum() == pytest.approx(1, abs=1e-11)
+    with mp.workdps(40):
+        for k in (0, 1, 17, 475_021, 499_000, 500_000, 999_999, n):
+            exact = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1) - n * mp.log(2)
+            assert abs(exact - mp.mpf(float(found[k]))) <= bound[k] / 2, k
+
+
+def test_uniform_logarithms_agree_between_table_and_counts():
+    sizes = np.array([2, 5, 5, 7])
+    counts = log_uniform_counts(sizes, [np.array([0]), np.array([1, 2]), np.array([3])])
+    t = np.exp(log_uniform(sizes))
+    merged = np.stack([t[:, 0, 0], t[:, 0, 1] + t[:, 1, 0], t[:, 1, 1]], axis=1)
+    np.testing.assert_allclose(np.exp(counts), merged, rtol=1e-13)
+
+
+@settings(derandomize=True, max_examples=50, deadline=None)
+@given(st.lists(st.integers(2, 50), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_effect_transform_round_trip(sizes, seed):
+    t = np.random.default_rng(seed).dirichlet(np.ones(1 << len(sizes))).reshape((2,) * len(sizes))
+    lam = effect_transform(t, np.array(sizes))
+    np.testing.assert_allclose(inverse_effect_transform(lam, np.array(sizes)), t, atol=1e-14)
+    assert lam.flat[0] == pytest.approx(1)
+
+
+def test_a_large_size_loses_no_digits():
+    law = ProductLaw(np.array([10**6, 2]), np.array([1e-6, 50.0]))
+    np.testing.assert_allclose(law.attribute_epsilons(), [1e-6, 50.0], rtol=0, atol=1e-14)
+    with mp.workdps(40):
+        keep = mp.exp(mp.mpf(1e-6)) / (10**6 - 1 + mp.exp(mp.mpf(1e-6)))
+        assert law.one_way()[0, 0] == pytest.approx(float(keep), rel=1e-14)
+
+
+def test_huge_m():
+    m = 200_000
+    few = FewChangesLaw(np.full(m, 3), 1000.0, np.zeros(m))
+    assert np.isfinite(few.attribute_epsilons()).all()
+    assert few.marginal((5, m - 1)).sum() == pytest.approx(1)
+    density = np.where(np.arange(m + 1) < m // 2, 3.0, 0.0)
+    alike = CountLaw(np.full(m, 3), [np.arange(m)], density)
+    assert np.isfinite(alike.attribute_epsilons()).all()
+    assert alike.marginal((0, 7)).sum() == pytest.approx(1)
+    assert alike.epsilon == pytest.approx(3.0)
+    assert alike.sample(3, SeededSource(np.random.default_rng(3))).shape == (3, m)
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: TableLaw(np.array([2, 2]), np.zeros(3)), "needs 4 finite log densities, got 3"),
+        (lambda: TableLaw(np.array([2]), np.array([0.0, np.nan])), "finite"),
+        (lambda: TableLaw(np.full(21, 2), np.zeros(2)), "20 at most"),
+        (lambda: CountLaw(np.array([2, 2]), [np.array([0])], np.zeros(2)), "exactly once"),
+        (lambda: CountLaw(np.array([2, 3]), [np.array([0, 1])], np.zeros(3)), "same size"),
+        (lambda: CountLaw(np.array([2, 2]), [np.array([0, 1])], np.zeros(2)), "shape"),
+        (lambda: FewChangesLaw(np.array([2]), 1.0, np.array([0.0])), "at least two"),
+        (lambda: FewChangesLaw(np.array([2, 2]), -1.0, np.zeros(2)), "at least 0"),
+        (lambda: ProductLaw(np.array([2]), np.array([-1.0])), "at least 0"),
+        (lambda: BlockLaw([((0,), LAWS["product-one"]), ((0,), LAWS["product-one"])]), "exactly once"),
+        (lambda: BlockLaw([((0, 1), LAWS["product-one"])]), "as many attributes"),
+        (lambda: LAWS["table"].marginal((0, 0)), "different attributes"),
+        (lambda: LAWS["table"].marginal((3,)), "different attributes"),
+        (lambda: ProductLaw(np.full(30, 2), np.ones(30)).marginal(range(21)), "20 at most"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(build, words):
+    with pytest.raises(ValueError, match=words) as error:
+        build()
+    assert "\n" not in str(error.value)

@@ -1,0 +1,69 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from optrr_solvers.randomness import SeededSource, SystemSource, as_source, bounded, threshold
+
+
+class Scripted:
+    """A source that hands out given words, to reach the rejection branch."""
+
+    def __init__(self, words):
+        self.left = list(words)
+
+    def words(self, count):
+        out, self.left = self.left[:count], self.left[count:]
+        return np.array(out, dtype=np.uint64)
+
+
+def test_none_is_the_operating_system_and_seeds_repeat():
+    assert isinstance(as_source(None), SystemSource)
+    a, b = as_source(5).words(100), as_source(5).words(100)
+    np.testing.assert_array_equal(a, b)
+    generator = np.random.default_rng(5)
+    np.testing.assert_array_equal(as_source(generator).words(100), a)
+    source = SeededSource(np.random.default_rng(1))
+    assert as_source(source) is source
+
+
+@pytest.mark.parametrize("bad", [True, 1.5, "7"])
+def test_other_random_states_are_refused(bad):
+    with pytest.raises(TypeError, match="give None, an int or a numpy Generator"):
+        as_source(bad)
+
+
+def test_system_streams_differ_and_go_on():
+    one, two = SystemSource(), SystemSource()
+    first, second, other = one.words(64), one.words(64), two.words(64)
+    assert len({*first.tolist(), *second.tolist(), *other.tolist()}) == 192  # a repeat has chance 2^-50
+
+
+def test_system_words_are_uniform_in_every_bit():
+    words = SystemSource().words((1 << 19) + 12_345)  # more than one piece of key stream
+    ones = np.array([np.count_nonzero(words >> np.uint64(b) & np.uint64(1)) for b in range(64)])
+    z = (ones - words.size / 2) / np.sqrt(words.size / 4)
+    assert np.abs(z).max() < 8  # fails once in 10^13 runs
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 8, 1000])
+def test_bounded_is_uniform(bound):
+    draws = bounded(SeededSource(np.random.default_rng(8)), 50_000, bound)
+    seen = np.bincount(draws, minlength=bound)
+    expected = 50_000 / bound
+    # six bounds at 1e-6: a sound generator fails for one seed in 160,000
+    assert seen.size == bound
+    assert ((seen - expected) ** 2 / expected).sum() <= (chi2.isf(1e-6, bound - 1) if bound > 1 else 0)
+
+
+def test_bounded_rejects_the_uneven_last_stretch():
+    # 2^64 = 3·k + 1: only the largest word is uneven, and is drawn again
+    top = (1 << 64) - 1
+    assert bounded(Scripted([top, 4, top, 5]), 2, 3).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-22, 3e-12, 0.1, 1 / 3, 0.5, 1 - 2.0**-53, 1.0])
+def test_thresholds_are_never_below_the_probability(p):
+    reached = Fraction(int(threshold(p)), 1 << 64)
+    assert Fraction(p) - Fraction(1, 1 << 64) * (p == 1.0) <= reached <= Fraction(p) + Fraction(1, 1 << 64)

@@ -1,0 +1,77 @@
+"""The arrow between the packages, and what they export."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("optrr", "optrr_solvers")
+
+
+def folder(package: str) -> Path:
+    found = importlib.util.find_spec(package)
+    assert found is not None and found.submodule_search_locations
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def modules(package: str) -> list[str]:
+    walked = pkgutil.walk_packages([str(folder(package))], package + ".")
+    return [package, *(m.name for m in walked if not m.name.endswith("__main__"))]
+
+
+def imported_names(source: str) -> set[str]:
+    """Top-level packages a module imports anywhere in it, also inside functions and by importlib.import_module."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {a.name.split(".")[0] for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if called in ("import_module", "__import__"):
+                names |= {str(a.value).split(".")[0] for a in node.args if isinstance(a, ast.Constant)}
+    return names
+
+
+def test_the_reader_of_imports_sees_every_form():
+    source = "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n    import h\n"
+    assert imported_names(source + "    importlib.import_module('i.j')\n") == {"a", "c", "h", "i"}
+
+
+def test_the_solvers_import_nothing_of_the_user_package():
+    files = sorted(folder("optrr_solvers").rglob("*.py"))
+    assert len(files) > 10
+    for file in files:
+        assert "optrr" not in imported_names(file.read_text()), file
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_has_a_docstring(package):
+    for file in sorted(folder(package).rglob("*.py")):
+        assert ast.get_docstring(ast.parse(file.read_text())), file
+
+
+def isort_order(name: str) -> tuple[int, str]:
+    """The order ruff keeps: constants, classes, the rest."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_exports_are_sorted_exist_and_are_documented(package):
+    exporting = 0
+    for name in modules(package):
+        module = importlib.import_module(name)
+        exported = getattr(module, "__all__", None)
+        if exported is None:
+            continue
+        exporting += 1
+        assert list(exported) == sorted(set(exported), key=isort_order), f"{name}.__all__ is not sorted"
+        for entry in exported:
+            thing = getattr(module, entry)
+            if inspect.isclass(thing) or inspect.isroutine(thing):
+                assert inspect.getdoc(thing), f"{name}.{entry} has no docstring"
+    assert exporting, f"{package} exports nothing"
