@@ -1,0 +1,144 @@
+"""optrr design, optrr compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optrr.cli.output import json_option, print_json, print_table, warn, watched
+from optrr.design import Design
+from optrr.design import design as make_design
+from optrr.design_file import save_design
+from optrr.errors import InvalidInput
+from optrr.spec import Specification, parse_attributes, read_specification
+from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
+from optrr.design import Wishes
+
+# Attributes listed for people; --json lists all.
+_SHOWN = 40
+
+spec_argument = click.argument("spec", required=False, type=click.Path(path_type=Path))
+attribute_option = click.option(
+    "--attribute", "attributes", multiple=True, metavar="NAME=SIZE:EPSILON", help="An attribute, instead of SPEC; repeatable."
+)
+
+
+def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
+    """The specification from SPEC or from --attribute, exactly one of them."""
+    if (spec is None) == (not attributes):
+        raise InvalidInput("give either SPEC (a .toml or .json file) or --attribute name=size:epsilon")
+    return read_specification(spec) if spec is not None else parse_attributes(attributes)
+
+
+@click.command()
+@spec_argument
+@attribute_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto", show_default=True)
+@click.option(
+    "--preserve",
+    type=click.Choice(["marginals", "pairs"]),
+    default="marginals",
+    show_default=True,
+    help="pairs: every pair stays at least as visible as under Kronecker.",
+)
+@click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 10 attributes).")
+@click.option("--tolerance", type=float, help="Largest accepted gap between the bounds, in nats.")
+@click.option("--time-limit", type=float, help="Seconds after which the best bracket so far is returned.")
+@json_option
+def design(  # noqa: PLR0913 (the command's options)
+    spec: Path | None,
+    attributes: tuple[str, ...],
+    output: Path | None,
+    method: str,
+    preserve: str,
+    conditional_cap: float | None,
+    tolerance: float | None,
+    time_limit: float | None,
+    as_json: bool,
+) -> None:
+    """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON)."""
+    wanted = read_wanted(spec, attributes)
+    with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
+        made = make_design(
+            wanted.domain,
+            wanted.required_epsilons(),
+            method=method,
+            preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
+            conditional_cap=conditional_cap,
+            options=options,
+        )
+    if output is not None:
+        save_design(made, output)
+    if as_json:
+        print_json(made.summary())
+    else:
+        show_design(made)
+    warn(made.warnings())
+
+
+def show_design(made: Design) -> None:
+    """Print totals and one row per attribute."""
+    click.echo(
+        f"total epsilon {made.epsilon:.6f}   certified lower bound {made.lower_bound:.6f}   gap {max(made.gap, 0.0):.2g}   "
+        f"method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
+    )
+    saved = made.kronecker_epsilon / made.epsilon if made.epsilon else 1.0
+    click.echo(f"Kronecker's total {made.kronecker_epsilon:.6f}, {saved:.2f} times as much")
+    if made.faintest_pair is not None:
+        ratio, a, b = made.faintest_pair
+        click.echo(f"smallest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
+    rows = made.summary()["attributes"]
+    print_table(
+        "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
+        ["attribute", "size", "requested", "achieved", "conditional"],
+        [(r["name"], r["size"], r["requested_epsilon"], r["epsilon"], r["conditional_epsilon"]) for r in rows[:_SHOWN]],
+    )
+
+
+@click.command()
+@spec_argument
+@attribute_option
+@click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
+@json_option
+def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, as_json: bool) -> None:
+    """Every applicable method on SPEC, side by side."""
+    wanted = read_wanted(spec, attributes)
+    made, failed = compare_methods(wanted, preserve)
+    if as_json:
+        print_json({"methods": [d.summary() for d in made], "failed": failed})
+    else:
+        print_table(
+            "methods, epsilon in nats",
+            ["method", "total", "lower bound", "gap", "status", "min pair ratio", "largest conditional", "seconds"],
+            [
+                (
+                    d.method,
+                    d.epsilon,
+                    d.lower_bound,
+                    f"{max(d.gap, 0.0):.2g}",
+                    d.solution.status,
+                    d.faintest_pair[0] if d.faintest_pair else None,
+                    float(d.conditional_epsilons.max()),
+                    d.solution.seconds,
+                )
+                for d in made
+            ],
+        )
+    warn(f"{d.method}: {note}" for d in made for note in d.solution.notes)
+    warn(f"{f['method']}: {f['error']}" for f in failed)
+
+
+def compare_methods(wanted: Specification, preserve: str) -> tuple[list[Design], list[dict[str, Any]]]:
+    """Designs by every applicable method, and the methods that failed with their reasons."""
+    epsilons = wanted.required_epsilons()
+    problem = Wishes(preserve=preserve).problem(wanted.domain, epsilons)  # type: ignore[arg-type]
+    made, failed = [], []
+    for method in applicable(problem):
+        try:
+            made.append(make_design(wanted.domain, epsilons, method=method, preserve=preserve))  # type: ignore[arg-type]
+        except (SolveFailed, MethodTooLarge, InvalidProblem) as error:
+            failed.append({"method": method, "error": str(error)})
+    return made, failed

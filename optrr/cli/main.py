@@ -1,0 +1,88 @@
+"""The command group, and the one place where errors become lines and exit codes.
+
+Exit 0: done. 1: a check or a solve failed. 2: bad input, one line ``error: …`` on standard error, nothing written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+# name: module, function, one-line help. Written here so that --help imports none of them.
+_COMMANDS = {
+    "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
+    "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
+    "perturb": ("optrr.cli.records", "perturb", "Randomize a CSV or Parquet file."),
+    "estimate": ("optrr.cli.records", "estimate", "Estimate a table from randomized records."),
+    "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design file."),
+    "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, function, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="optrr")
+def cli() -> None:
+    """Mechanism design for randomized response on multi-attribute records, with certified optimality."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    try:
+        result: Any = cli.main(arguments, prog_name="optrr", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as request:
+        click.echo(request.format_message())
+        return 0
+    except click.ClickException as error:
+        return _complain(error.format_message(), 2)
+    except click.Abort:
+        return _complain("interrupted; nothing was written", 130)
+    except BrokenPipeError:
+        # the reader closed the pipe; keep the interpreter from complaining while it shuts down
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError) as error:
+        return _complain(_worded(error), 2)
+    except RuntimeError as error:
+        if type(error).__name__ != "SolveFailed":
+            raise
+        return _complain(_worded(error), 1)
+
+
+def _worded(error: Exception) -> str:
+    # an unexpected ValueError is a defect, and its traceback is wanted; every expected kind has a name of its own
+    if type(error) is ValueError:
+        raise error
+    return " ".join(str(error).split())
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    return code

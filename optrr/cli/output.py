@@ -1,0 +1,71 @@
+"""What commands print: one JSON object for machines, or tables for people; progress on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from optrr_solvers.auto import SolveOptions
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output, nothing else."""
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table for people; numbers to the right."""
+    # rich takes 60 ms to import, so it comes only where something is shown
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(title=title, title_justify="left")
+    cells = [[_cell(v) for v in row] for row in rows]
+    for k, name in enumerate(columns):
+        numeric = bool(cells) and all(_numeric(row[k]) for row in cells)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        # Text, because a category may contain what rich would read as markup
+        table.add_row(*(Text(c) for c in row))
+    Console().print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1 else f"{value:.4f}"
+    return "" if value is None else str(value)
+
+
+def _numeric(text: str) -> bool:
+    return text == "" or text.lstrip("-").replace(".", "", 1).replace("e-", "", 1).isdigit()
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Warnings on standard error, one line each."""
+    for line in lines:
+        click.echo(f"warning: {line}", err=True)
+
+
+@contextmanager
+def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
+    """Solver options with a progress bar on standard error, shown only on a terminal and only if the solver reports."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task: Any = None
+
+        def report(fraction: float, upper: float, lower: float) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(description, total=1.0)
+            bar.update(task, completed=fraction, description=f"{description}: {lower:.4f} ≤ ε ≤ {upper:.4f}")
+
+        yield SolveOptions(progress=report, **options)
