@@ -1,0 +1,1 @@
+"""Engines beyond one machine; each shares the record-batch kernel of :mod:`optrr.perturb`."""
