@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from optrr.batches import whole_file
-from optrr.design import Design
+from optrr.designs import Design
 from optrr.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.law_record import BlockRecord, LawRecord, law_of, record_of

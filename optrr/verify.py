@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.design import Design
+from optrr.designs import Design
 from optrr_solvers import CountLaw, SolveFailed, Status, TableLaw, lower_bound
 from optrr_solvers.certificate import EXACT_CELLS, InvalidCertificate, cell_count
 from optrr_solvers.exact import exact_attribute_epsilons, exact_epsilon_ceiling

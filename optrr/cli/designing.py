@@ -8,13 +8,12 @@ from typing import Any
 import click
 
 from optrr.cli.output import json_option, print_json, print_table, warn, watched
-from optrr.design import Design
-from optrr.design import design as make_design
+from optrr.designs import Design, Wishes
+from optrr.designs import design as make_design
 from optrr.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.spec import Specification, parse_attributes, read_specification
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
-from optrr.design import Wishes
 
 # Attributes listed for people; --json lists all.
 _SHOWN = 40
@@ -112,7 +111,7 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, as_js
     else:
         print_table(
             "methods, epsilon in nats",
-            ["method", "total", "lower bound", "gap", "status", "min pair ratio", "largest conditional", "seconds"],
+            ["method", "total", "at least", "gap", "status", "min pair ratio", "max conditional", "s"],
             [
                 (
                     d.method,
@@ -122,7 +121,7 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, as_js
                     d.solution.status,
                     d.faintest_pair[0] if d.faintest_pair else None,
                     float(d.conditional_epsilons.max()),
-                    d.solution.seconds,
+                    round(d.solution.seconds, 2),
                 )
                 for d in made
             ],

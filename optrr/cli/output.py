@@ -39,12 +39,12 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1 else f"{value:.4f}"
+        return f"{value:.4f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
     return "" if value is None else str(value)
 
 
 def _numeric(text: str) -> bool:
-    return text == "" or text.lstrip("-").replace(".", "", 1).replace("e-", "", 1).isdigit()
+    return text == "" or text.lstrip("-").replace(".", "", 1).replace("e-", "", 1).replace("e+", "", 1).isdigit()
 
 
 def warn(lines: Iterable[str]) -> None:
