@@ -144,27 +144,38 @@ def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray
     h = np.zeros(shape, dtype=kind)
     constant = Fraction(0)
     minus_mean = Fraction(0)
-    largest = 0
+    budget = _Budget(math.inf if kind is object else INTEGER_LIMIT)
     for g, (members, w) in enumerate(zip(certificate.classes, certificate.weights, strict=True)):
         r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
+        budget.spend(w * len(members))
         h -= w * _axis(np.arange(len(members) + 1).astype(kind), g, len(shape))
         constant += Fraction(w * len(members) * flip_ceiling(r, epsilon), 1 << FLIP_BITS)
         minus_mean += Fraction(w * len(members) * (r - 1), r)
-        largest += w * len(members)
     for a, b, v in certificate.pairs:
-        count, values, kept = _pair_row(problem, certificate, a, b)
-        h += v * values.astype(kind)
+        spans = [len(certificate.classes[g]) * (int(problem.sizes[certificate.classes[g][0]]) - 1) for g in (a, b)]
+        budget.spend(v * spans[0] * spans[1])
+        count, values, kept = _pair_row(problem, certificate, a, b, kind)
+        h += v * values
         constant -= v * count * kept
-        largest += v * int(np.abs(values).max())
     minus_mean -= constant
     if certificate.caps:
         bump, mean, most = _cap_rows(problem, certificate, shape)
+        budget.spend(most)
         h += bump.astype(kind)
         minus_mean -= mean
-        largest += most
-    if kind is not object and largest >= INTEGER_LIMIT:
-        raise InvalidCertificate("the certificate's integers are too large to add without overflow")
     return h, constant, minus_mean
+
+
+class _Budget:
+    """Bounds the integers met so far; raises InvalidCertificate before one could overflow."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit, self._spent = limit, 0
+
+    def spend(self, largest: int) -> None:
+        self._spent += largest
+        if self._spent >= self._limit:
+            raise InvalidCertificate("the certificate's integers are too large to add without overflow")
 
 
 def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
@@ -173,21 +184,23 @@ def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
     return values.reshape(shape)
 
 
-def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int) -> tuple[int, IntArray, Fraction]:
+def _pair_row(
+    problem: Problem, certificate: Certificate, a: int, b: int, kind: type
+) -> tuple[int, IntArray, Fraction]:
     """Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j."""
     ndim = len(certificate.classes)
     scaled, floors = [], []
     for g in (a, b):
         members = certificate.classes[g]
         r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
-        k = np.arange(len(members) + 1)
+        k: IntArray = np.arange(len(members) + 1).astype(kind)
         scaled.append(_axis((r - 1) * (len(members) - k) - k, g, ndim))
         floors.append(r - 1 - r * Fraction(flip_ceiling(r, epsilon), 1 << FLIP_BITS))
     kept = Fraction(problem.kappa) * max(floors[0], Fraction(0)) * max(floors[1], Fraction(0))
     if a != b:
         return len(certificate.classes[a]) * len(certificate.classes[b]), scaled[0] * scaled[1], kept
     n = len(certificate.classes[a])
-    r, k = int(problem.sizes[certificate.classes[a][0]]), np.arange(n + 1)
+    r, k = int(problem.sizes[certificate.classes[a][0]]), np.arange(n + 1).astype(kind)
     squares = _axis((r - 1) ** 2 * (n - k) + k, a, ndim)
     return n * (n - 1) // 2, (scaled[0] ** 2 - squares) // 2, kept
 
