@@ -57,6 +57,11 @@ class ColumnCodec:
         return pa.array([value for _, value in self._held], type=_searchable(self._plain)), codes
 
     @property
+    def _missing(self) -> np.int32:
+        missing = self.attribute.missing_code
+        return np.int32(_MISSING if missing is None else missing)
+
+    @property
     def keeps_type(self) -> bool:
         """Whether decoded columns have the type of the encoded ones."""
         return len(self._held) == self.attribute.size - (self.attribute.missing_code is not None)
@@ -87,7 +92,7 @@ class ColumnCodec:
             naming the first unknown or missing value and the record it stands in (counted from 1).
         """
         if pa.types.is_dictionary(column.type):
-            codes = np.append(self._encode_plain(column.dictionary), np.int32(_MISSING))
+            codes = np.append(self._encode_plain(column.dictionary), self._missing)
             at = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
             out: Codes = codes[at.to_numpy(zero_copy_only=False)]
         else:
@@ -97,16 +102,14 @@ class ColumnCodec:
         return out
 
     def _encode_plain(self, values: pa.Array) -> Codes:
-        missing = self.attribute.missing_code
-        missing = _MISSING if missing is None else missing
         if pa.types.is_null(values.type):
-            return np.full(len(values), missing, dtype=np.int32)
+            return np.full(len(values), self._missing)
         searched, codes = self._lookup
         comparable = values if values.type.equals(searched.type) else values.cast(searched.type)
         found = pc.index_in(comparable, value_set=searched)
         out: Codes = codes[found.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
         if values.null_count:
-            out[values.is_null().to_numpy(zero_copy_only=False)] = missing
+            out[values.is_null().to_numpy(zero_copy_only=False)] = self._missing
         return out
 
     def _refuse(self, column: pa.Array, row: int, first_record: int) -> None:

@@ -112,6 +112,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     InvalidInput
         see :meth:`optrr.mechanism.Mechanism.perturb`.
     """
+    checked_columns(column_names(data), domain, domain)
     table = _as_table(data)
     if not table.num_rows:
         raise InvalidInput("the data holds no records; give at least one")
