@@ -17,7 +17,7 @@ from optrr_solvers import backend
 from optrr_solvers.backend import LinearProgram
 from optrr_solvers.certificate import Certificate
 from optrr_solvers.lattice import Lattice
-from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge
+from optrr_solvers.problem import FloatArray, Infeasible, IntArray, MethodTooLarge
 from optrr_solvers.sifting import LatticeOptimum
 from optrr_solvers.solution import SolveFailed
 
@@ -43,7 +43,15 @@ def solve(lattice: Lattice) -> LatticeOptimum:
     caps = _cap_rows(lattice)
     log_scale = lattice.log_dual_guess()
     program = _program(lattice, caps, math.exp(log_scale))
-    answer = backend.solve(program, method="reduced")
+    try:
+        answer = backend.solve(program, method="reduced")
+    except Infeasible as error:
+        if lattice.problem.kappa > 1:
+            raise
+        # caps of at least ε_i always leave Kronecker, so the backend lost the thin feasible set in its tolerances
+        raise SolveFailed(
+            "reduced: the caps leave too thin a set to resolve; raise them a little, or use method 'kronecker'"
+        ) from error
     columns, tight = np.flatnonzero(answer.basic_columns), np.flatnonzero(~answer.basic_rows)
     if columns.size != tight.size:
         raise SolveFailed("reduced: HiGHS returned an incomplete basis")

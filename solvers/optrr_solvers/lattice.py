@@ -100,11 +100,6 @@ class Lattice:
         pairs = [-p.kappa * lam[a] * lam[b] for a, b in self.class_pairs]
         return np.append(accuracy, pairs)
 
-    @cached_property
-    def largest(self) -> FloatArray:
-        """Largest |g| of every row, shape (rows,)."""
-        return np.append([np.abs(v).max() for v in self._accuracy_values], np.ones(len(self.class_pairs)))
-
     def _axis(self, values: FloatArray, g: int) -> FloatArray:
         shape = [1] * len(self.classes)
         shape[g] = -1
@@ -140,9 +135,20 @@ class Lattice:
 
     def combine(self, multipliers: FloatArray) -> FloatArray:
         """h = Σ multipliers · g on every cell, shape ``shape``; O(cells · (1 + pairs))."""
+        return self._pairs_added(self._accuracies_added(multipliers, self._accuracy_values), multipliers)
+
+    def magnitude(self, multipliers: FloatArray) -> FloatArray:
+        """At least Σ |multipliers · g| on every cell, shape ``shape``: what the rounding error of h is relative to."""
+        sizes = [np.abs(values) for values in self._accuracy_values]
+        return self._accuracies_added(np.abs(multipliers), sizes) + 2 * np.abs(multipliers[len(self.classes) :]).sum()
+
+    def _accuracies_added(self, multipliers: FloatArray, rows: list[FloatArray]) -> FloatArray:
         out = np.zeros((1,) * len(self.classes))
-        for g, values in enumerate(self._accuracy_values):
+        for g, values in enumerate(rows):
             out = out + self._axis(multipliers[g] * values, g)
+        return out
+
+    def _pairs_added(self, out: FloatArray, multipliers: FloatArray) -> FloatArray:
         extra = multipliers[len(self.classes) :]
         for (a, b), v, mean in zip(self.class_pairs, extra, self.means[len(self.classes) :], strict=True):
             if v != 0:

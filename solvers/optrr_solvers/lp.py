@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
@@ -99,6 +98,9 @@ def _by_highs(lattice: Lattice) -> tuple[FloatArray, FloatArray, int]:
 
 
 def _by_cvxpy(problem: Problem) -> tuple[FloatArray, FloatArray, int]:
+    # cvxpy takes half a second to import and only this second opinion needs it
+    import cvxpy as cp  # noqa: PLC0415
+
     program = event_program(problem)
     q = cp.Variable(program.A.shape[1])
     size = sp.diags_array(1 / abs(program.A_eq).max(axis=1).toarray().ravel())

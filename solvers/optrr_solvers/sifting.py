@@ -30,8 +30,8 @@ from optrr_solvers.solution import SolveFailed
 _ALL_CELLS = 4096
 # Columns of the first small program, per row and at least.
 _PER_ROW, _AT_LEAST = 40, 2000
-# h is compared with zero relative to Σ|w g|: well above rounding (2^-53 times the number of rows), far below any real step.
-_TIE = 1e-12
+# h is compared with zero relative to Σ|w g| at the same cell: above the rounding of w and of the sum, below any real step.
+_TIE = 1e-13
 _MAX_ROUNDS = 60
 _INFEASIBLE = "{method}: no mechanism keeps the pairs at kappa = {kappa:g}; lower kappa (1 always works)"
 
@@ -65,7 +65,7 @@ def solve(lattice: Lattice, *, method: str) -> LatticeOptimum:
         iterations += answer.iterations
         w = small.multipliers(answer) if final else answer.row_duals
         new = lattice.combine(w).ravel()
-        tie = _TIE * float(np.abs(w) @ lattice.largest)
+        tie = _TIE * lattice.magnitude(w).ravel()
         wrong = (new > tie) & (h <= 0) | (new < -tie) & (h > 0)
         wrong[columns] = False
         if not wrong.any():
@@ -145,11 +145,11 @@ class _Small:
         w[tight] = np.linalg.solve(matrix.T, np.append(np.zeros(basic.size), -self.y_scale))
         return w
 
-    def log_density(self, answer: BasicAnswer, w: FloatArray, h: FloatArray, tie: float) -> FloatArray:
+    def log_density(self, answer: BasicAnswer, w: FloatArray, h: FloatArray, tie: FloatArray) -> FloatArray:
         """Rebuild t from the sign of h, ties from the basis; returns ln(1 + t/y) with y's own scale."""
         basic, tight, matrix = self._system(answer)
         t = np.where(np.abs(h) <= tie, self.fixed_inside, h > 0).astype(np.float64)
-        tied = self.columns[np.abs(h[self.columns]) <= tie]
+        tied = self.columns[np.abs(h[self.columns]) <= tie[self.columns]]
         place = np.searchsorted(self.columns, tied)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = answer.values[place] * self.column_scale[place] / self.caps[place]

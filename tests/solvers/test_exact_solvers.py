@@ -1,0 +1,205 @@
+"""The exact solvers against each other, against independent programs, and against published numbers."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import naive
+import numpy as np
+import pytest
+from cases import ADULT, PUBLISHED, all_pairs, random_problems
+
+from optrr_solvers import (
+    Infeasible,
+    InvalidProblem,
+    MethodTooLarge,
+    Problem,
+    Status,
+    closed_form,
+    lower_bound,
+    lp,
+    reduced,
+    solve,
+)
+from optrr_solvers import classes as classes_solver
+
+# The issue of trust: nothing below compares a solver with its own report.
+EXACT = 1e-9
+
+
+def cvxpy_optimum(problem: Problem) -> float:
+    """Smallest total ε by cvxpy on the program over q, built by the slow obvious loops of `naive`; for moderate totals."""
+    bits, r = naive.change_sets(problem.m), problem.sizes
+    mass = np.asarray([np.prod([1 - 1 / r[i] if c else 1 / r[i] for i, c in enumerate(s)]) for s in bits])
+    q, top = cp.Variable(len(bits)), cp.Variable()
+    rows = [q >= 1, q <= top]
+    constrained = bool(problem.pairs) or problem.caps is not None
+    for i in range(problem.m):
+        f = problem.flips[i]
+        g = np.asarray([f - s[i] for s in bits])
+        need = cp.sum(cp.multiply(mass * g / f, q))
+        rows.append(need >= 0 if constrained else need == 0)
+    for i, j in problem.pairs:
+        chi = [np.prod([-1 / (r[k] - 1) if s[k] else 1.0 for k in (i, j)]) for s in bits]
+        keep = problem.kappa * problem.eigenvalues[i] * problem.eigenvalues[j]
+        rows.append(cp.sum(cp.multiply(mass * (np.asarray(chi) - keep), q)) >= 0)
+    if problem.caps is not None:
+        for a, s in enumerate(bits):
+            for i in range(problem.m):
+                if not s[i] and np.isfinite(problem.caps[i]):
+                    b = bits.index((*s[:i], 1, *s[i + 1 :]))
+                    rows += [q[a] <= np.exp(problem.caps[i]) * q[b], q[b] <= np.exp(problem.caps[i]) * q[a]]
+    task = cp.Problem(cp.Minimize(top), rows)
+    task.solve(solver=cp.HIGHS)
+    assert task.status == cp.OPTIMAL
+    return float(np.log(top.value))
+
+
+def test_reduced_meets_bound_and_accuracies_on_300_random_problems() -> None:
+    totals = []
+    for problem in random_problems(300, seed=1):
+        s = reduced.solve(problem)
+        assert abs(s.upper - lower_bound(problem, s.certificate)) <= EXACT
+        np.testing.assert_allclose(s.attribute_epsilons, problem.epsilons, rtol=0, atol=EXACT)
+        totals.append(s.upper)
+    assert max(totals) > 25  # the hard end is covered
+
+
+def test_lp_and_closed_form_agree_with_the_bound_on_the_same_problems() -> None:
+    closed = 0
+    for problem in random_problems(300, seed=1):
+        if problem.m > 8:
+            continue
+        s = lp.solve(problem)
+        bound = lower_bound(problem, s.certificate)
+        assert abs(s.upper - bound) <= EXACT
+        np.testing.assert_allclose(s.attribute_epsilons, problem.epsilons, rtol=0, atol=EXACT)
+        if problem.m == 2:
+            closed += 1
+            c = closed_form.solve(problem)
+            assert abs(c.upper - bound) <= EXACT
+            np.testing.assert_allclose(c.attribute_epsilons, problem.epsilons, rtol=0, atol=EXACT)
+    assert closed > 20
+
+
+def test_cvxpy_agrees_where_the_total_is_below_15() -> None:
+    compared = 0
+    for problem in random_problems(300, seed=1):
+        s = reduced.solve(problem)
+        if s.upper < 15 and problem.m <= 6:
+            compared += 1
+            assert cvxpy_optimum(problem) == pytest.approx(s.upper, abs=1e-6)
+        elif s.upper < 15 and problem.m <= 8:
+            assert lp.solve(problem, lp.LpOptions(backend="cvxpy")).upper == pytest.approx(s.upper, abs=1e-6)
+    assert compared > 80
+
+
+def test_published_run_of_por() -> None:
+    problem = Problem([2, 3, 2, 4, 6, 5, 3, 2, 7, 4], np.log([13, 12, 14, 12, 13, 13, 14, 13, 14, 12]))
+    for method in ("reduced", "lp", "auto"):
+        assert f"{np.exp(solve(problem, method).upper):.8e}" == "6.53133823e+04"
+
+
+@pytest.mark.parametrize(("problem", "total"), PUBLISHED)
+def test_known_totals(problem: Problem, total: float) -> None:
+    s = reduced.solve(problem)
+    assert s.upper == pytest.approx(total, abs=5e-5)
+    if problem.m <= 3:
+        assert s.upper == pytest.approx(cvxpy_optimum(problem), abs=1e-6)
+
+
+def test_classes_agrees_with_reduced_and_with_the_closed_form() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        groups = int(rng.integers(1, 4))
+        counts = rng.integers(1, 5, groups)
+        sizes, eps = np.repeat(rng.integers(2, 9, groups), counts), np.repeat(rng.uniform(0.05, 5, groups), counts)
+        for pairs in ((), all_pairs(sizes.size)):
+            problem = Problem(sizes, eps, pairs=pairs)
+            assert classes_solver.solve(problem).upper == pytest.approx(reduced.solve(problem).upper, abs=EXACT)
+    for m, r, eps_all in ((1000, 2, 0.1), (100, 4, 1.0), (30, 7, 6.0)):
+        problem = Problem([r] * m, [eps_all] * m)
+        assert classes_solver.solve(problem).upper == pytest.approx(closed_form.solve(problem).upper, abs=EXACT)
+
+
+def test_thousand_alike_with_all_pairs_kept() -> None:
+    s = classes_solver.solve(Problem([2] * 1000, [0.1] * 1000, pairs=all_pairs(1000)))
+    assert s.upper == pytest.approx(4.1891, abs=5e-5)
+
+
+def test_pairs_and_caps_against_cvxpy() -> None:
+    rng = np.random.default_rng(4)
+    for k in range(24):
+        m = int(rng.integers(2, 6))
+        sizes, eps = rng.integers(2, 6, m), rng.uniform(0.1, 2.0, m)
+        caps = eps + rng.uniform(0, 1, m) if k % 3 else None
+        pairs = all_pairs(m)[: int(rng.integers(0, m))] if k % 2 else ()
+        problem = Problem(sizes, eps, pairs=pairs, caps=caps)
+        s = reduced.solve(problem)
+        assert s.upper == pytest.approx(cvxpy_optimum(problem), abs=1e-6)
+        assert np.all(s.attribute_epsilons >= eps - EXACT)
+        if caps is not None:
+            assert np.all(s.law.conditional_epsilons() <= caps + EXACT)
+        lam = problem.eigenvalues
+        for i, j in pairs:
+            kept = naive.eigenvalue(problem.sizes, s.law.probabilities, (i, j))
+            assert kept >= lam[i] * lam[j] * (1 - 1e-7)
+
+
+def test_pairs_kept_never_cost_more_than_kronecker() -> None:
+    for problem in random_problems(60, seed=5, most=7):
+        kept = Problem(problem.sizes, problem.epsilons, pairs=all_pairs(problem.m))
+        s = reduced.solve(kept)
+        assert reduced.solve(problem).upper - EXACT <= s.upper <= problem.kronecker_epsilon + EXACT
+
+
+def test_caps_at_the_epsilons_give_kronecker() -> None:
+    for problem in random_problems(40, seed=6, most=6):
+        if problem.kronecker_epsilon > 12:
+            continue  # equal caps leave one point, which HiGHS cannot resolve at large totals: it is refused there
+        s = reduced.solve(Problem(problem.sizes, problem.epsilons, caps=problem.epsilons))
+        assert s.upper == pytest.approx(problem.kronecker_epsilon, abs=1e-8)
+
+
+def test_twenty_attributes() -> None:
+    rng = np.random.default_rng(7)
+    problem = Problem(rng.integers(2, 9, 20), rng.uniform(0.5, 3, 20))
+    s = reduced.solve(problem)
+    assert s.status is Status.OPTIMAL
+    assert s.gap <= EXACT
+
+
+@pytest.mark.full
+def test_extreme_ranges_are_answered_or_refused() -> None:
+    """Sizes to 10^6, ε from 1e-6 to 50: an answer within 1e-9 of its bound, or SolveFailed; never a wrong number."""
+    rng, failed = np.random.default_rng(2), 0
+    for _ in range(300):
+        m = int(rng.integers(2, 10))
+        sizes = np.round(np.exp(rng.uniform(np.log(2), np.log(1e6), m))).astype(int)
+        problem = Problem(sizes, np.exp(rng.uniform(np.log(1e-6), np.log(50), m)))
+        try:
+            assert reduced.solve(problem).gap <= EXACT
+        except RuntimeError:
+            failed += 1
+    assert failed < 30
+
+
+def test_refusals() -> None:
+    many = Problem(list(range(2, 23)), [1.0] * 21)
+    with pytest.raises(MethodTooLarge, match=r"reduced.*20"):
+        reduced.solve(many)
+    with pytest.raises(MethodTooLarge, match="14"):
+        lp.solve(Problem(list(range(2, 17)), [1.0] * 15))
+    with pytest.raises(InvalidProblem, match="unknown method"):
+        solve(many, "simplex")
+    with pytest.raises(Infeasible, match="kappa"):
+        reduced.solve(Problem([2, 2], [1.0, 1.0], pairs=((0, 1),), kappa=50.0))
+    with pytest.raises(Infeasible, match="cap"):
+        Problem([2, 2], [1.0, 1.0], caps=[0.5, 2.0])
+    with pytest.raises(MethodTooLarge, match="caps"):
+        reduced.solve(Problem([2] * 11, np.linspace(1, 2, 11), caps=[3.0] * 11))
+
+
+def test_adult_conditional_epsilon_of_the_optimum_is_above_the_attributes() -> None:
+    s = reduced.solve(Problem(ADULT, [1.25] * 9))
+    assert np.all(s.law.conditional_epsilons() > 1.25)
+    assert s.law.conditional_epsilons().max() <= s.upper + EXACT
