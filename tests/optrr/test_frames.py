@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optrr import frames
 from optrr.batches import record_batches
-from optrr.domain import Domain
+from optrr.domain import Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.frames import FrameCodec, recode_frame
 from optrr.mechanism import Mechanism
