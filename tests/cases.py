@@ -18,13 +18,12 @@ def all_pairs(m: int) -> tuple[tuple[int, int], ...]:
 
 
 def random_problems(count: int, seed: int, most: int = 10) -> Iterator[Problem]:
-    """m in 2..most, r in 2..8, ε log-uniform in 0.01..8; a third of them with ε in 7..8, so that totals pass 25 nats."""
+    """m in 2..most, r in 2..8, ε log-uniform in 0.01..8; in a third of them r and ε near 8, so that totals pass 25."""
     rng = np.random.default_rng(seed)
     for k in range(count):
         m = int(rng.integers(2, most + 1))
-        sizes = rng.integers(2, 9, m)
-        low = 7.0 if k % 3 == 0 else 0.01
-        yield Problem(sizes, np.exp(rng.uniform(np.log(low), np.log(8), m)))
+        least, low = (7, 7.0) if k % 3 == 0 else (2, 0.01)
+        yield Problem(rng.integers(least, 9, m), np.exp(rng.uniform(np.log(low), np.log(8), m)))
 
 
 # (problem, total ε to four decimals, source)

@@ -27,7 +27,7 @@ EXACT = 1e-9
 
 
 def cvxpy_optimum(problem: Problem) -> float:
-    """Smallest total ε by cvxpy on the program over q, built by the slow obvious loops of `naive`; for moderate totals."""
+    """Smallest total ε by cvxpy on the program over q, built by slow obvious loops; for moderate totals."""
     bits, r = naive.change_sets(problem.m), problem.sizes
     mass = np.asarray([np.prod([1 - 1 / r[i] if c else 1 / r[i] for i, c in enumerate(s)]) for s in bits])
     q, top = cp.Variable(len(bits)), cp.Variable()
