@@ -67,7 +67,9 @@ class _Versioned(msgspec.Struct):
 def save_design(design: Design, path: str | Path) -> None:
     """Write a design file, whole or not at all."""
     problem, solution = design.solution.problem, design.solution
-    caps = [None] * problem.m if problem.caps is None else [c if np.isfinite(c) else None for c in problem.caps.tolist()]
+    caps = (
+        [None] * problem.m if problem.caps is None else [c if np.isfinite(c) else None for c in problem.caps.tolist()]
+    )
     record = _Record(
         format=FORMAT,
         software=f"optrr {_software()}",
@@ -111,7 +113,9 @@ def load_design(path: str | Path, *, check: bool = True) -> Design:
         raw = source.read_bytes()
         found = msgspec.json.decode(raw, type=_Versioned).format
         if found != FORMAT:
-            raise InvalidInput(f"design file {source} has format {found!r}; this version reads {FORMAT!r}: design again")
+            raise InvalidInput(
+                f"design file {source} has format {found!r}; this version reads {FORMAT!r}: design again"
+            )
         record = msgspec.json.decode(raw, type=_Record)
     except OSError as error:
         raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error

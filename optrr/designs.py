@@ -175,7 +175,12 @@ class Wishes:
     def problem(self, domain: Domain, epsilons: FloatArray) -> Problem:
         """The design problem over ``domain``."""
         return Problem(
-            domain.sizes, epsilons, pairs=self._pairs(domain), kappa=self.kappa, caps=self._caps(domain), names=domain.names
+            domain.sizes,
+            epsilons,
+            pairs=self._pairs(domain),
+            kappa=self.kappa,
+            caps=self._caps(domain),
+            names=domain.names,
         )
 
     def _pairs(self, domain: Domain) -> tuple[tuple[int, int], ...]:

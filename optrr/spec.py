@@ -45,7 +45,9 @@ class Specification:
         missing = np.flatnonzero(np.isnan(self.epsilons))
         if missing.size:
             name = self.domain.names[int(missing[0])]
-            raise InvalidInput(f"attribute {name!r} has no epsilon; give it one in nats, or a top-level epsilon for all")
+            raise InvalidInput(
+                f"attribute {name!r} has no epsilon; give it one in nats, or a top-level epsilon for all"
+            )
         return self.epsilons
 
 

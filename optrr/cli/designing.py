@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from optrr.cli.output import json_option, print_json, print_table, warn, watched
+from optrr.design_file import save_design
 from optrr.designs import Design, Wishes
 from optrr.designs import design as make_design
-from optrr.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.spec import Specification, parse_attributes, read_specification
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
@@ -20,7 +20,11 @@ _SHOWN = 40
 
 spec_argument = click.argument("spec", required=False, type=click.Path(path_type=Path))
 attribute_option = click.option(
-    "--attribute", "attributes", multiple=True, metavar="NAME=SIZE:EPSILON", help="An attribute, instead of SPEC; repeatable."
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME=SIZE:EPSILON",
+    help="An attribute, instead of SPEC; repeatable.",
 )
 
 

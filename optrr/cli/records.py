@@ -22,7 +22,7 @@ design_option = click.option(
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
 @click.option("--random-state", type=int, help="Seed, for studies only; the default draws from the operating system.")
 @json_option
-def perturb(input: Path, design_file: Path, output: Path, random_state: int | None, as_json: bool) -> None:  # noqa: A002
+def perturb(input: Path, design_file: Path, output: Path, random_state: int | None, as_json: bool) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
     design = load_design(design_file)
     rows = perturb_file(input, design.mechanism, output, random_state)

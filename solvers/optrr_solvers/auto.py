@@ -76,7 +76,9 @@ def _auto(problem: Problem, options: SolveOptions) -> Solution:
     if closed_form.applies(problem):
         return METHODS["closed-form"](problem, options)
     small = problem.m <= MAX_TABLE
-    if problem.caps is None and _cells(problem) <= (min(_CLASSES_CELLS, 1 << (problem.m - 1)) if small else _CLASSES_CELLS):
+    if problem.caps is None and _cells(problem) <= (
+        min(_CLASSES_CELLS, 1 << (problem.m - 1)) if small else _CLASSES_CELLS
+    ):
         try:
             return METHODS["classes"](problem, options)
         except InvalidProblem:
@@ -94,5 +96,4 @@ def _fallback(problem: Problem, options: SolveOptions) -> Solution:
     if problem.constrained:
         raise MethodTooLarge(f"pairs and caps take up to {MAX_TABLE} different attributes, got {problem.m}; name fewer")
     heuristic = inductive.solve(problem)
-    better = heuristic if heuristic.upper < baseline.upper else baseline
-    return better
+    return heuristic if heuristic.upper < baseline.upper else baseline

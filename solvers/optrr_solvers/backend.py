@@ -56,8 +56,8 @@ class BasicAnswer:
 
 def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) -> BasicAnswer:
     """Dual simplex on one thread. Raises Infeasible or SolveFailed, naming ``method``."""
-    highs = highspy.Highs()
-    options = {
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy annotates in part
+    options: dict[str, bool | int | float | str] = {
         "output_flag": False,
         "solver": "simplex",
         "presolve": "off",

@@ -39,7 +39,9 @@ def solve(lattice: Lattice) -> LatticeOptimum:
     """Optimal densities under caps. Raises MethodTooLarge above 10 attributes, Infeasible, SolveFailed."""
     m = lattice.problem.m
     if m > MAX_CAPPED:
-        raise MethodTooLarge(f"conditional caps take up to {MAX_CAPPED} attributes, got {m}; drop the caps or split the record")
+        raise MethodTooLarge(
+            f"conditional caps take up to {MAX_CAPPED} attributes, got {m}; drop the caps or split the record"
+        )
     caps = _cap_rows(lattice)
     log_scale = lattice.log_dual_guess()
     program = _program(lattice, caps, math.exp(log_scale))

@@ -184,9 +184,7 @@ def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
     return values.reshape(shape)
 
 
-def _pair_row(
-    problem: Problem, certificate: Certificate, a: int, b: int, kind: type
-) -> tuple[int, IntArray, Fraction]:
+def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int, kind: type) -> tuple[int, IntArray, Fraction]:
     """Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j."""
     ndim = len(certificate.classes)
     scaled, floors = [], []

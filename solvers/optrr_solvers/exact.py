@@ -51,9 +51,7 @@ def _from_blocks(law: BlockLaw) -> tuple[FloatArray, FloatArray] | None:
     return low, high
 
 
-def _from_cells(
-    sizes: IntArray, classes: Sequence[IntArray], log_density: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _from_cells(sizes: IntArray, classes: Sequence[IntArray], log_density: FloatArray) -> tuple[FloatArray, FloatArray]:
     outputs = [1]
     for members in classes:
         n, r = members.size, int(sizes[members[0]])

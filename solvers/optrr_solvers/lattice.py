@@ -67,7 +67,9 @@ class Lattice:
             found[a, b] = found.get((a, b), 0) + 1
         for (a, b), count in found.items():
             if count != self._pair_count(a, b):
-                raise InvalidProblem("alike attributes must be preserved all or none; name all their pairs or use method 'reduced'")
+                raise InvalidProblem(
+                    "alike attributes must be preserved all or none; name all their pairs or use method 'reduced'"
+                )
         return tuple(sorted(found))
 
     def _pair_count(self, a: int, b: int) -> int:
@@ -140,7 +142,8 @@ class Lattice:
     def magnitude(self, multipliers: FloatArray) -> FloatArray:
         """At least Σ |multipliers · g| on every cell, shape ``shape``: what the rounding error of h is relative to."""
         sizes = [np.abs(values) for values in self._accuracy_values]
-        return self._accuracies_added(np.abs(multipliers), sizes) + 2 * np.abs(multipliers[len(self.classes) :]).sum()
+        on_pairs = 2 * float(np.abs(multipliers[len(self.classes) :]).sum())
+        return self._accuracies_added(np.abs(multipliers), sizes) + on_pairs
 
     def _accuracies_added(self, multipliers: FloatArray, rows: list[FloatArray]) -> FloatArray:
         out = np.zeros((1,) * len(self.classes))
@@ -181,9 +184,7 @@ class Lattice:
             out.append(float(np.sum(mass * self._pair_values(a, b))) + mean * float(mass.sum()))
         return np.asarray(out)
 
-    def certificate(
-        self, multipliers: FloatArray, caps: Sequence[tuple[int, int, bool, float]] = ()
-    ) -> Certificate:
+    def certificate(self, multipliers: FloatArray, caps: Sequence[tuple[int, int, bool, float]] = ()) -> Certificate:
         """Integer multipliers per attribute, pair and cap, proportional to the rows' real ones (negative ones dropped)."""
         p, groups = self.problem, len(self.classes)
         r = p.sizes[self.firsts].astype(np.float64)
@@ -198,6 +199,8 @@ class Lattice:
         return Certificate(
             classes=tuple(tuple(int(i) for i in c) for c in self.classes),
             weights=tuple(round(x * unit) for x in weights.tolist()),
-            pairs=tuple((a, b, round(v * unit)) for (a, b), v in zip(self.class_pairs, pairs.tolist(), strict=True) if v > 0),
+            pairs=tuple(
+                (a, b, round(v * unit)) for (a, b), v in zip(self.class_pairs, pairs.tolist(), strict=True) if v > 0
+            ),
             caps=tuple((cell, g, up, round(c * unit)) for cell, g, up, c in caps),
         )

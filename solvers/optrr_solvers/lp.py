@@ -106,7 +106,7 @@ def _by_cvxpy(problem: Problem) -> tuple[FloatArray, FloatArray, int]:
     size = sp.diags_array(1 / abs(program.A_eq).max(axis=1).toarray().ravel())
     accuracy = size @ program.A_eq @ q == size @ program.b_eq
     task = cp.Problem(cp.Minimize(q[0]), [program.A @ q <= program.b, accuracy])
-    task.solve(solver=cp.HIGHS)
+    task.solve(solver=cp.HIGHS)  # type: ignore[no-untyped-call]  # cvxpy annotates in part
     if task.status != cp.OPTIMAL or q.value is None:
         raise SolveFailed(f"lp: cvxpy answered {task.status!r}; use the HiGHS backend")
     # cvxpy's dual enters its Lagrangian with a plus sign; POR's row is (r−1+e^ε) times f − 1[i∈S] times n_S, and the

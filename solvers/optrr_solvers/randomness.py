@@ -37,7 +37,7 @@ class SystemSource:
     def words(self, count: int) -> Words:
         """``count`` uniform uint64 values, shape (count,)."""
         out = np.empty(count, dtype=np.uint64)
-        view = memoryview(out).cast("B")
+        view = memoryview(out.data).cast("B")
         for start in range(0, len(view), _CHUNK):
             piece = view[start : start + _CHUNK]
             self._stream.update_into(self._zeros[: len(piece)], piece)

@@ -30,7 +30,8 @@ def solve(problem: Problem, options: ReducedOptions = ReducedOptions()) -> Solut
     started = time.perf_counter()
     if problem.m > MAX_TABLE:
         raise MethodTooLarge(
-            f"method 'reduced' takes up to {MAX_TABLE} attributes, got {problem.m}; use 'auto', 'classes' (few different ones) or 'ball'"
+            f"method 'reduced' takes up to {MAX_TABLE} attributes, got {problem.m}; "
+            "use 'auto', 'classes' (few different ones) or 'ball'"
         )
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
     has_caps = problem.caps is not None and bool(np.isfinite(problem.caps).any())

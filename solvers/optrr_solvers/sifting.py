@@ -56,7 +56,9 @@ def solve(lattice: Lattice, *, method: str) -> LatticeOptimum:
     if lattice.cells <= _ALL_CELLS:
         columns = np.arange(lattice.cells)
     else:
-        columns = np.sort(np.argpartition(np.abs(h), max(_PER_ROW * rows, _AT_LEAST))[: max(_PER_ROW * rows, _AT_LEAST)])
+        columns = np.sort(
+            np.argpartition(np.abs(h), max(_PER_ROW * rows, _AT_LEAST))[: max(_PER_ROW * rows, _AT_LEAST)]
+        )
     iterations = 0
     most = 4 * max(_PER_ROW * rows, _AT_LEAST)
     for step in range(_MAX_ROUNDS):
@@ -96,7 +98,9 @@ class _Small:
         self.fixed_inside = h > 0
         fixed = np.where(self.fixed_inside, np.exp(np.minimum(self.log_caps, 700)), 0.0)
         fixed[columns] = 0
-        self.fixed = lattice.mass_times_rows(fixed.reshape(lattice.shape)) if fixed.any() else np.zeros(len(lattice.means))
+        self.fixed = (
+            lattice.mass_times_rows(fixed.reshape(lattice.shape)) if fixed.any() else np.zeros(len(lattice.means))
+        )
         self.y_scale = 1 / np.abs(lattice.means).max()
         self.y_column = lattice.means * self.y_scale
 
@@ -166,4 +170,4 @@ class _Small:
         # ln Q − 1 = −ln y in the scaled units; log_caps − log_mu is the scale's logarithm
         log_odds = float(self.log_caps[0] - self.lattice.log_mu.ravel()[0]) - np.log(y)
         with np.errstate(divide="ignore"):
-            return np.logaddexp(0.0, np.log(t) + log_odds).reshape(self.lattice.shape)
+            return np.asarray(np.logaddexp(0.0, np.log(t) + log_odds)).reshape(self.lattice.shape)
