@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optrr.counts import Counts, count, count_many
-    from optrr.designs import Design, design
     from optrr.design_file import load_design, save_design
+    from optrr.designs import Design, design
     from optrr.domain import Attribute, Domain
     from optrr.errors import InvalidInput
     from optrr.mechanism import Mechanism
