@@ -1,0 +1,230 @@
+"""Designs, specifications, design files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr.design_file import load_design, read_stated, save_design
+from optrr.designs import epsilon_vector
+from optrr.errors import InvalidInput
+from optrr.spec import parse_attributes, read_specification
+from optrr.verify import checks, failed_checks
+from optrr_solvers import InvalidProblem, Law, MethodTooLarge, SolveOptions
+
+SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
+
+
+def small_designs() -> dict[str, optrr.Design]:
+    """One design for each kind of law that a design file can hold."""
+    return {
+        "table": optrr.design(SMALL, [1.0, 0.5, 2.0]),
+        "pairs and caps": optrr.design(SMALL, [1.0, 0.5, 2.0], preserve="pairs", conditional_cap={"age": 0.8}),
+        "named pair": optrr.design(SMALL, 1.0, preserve=[("age", "sex")]),
+        "count": optrr.design({f"a{i}": 3 for i in range(40)}, 0.5),
+        "two classes": optrr.design({f"a{i}": 2 + i % 2 for i in range(40)}, 0.5),
+        "product": optrr.design(SMALL, 1.0, method="kronecker"),
+        "few changes": optrr.design({f"a{i}": 2 + i for i in range(30)}, 0.5, method="inductive"),
+    }
+
+
+@pytest.mark.parametrize("kind", small_designs())
+def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> None:
+    made = small_designs()[kind]
+    save_design(made, tmp_path / "d.json")
+    read = load_design(tmp_path / "d.json")
+    assert read.domain == made.domain
+    assert (read.epsilon, read.lower_bound, read.method) == (made.epsilon, made.lower_bound, made.method)
+    for field in ("attribute_epsilons", "conditional_epsilons", "requested_epsilons"):
+        np.testing.assert_array_equal(getattr(read, field), getattr(made, field))
+    subset = (0, made.domain.m - 1)
+    np.testing.assert_array_equal(read.law.marginal(subset), made.law.marginal(subset))
+    assert not failed_checks(read)
+
+
+def edits(record: dict) -> list[dict]:
+    """Copies of a design record, each with one number or word changed."""
+    out = []
+
+    def changed(**fields: object) -> None:
+        out.append({**json.loads(json.dumps(record)), **fields})
+
+    changed(epsilon=record["epsilon"] * 0.999)
+    changed(epsilon=record["epsilon"] + 0.01)
+    changed(lower_bound=record["lower_bound"] * 1.001)
+    changed(kappa=0.5)
+    changed(method="classes")
+    for section, field, factor in (
+        ("attributes", "epsilon", 1.01),
+        ("attributes", "requested_epsilon", 0.99),
+        ("attributes", "conditional_epsilon", 0.9),
+    ):
+        copy = json.loads(json.dumps(record))
+        copy[section][0][field] *= factor
+        out.append(copy)
+    copy = json.loads(json.dumps(record))
+    copy["law"]["log_density"][0] += 1e-6
+    out.append(copy)
+    copy = json.loads(json.dumps(record))
+    copy["certificate"]["weights"][0] = str(int(copy["certificate"]["weights"][0]) * 2)
+    out.append(copy)
+    copy = json.loads(json.dumps(record))
+    copy["attributes"][0]["categories"][0] = "X"
+    out.append(copy)
+    return out
+
+
+def test_edited_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), path)
+    for edited in edits(json.loads(path.read_text())):
+        other = tmp_path / "edited.json"
+        other.write_text(json.dumps(edited))
+        with pytest.raises(InvalidInput, match="changed after it was written"):
+            load_design(other)
+        assert not read_stated(other)[2]
+
+
+def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), path)
+    numeric = [e for e in edits(json.loads(path.read_text())) if e["kappa"] == 1 and e["method"] == "reduced"][:-1]
+    assert len(numeric) == 8
+    for edited in numeric:
+        other = tmp_path / "edited.json"
+        other.write_text(json.dumps(edited))
+        design, stated, _ = read_stated(other)
+        assert failed_checks(design, stated), edited
+
+
+def test_understated_label_fails_even_by_one_unit(tmp_path: Path) -> None:
+    made = optrr.design(SMALL, [1.0, 0.5, 2.0])
+    exact = made.law.log_density.max() - made.law.log_density.min()  # type: ignore[attr-defined]
+    stated = {
+        "epsilon": [float(np.nextafter(exact, 0))],
+        "lower_bound": [made.lower_bound],
+        "attribute_epsilons": made.attribute_epsilons.tolist(),
+        "conditional_epsilons": made.conditional_epsilons.tolist(),
+    }
+    assert not checks(made, stated)[0].holds
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not a design"),
+        ("{}", "not a design"),
+        ('{"format": "optrr-design/9"}', "format 'optrr-design/9'"),
+        ('{"format": "optrr-design/1"}', "not a design"),
+        ("[1, 2", "not a design"),
+    ],
+)
+def test_files_that_are_no_designs(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(content)
+    with pytest.raises(InvalidInput, match=message):
+        load_design(path)
+
+
+def test_summary_has_the_contract_keys() -> None:
+    summary = optrr.design(SMALL, 1.0).summary()
+    keys = {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"}
+    assert keys <= set(summary)
+    first = {"name", "size", "requested_epsilon", "epsilon", "conditional_epsilon"}
+    assert set(summary["attributes"][0]) == first
+    assert "min_eigenvalue_ratio" in summary["pairs"]
+    wide = optrr.design({f"a{i}": 2 for i in range(65)}, 0.1).summary()
+    assert "pairs" not in wide
+
+
+def test_warning_names_preserve_pairs() -> None:
+    faint = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5)  # λ_pair = 0 (design §3.2)
+    assert faint.faintest_pair is not None
+    assert abs(faint.faintest_pair[0]) < 1e-12
+    assert any("--preserve pairs" in w for w in faint.warnings())
+    kept = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5, preserve="pairs")
+    assert kept.faintest_pair is not None
+    assert kept.faintest_pair[0] >= 1 - 1e-9
+    assert not kept.warnings()
+
+
+def test_faintest_pair_by_its_definition() -> None:
+    law: Law = optrr.design(SMALL, [1.0, 0.5, 2.0]).law
+    lam = law.one_way_eigenvalues()
+    ratios = {(i, j): law.eigenvalues((i, j))[1, 1] / (lam[i] * lam[j]) for i in range(3) for j in range(i + 1, 3)}
+    names = list(SMALL)
+    (i, j), least = min(ratios.items(), key=lambda item: item[1])
+    assert optrr.design(SMALL, [1.0, 0.5, 2.0]).faintest_pair == (pytest.approx(least), names[i], names[j])
+
+
+def test_epsilons_by_name_number_and_list() -> None:
+    domain = optrr.Domain.of(SMALL)
+    np.testing.assert_array_equal(epsilon_vector(domain, 0.5), [0.5] * 3)
+    np.testing.assert_array_equal(epsilon_vector(domain, {"age": 2, "answer": 3, "sex": 1}), [1, 2, 3])
+    with pytest.raises(InvalidInput, match="'age' has no epsilon"):
+        epsilon_vector(domain, {"sex": 1, "answer": 2})
+    with pytest.raises(InvalidInput, match="no attribute 'colour'"):
+        epsilon_vector(domain, {"colour": 1})
+    with pytest.raises(InvalidInput, match="2 epsilons for 3 attributes"):
+        epsilon_vector(domain, [1, 2])
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), 60])
+def test_epsilon_out_of_range(epsilon: float) -> None:
+    with pytest.raises(InvalidProblem, match="attribute 'sex' has epsilon"):
+        optrr.design(SMALL, epsilon)
+
+
+def test_tolerance_and_unknown_preserve() -> None:
+    with pytest.raises(InvalidInput, match="preserve = 'triples'"):
+        optrr.design(SMALL, 1.0, preserve="triples")  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="exceeds 1e-300"):
+        optrr.design({f"a{i}": 2 + i for i in range(9)}, 1.0, options=SolveOptions(tolerance=1e-300))
+    with pytest.raises(MethodTooLarge, match="reduced"):
+        optrr.design({f"a{i}": 2 + i for i in range(21)}, 1.0, method="reduced")
+
+
+SPEC = {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9}], "epsilon": 0.5}
+
+
+def test_specifications_in_both_formats(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps(SPEC))
+    (tmp_path / "s.toml").write_text(
+        'epsilon = 0.5\n[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\nepsilon = 1.0\n'
+        '[[attributes]]\nname = "age"\nsize = 9\n'
+    )
+    for name in ("s.json", "s.toml"):
+        wanted = read_specification(tmp_path / name)
+        assert wanted.domain == optrr.Domain.of({"sex": ["F", "M"], "age": 9})
+        np.testing.assert_array_equal(wanted.required_epsilons(), [1.0, 0.5])
+    np.testing.assert_array_equal(parse_attributes(["sex=2:1", "age=9:0.5"]).epsilons, [1.0, 0.5])
+    assert np.isnan(parse_attributes(["sex=2"]).epsilons[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.json", "", "is empty"),
+        ("s.json", "{", "Expecting"),
+        ("s.yaml", "{}", "name it .toml or .json"),
+        ("s.json", '{"attributes": []}', "no attributes"),
+        ("s.json", '{"attributes": [{"name": "a", "size": 1, "epsilon": 1}]}', "size 1"),
+        ("s.json", '{"attributes": [{"name": "a", "epsilon": 1}]}', "either its size or its categories"),
+        ("s.json", '{"attributes": [{"name": "a", "size": 2, "epsilon": 0}]}', "epsilon 0"),
+        ("s.json", '{"attributes": [{"name": "a", "size": 2, "epsilon": NaN}]}', "epsilon nan"),
+        ("s.json", '{"attributes": [{"name": "a", "size": 2, "colour": 1}]}', "colour"),
+        ("s.json", '{"attributes": [{"name": "a", "size": 2}, {"name": "a", "size": 2}]}', "declared twice"),
+        ("s.json", '{"attributes": [{"name": "a", "categories": ["x", "x"], "epsilon": 1}]}', "twice"),
+        ("s.toml", "attributes = 3", "array"),
+    ],
+)
+def test_bad_specifications_say_what_where_and_the_remedy(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        read_specification(tmp_path / name)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
