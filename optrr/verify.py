@@ -47,7 +47,7 @@ def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) 
     }
     return [
         _total(design, claims["epsilon"][0]),
-        _lower(design, claims["lower_bound"][0], claims["epsilon"][0]),
+        _lower(design, claims["lower_bound"][0]),
         _attributes(design, np.asarray(claims["attribute_epsilons"])),
         _conditional(design, np.asarray(claims["conditional_epsilons"])),
         _requirements(design),
@@ -69,8 +69,8 @@ def _total(design: Design, stated: float) -> Check:
     return Check("total epsilon", repr(stated), repr(value), "exact" if small else "rounded up", bool(holds))
 
 
-def _lower(design: Design, stated: float, epsilon: float) -> Check:
-    solution = design.solution
+def _lower(design: Design, stated: float) -> Check:
+    solution, epsilon = design.solution, design.epsilon
     certificate = solution.certificate
     exact = certificate is not None and cell_count(certificate) <= EXACT_CELLS
     how = "exact rationals" if exact else "KL bound" if certificate is None else "outward error bounds"

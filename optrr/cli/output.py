@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,9 @@ import click
 import msgspec
 
 from optrr_solvers.auto import SolveOptions
+
+# Seconds of work before a progress bar is worth looking at.
+_PATIENCE = 2.0
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
@@ -55,17 +59,23 @@ def warn(lines: Iterable[str]) -> None:
 
 @contextmanager
 def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
-    """Solver options with a progress bar on standard error, shown only on a terminal and only if the solver reports."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
+    """Solver options with a progress bar on standard error, once the work has taken two seconds."""
+    started, bar, task = time.monotonic(), None, None
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task: Any = None
+    def report(fraction: float, upper: float, lower: float) -> None:
+        nonlocal bar, task
+        if bar is None and time.monotonic() - started > _PATIENCE:
+            from rich.console import Console  # noqa: PLC0415
+            from rich.progress import Progress  # noqa: PLC0415
 
-        def report(fraction: float, upper: float, lower: float) -> None:
-            nonlocal task
-            if task is None:
-                task = bar.add_task(description, total=1.0)
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.start()
+            task = bar.add_task(description, total=1.0)
+        if bar is not None and task is not None:
             bar.update(task, completed=fraction, description=f"{description}: {lower:.4f} ≤ ε ≤ {upper:.4f}")
 
+    try:
         yield SolveOptions(progress=report, **options)
+    finally:
+        if bar is not None:
+            bar.stop()

@@ -188,7 +188,10 @@ def test_tolerance_and_unknown_preserve() -> None:
         optrr.design({f"a{i}": 2 + i for i in range(21)}, 1.0, method="reduced")
 
 
-SPEC = {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9}], "epsilon": 0.5}
+SPEC = {
+    "attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9}],
+    "epsilon": 0.5,
+}
 
 
 def test_specifications_in_both_formats(tmp_path: Path) -> None:
@@ -222,7 +225,9 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
         ("s.toml", "attributes = 3", "array"),
     ],
 )
-def test_bad_specifications_say_what_where_and_the_remedy(name: str, content: str, message: str, tmp_path: Path) -> None:
+def test_bad_specifications_say_what_where_and_the_remedy(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InvalidInput, match=message) as caught:
         read_specification(tmp_path / name)

@@ -1,0 +1,177 @@
+"""The command line as scripts outside call it: keys, exit codes, one-line errors, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr.cli.main import run
+
+SPEC = """
+epsilon = 1.0
+[[attributes]]
+name = "sex"
+categories = ["F", "M"]
+[[attributes]]
+name = "age"
+size = 5
+epsilon = 1.5
+[[attributes]]
+name = "answer"
+categories = ["yes", "no"]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a specification, a design that keeps pairs, and 3,000 records."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    assert run(["design", "spec.toml", "-o", "design.json", "--preserve", "pairs"]) == 0
+    rng = np.random.default_rng(1)
+    rows = zip(rng.choice(["F", "M"], 3000), rng.integers(0, 5, 3000), rng.choice(["yes", "no"], 3000), strict=True)
+    (tmp_path / "records.csv").write_text("sex,age,answer\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    return tmp_path
+
+
+def out_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict:
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == code
+    text = capsys.readouterr().out
+    assert text.count("\n") == 1  # one object, nothing else on standard output
+    return json.loads(text)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
+    before = sorted(p.name for p in Path().iterdir())
+    capsys.readouterr()
+    assert run(list(arguments)) == code
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("error: ")
+    assert captured.out == ""
+    assert sorted(p.name for p in Path().iterdir()) == before  # nothing written, no partial file left
+    return lines[0]
+
+
+def test_design_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = out_json(capsys, "design", "spec.toml", "-o", "other.json")
+    assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
+        found
+    )
+    assert found["epsilon"] == optrr.load_design("other.json").epsilon
+    inline = out_json(
+        capsys, "design", "--attribute", "sex=2:1", "--attribute", "age=5:1.5", "--attribute", "answer=2:1"
+    )
+    assert inline["epsilon"] == found["epsilon"]
+    capped = out_json(capsys, "design", "spec.toml", "--conditional-cap", "1.6")
+    assert max(a["conditional_epsilon"] for a in capped["attributes"]) <= 1.6 + 1e-9
+    assert capped["epsilon"] > found["epsilon"]
+
+
+def test_design_for_people_shows_the_three_epsilons(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["design", "spec.toml"]) == 0
+    captured = capsys.readouterr()
+    for word in (
+        "total epsilon",
+        "lower bound",
+        "gap",
+        "Kronecker",
+        "requested",
+        "achieved",
+        "conditional",
+        "pair eigenvalue",
+    ):
+        assert word in captured.out
+    assert "--preserve pairs" in captured.err
+
+
+def test_compare_lists_every_applicable_method(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = out_json(capsys, "compare", "spec.toml")
+    by_name = {m["method"]: m for m in found["methods"]}
+    assert {"lp", "reduced", "classes", "inductive", "kronecker"} <= set(by_name)
+    for method in ("lp", "classes"):
+        assert by_name[method]["epsilon"] == pytest.approx(by_name["reduced"]["epsilon"], abs=1e-9)
+    assert by_name["kronecker"]["epsilon"] == pytest.approx(3.5)
+
+
+def test_perturb_then_verify(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = out_json(
+        capsys, "perturb", "records.csv", "--design", "design.json", "-o", "out.parquet", "--random-state", "1"
+    )
+    assert found["records"] == 3000
+    assert Path("out.parquet").exists()
+    assert out_json(capsys, "verify", "design.json")["holds"] is True
+
+
+def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(Path("design.json").read_text())
+    record["epsilon"] *= 0.9
+    Path("edited.json").write_text(json.dumps(record))
+    found = out_json(capsys, "verify", "edited.json", code=1)
+    assert found["holds"] is False
+    assert found["digest"] is False
+    assert [c["name"] for c in found["checks"] if not c["holds"]] == ["total epsilon"]
+    assert "changed after" in refused(capsys, "perturb", "records.csv", "--design", "edited.json", "-o", "out.csv")
+
+
+def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = Path("records.csv").read_text().splitlines()
+    cases = {
+        "unknown category": ([*good, "F,9,yes"], "'9'"),
+        "missing value": ([*good, "F,,yes"], "age"),
+        "missing column": (["sex,age", "F,1"], "'answer' is missing"),
+        "extra column": (["sex,age,answer,name", "F,1,yes,Ann"], "'name' is not an attribute"),
+        "empty file": ([], "empty"),
+        "no records": (["sex,age,answer"], "no records"),
+    }
+    for name, (lines, message) in cases.items():
+        Path("bad.csv").write_text("\n".join(lines) + ("\n" if lines else ""))
+        line = refused(capsys, "perturb", "bad.csv", "--design", "design.json", "-o", "out.csv")
+        assert message in line, (name, line)
+    assert "nothere.csv" in refused(capsys, "perturb", "nothere.csv", "--design", "design.json", "-o", "out.csv")
+    assert "out.txt" in refused(capsys, "perturb", "records.csv", "--design", "design.json", "-o", "out.txt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["design"], "give either SPEC"),
+        (["design", "nothere.toml"], "cannot read"),
+        (["design", "--attribute", "a=1:1"], "size 1"),
+        (["design", "--attribute", "a=2:0"], "epsilon 0"),
+        (["design", "--attribute", "a=2:inf"], "epsilon inf"),
+        (["design", "--attribute", "a=2:-1"], "epsilon -1"),
+        (["design", "--attribute", "a=2"], "'a' has no epsilon"),
+        (["design", "--attribute", "a"], "name=size:epsilon"),
+        (["design", "--attribute", "a=2:1", "--attribute", "a=3:1"], "declared twice"),
+        (["design", "spec.toml", "--method", "closed-form"], "closed-form"),
+        (["design", "spec.toml", "--method", "magic"], "magic"),
+        (["design", "spec.toml", "--conditional-cap", "0.5"], "raise the cap"),
+        (["design", *(f"--attribute=a{i}={i + 2}:1" for i in range(21)), "--method", "reduced"], "up to 20 attributes"),
+        (["verify", "records.csv"], "not a design"),
+        (["frobnicate"], "No such command"),
+        (["design", "--frobnicate"], "No such option"),
+    ],
+)
+def test_bad_calls(place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert message in refused(capsys, *arguments)
+
+
+def test_installed_command_answers() -> None:
+    command = Path(sys.executable).with_name("optrr")
+    if not command.exists():
+        pytest.skip("the optrr command is not installed in this environment")
+    done = subprocess.run([str(command), "--help"], capture_output=True, text=True, check=True)
+    assert "design" in done.stdout
+    bad = subprocess.run([str(command), "design", "--attribute", "a=1:1"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("error: ")
+    assert "Traceback" not in bad.stderr
