@@ -27,8 +27,8 @@ from optrr.frames import RECORDS, checked_columns, column_names, frame_batches, 
 
 SUFFIXES = (".csv", ".parquet")
 
-# Bytes of CSV parsed at once.
-_BLOCK = 1 << 23
+# Bytes read at once. Arrow's CSV reader runs up to 32 blocks ahead, so a larger block is memory without speed.
+_BLOCK = 1 << 20
 
 
 class RecordFile:
@@ -92,10 +92,15 @@ class RecordFile:
             quoted_strings_can_be_null=False,
         )
         parse = pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(self.schema) > 1)
-        read = pa_csv.ReadOptions(block_size=_BLOCK)
+        read = pa_csv.ReadOptions(block_size=max(_BLOCK, 2 * self._longest_line()))
         with pa_csv.open_csv(self.path, read_options=read, parse_options=parse, convert_options=convert) as reader:
             for batch in reader:
                 yield _empty_fields(batch, self.domain)
+
+    def _longest_line(self) -> int:
+        """Bytes that the header and a record of the domain may take: a line must not be longer than a block."""
+        names = sum(len(name.encode()) + 3 for name in self.schema.names)
+        return names + sum(max(len((text or "").encode()) for text in a.texts) + 3 for a in self.domain)
 
 
 def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:

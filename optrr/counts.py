@@ -110,7 +110,8 @@ def count_many(
     sets = [tuple(domain.names[i] for i in domain.indices(names)) for names in attribute_sets]
     if isinstance(data, Counts):
         return {names: data.marginal(names) for names in sets}
-    needed = [name for name in domain.names if any(name in names for names in sets)]
+    named = {name for names in sets for name in names}
+    needed = [name for name in domain.names if name in named]
     if not needed:
         raise InvalidInput("no attribute sets were given; name at least one")
     tally = _Tally(domain.subset(needed), sets)

@@ -7,7 +7,9 @@ hold true values, and no ε covers those.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -36,18 +38,20 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
     InvalidInput
         naming the column.
     """
-    seen = list(present)
-    if len(set(seen)) < len(seen):
-        twice = next(name for k, name in enumerate(seen) if name in seen[:k])
-        raise InvalidInput(f"column {twice!r} appears twice; give every column its own name")
+    repeats = [name for name, times in Counter(present).items() if times > 1]
+    if repeats:
+        raise InvalidInput(f"column {repeats[0]!r} appears twice; give every column its own name")
+    seen = set(present)
     missing = [name for name in wanted.names if name not in seen]
     if missing:
-        raise InvalidInput(f"column {missing[0]!r} is missing; the data has {listed(seen)}")
-    known = seen if declared is None else declared.names
-    extra = [name for name in seen if name not in known]
+        raise InvalidInput(f"column {missing[0]!r} is missing; the data has {listed(present)}")
+    if declared is None:
+        return
+    known = set(declared.names)
+    extra = [name for name in present if name not in known]
     if extra:
         raise InvalidInput(
-            f"column {extra[0]!r} is not an attribute of the domain ({listed(known)}); drop it or declare it"
+            f"column {extra[0]!r} is not an attribute of the domain ({listed(declared.names)}); drop it or declare it"
         )
 
 
@@ -69,7 +73,7 @@ class FrameCodec:
         self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
         self.records = first_record
 
-    @property
+    @cached_property
     def output_schema(self) -> pa.Schema:
         """Schema of decoded batches: the columns in the data's order, without metadata."""
         fields = [self._field(self.schema.field(n), self.columns[n]) for n in self.schema.names if n in self.columns]
@@ -135,7 +139,8 @@ def frame_batches(data: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
     A pandas frame is converted piece by piece, so that columns of Python objects are never copied whole.
     """
     if is_pandas_dataframe(data):
-        positions = [column_names(data).index(name) for name in columns]
+        at = {name: position for position, name in enumerate(column_names(data))}
+        positions = [at[name] for name in columns]
         for start in range(0, len(data), RECORDS):
             yield from _from_pandas(data.iloc[start : start + RECORDS, positions]).to_batches()
         return
