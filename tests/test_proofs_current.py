@@ -1,0 +1,37 @@
+"""A proof holds for the function that was read when it was written: fail when that function has changed since."""
+
+import ast
+
+import current
+import pytest
+
+
+@pytest.mark.parametrize("proof", current.proofs())
+def test_the_functions_are_as_they_were_when_proved(proof):
+    kept = current.recorded().get(proof, {})
+    assert set(kept) == set(current.backs(proof)), f"run: python proofs/current.py {proof}"
+    for function, value in kept.items():
+        remedy = f"check {proof}.py against it, then run: python proofs/current.py {proof}"
+        assert current.digest(function) == value, f"{function} changed after its proof; {remedy}"
+
+
+def test_every_proof_is_recorded_and_proves_something():
+    assert set(current.recorded()) == set(current.proofs())
+    for proof in current.proofs():
+        body = ast.parse((current.FOLDER / f"{proof}.py").read_text()).body
+        assert any(isinstance(x, ast.FunctionDef) and x.name.startswith("prove_") for x in body), proof
+
+
+def test_the_digest_sees_code_and_not_layout(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    values = []
+    for k, body in enumerate(["x + 1", "(x  +  1)  # why", "x + 2"]):
+        source = f'class A:\n    def f(self, x):\n        """Doc {k}."""\n        return {body}\n'
+        (tmp_path / f"sample{k}.py").write_text(source)
+        values.append(current.digest(f"sample{k}.A.f"))
+    assert values[0] == values[1] != values[2]
+
+
+def test_a_proof_without_its_function_is_an_error():
+    with pytest.raises(ValueError, match="no module holds"):
+        current.digest("nowhere.f")
