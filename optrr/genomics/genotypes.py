@@ -1,0 +1,132 @@
+"""Genotypes as blocks of codes: the one shape that every reader brings its format to.
+
+A code is the number of copies of allele A1, 0, 1 or 2, or MISSING. People are rows, variants columns; a reader hands out
+blocks of variants in order, so that memory is n · block bytes however many variants there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.domain import listed
+from optrr.errors import InvalidInput
+
+Codes = NDArray[np.int8]
+Texts = NDArray[np.object_]
+
+MISSING = -1
+GENOTYPES = 3
+
+# Variants read at once: 2,000 people × 2,048 variants are 4 MB of codes.
+BLOCK = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Variants:
+    """Where each variant is and what it is called; arrays of one length, in the file's order.
+
+    ``a1`` is the counted allele (the alternate one in VCF), ``a2`` the other; ``position`` in base pairs, 0 if unknown.
+    """
+
+    chromosome: Texts
+    position: NDArray[np.int64]
+    name: Texts
+    a1: Texts
+    a2: Texts
+
+    def __len__(self) -> int:
+        return int(self.name.size)
+
+    def take(self, chosen: NDArray[np.integer] | slice) -> Variants:
+        """These variants only."""
+        return Variants(
+            self.chromosome[chosen], self.position[chosen], self.name[chosen], self.a1[chosen], self.a2[chosen]
+        )
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[str, int, str, str, str]]) -> Variants:
+        """From rows of chromosome, position, name, A1, A2; unnamed and repeated names become chrom:pos:A2:A1.
+
+        Raises
+        ------
+        InvalidInput
+            where two variants agree in all of that.
+        """
+        columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
+        chromosome, name, a1, a2 = (np.array(columns[k], dtype=object) for k in (0, 2, 3, 4))
+        position = np.array(columns[1], dtype=np.int64)
+        return cls(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
+
+    @classmethod
+    def named(cls, names: Sequence[str]) -> Variants:
+        """Variants of which only the names are known."""
+        blank = np.full(len(names), ".", dtype=object)
+        return cls(blank, np.zeros(len(names), dtype=np.int64), np.array(list(names), dtype=object), blank, blank)
+
+
+def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1: Texts, a2: Texts) -> Texts:
+    """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice."""
+    seen: dict[str, int] = {}
+    for text in name:
+        seen[text] = seen.get(text, 0) + 1
+    out = name.copy()
+    for k in np.flatnonzero([text in ("", ".", "0") or seen[text] > 1 for text in name]):
+        out[k] = f"{chromosome[k]}:{position[k]}:{a2[k]}:{a1[k]}"
+    if len(set(out)) < out.size:
+        twice = next(text for k, text in enumerate(out) if text in out[:k])
+        raise InvalidInput(f"variant {twice} is listed twice with the same place and alleles; list it once")
+    return out
+
+
+class Genotypes(Protocol):
+    """A source of genotype blocks, read as often as asked.
+
+    ``people``: names, in row order; ``skipped``: how many variants were left out, by reason.
+    """
+
+    variants: Variants
+    people: Texts
+    skipped: Mapping[str, int]
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
+        """Which variants, and their codes, shape (n, at most size), in order, all variants once."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixGenotypes:
+    """Genotypes in memory: ``codes`` of shape (n, variants), values 0, 1, 2 or MISSING."""
+
+    variants: Variants
+    people: Texts
+    codes: Codes
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.codes.shape != (self.people.size, len(self.variants)):
+            raise InvalidInput(
+                f"codes of shape {self.codes.shape} for {self.people.size} people and {len(self.variants)} variants; "
+                "give one row for each person and one column for each variant"
+            )
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
+        """Views of ``codes``."""
+        for start in range(0, len(self.variants), size):
+            chosen = slice(start, min(start + size, len(self.variants)))
+            yield chosen, self.codes[:, chosen]
+
+
+def checked_people(names: Sequence[str], where: str) -> Texts:
+    """Names of people as an array; refuses repeats and an empty list."""
+    people = np.array([str(name) for name in names], dtype=object)
+    if not people.size:
+        raise InvalidInput(f"{where} lists no people; give at least two")
+    if len(set(people)) < people.size:
+        values, counts = np.unique(people.astype(str), return_counts=True)
+        raise InvalidInput(f"{where} lists people twice: {listed(values[counts > 1].tolist())}; list each once")
+    return people

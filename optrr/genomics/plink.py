@@ -1,0 +1,119 @@
+"""PLINK binary files (bed, bim, fam) through bed-reader.
+
+A1 of the bim file is the counted allele, as in PLINK. Writing leaves out what the mechanism did not randomize: family,
+parents and sex are set to "unknown" in the fam file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optrr.errors import InvalidInput, in_one_line
+from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, unique_names
+from optrr.genomics.optional import required
+
+_BED_MISSING = -127
+
+# What a fam file writes for control, case and unknown.
+_FAM_STATUS = {"1": 0, "2": 1}
+
+
+class PlinkGenotypes:
+    """Reads ``FILE.bed`` with its bim and fam beside it; blocks come straight from the file.
+
+    ``fam_status``: 0 control, 1 case, −1 unknown (0, −9 or anything else), shape (n,), int8.
+
+    Raises
+    ------
+    InvalidInput
+        where one of the three files is missing or malformed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        for suffix in (".bed", ".bim", ".fam"):
+            if not self.path.with_suffix(suffix).is_file():
+                raise InvalidInput(f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam")
+        self._bed = _opened(self.path)
+        try:
+            with warnings.catch_warnings():
+                # bed-reader goes through numpy's text reader, which warns of an empty file
+                warnings.simplefilter("ignore")
+                self.people = checked_people(self._bed.iid, str(self.path.with_suffix(".fam")))
+                self.variants = self._read_variants()
+                self.fam_status = np.array([_FAM_STATUS.get(str(p), -1) for p in self._bed.pheno], dtype=np.int8)
+        except InvalidInput:
+            raise
+        except Exception as error:
+            raise InvalidInput(f"cannot read the bim or fam file of {self.path}: {in_one_line(error)}") from error
+        self.skipped: Mapping[str, int] = {}
+
+    def _read_variants(self) -> Variants:
+        b = self._bed
+        chromosome, name, a1, a2 = (np.array(x, dtype=object) for x in (b.chromosome, b.sid, b.allele_1, b.allele_2))
+        position = np.asarray(b.bp_position, dtype=np.int64)
+        if not name.size:
+            raise InvalidInput(f"{self.path.with_suffix('.bim')} lists no variants")
+        return Variants(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
+        """Copies of A1, n × size bytes at a time."""
+        for start in range(0, len(self.variants), size):
+            chosen = slice(start, min(start + size, len(self.variants)))
+            try:
+                codes: Codes = self._bed.read(np.s_[:, chosen], dtype="int8", order="F", num_threads=1)
+            except Exception as error:
+                raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}; is it cut short?") from error
+            codes[codes == _BED_MISSING] = MISSING
+            yield chosen, codes
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return required("bed_reader").open_bed(path)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot read {path}: {in_one_line(error)}") from error
+
+
+class PlinkWriter:
+    """Writes a bed file block by block, then bim and fam; ``path`` and its siblings must be free to write.
+
+    ``status`` is 0 control, 1 case; family, parents and sex are written as unknown.
+    """
+
+    def __init__(self, path: Path, variants: Variants, people: Texts, status: Codes) -> None:
+        unknown = np.full(people.size, "0")
+        properties = {
+            "fid": unknown,
+            "iid": people.astype(str),
+            "father": unknown,
+            "mother": unknown,
+            "sex": np.zeros(people.size, dtype=np.int32),
+            "pheno": np.where(status == 1, "2", "1"),
+            "chromosome": variants.chromosome.astype(str),
+            "sid": variants.name.astype(str),
+            "cm_position": np.zeros(len(variants)),
+            "bp_position": variants.position.astype(np.int32),
+            "allele_1": variants.a1.astype(str),
+            "allele_2": variants.a2.astype(str),
+        }
+        self._file = required("bed_reader").create_bed(
+            path, iid_count=people.size, sid_count=len(variants), properties=properties
+        )
+
+    def write(self, codes: Codes) -> None:
+        """Append variants, shape (n, k)."""
+        for column in np.where(codes == MISSING, np.int8(_BED_MISSING), codes).T:
+            self._file.write(np.ascontiguousarray(column))
+
+    def __enter__(self) -> PlinkWriter:
+        self._file.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.__exit__(*exception)

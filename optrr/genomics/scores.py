@@ -1,0 +1,189 @@
+"""Association of genotype and status from randomized tables: trend, genotypic and allelic tests in score form (§4.4).
+
+With π the true table of one variant (genotype g, status s; s = 1 a case), W_s the share of status s among people with a
+genotype, x_g = 0, 1, 2 copies of A1:
+
+    trend       θ = Σ_g x_g (π_g1 W_0 − π_g0 W_1)                1 df, the Cochran–Armitage contrast
+    genotypic   θ_g = π_g1 W_0 − π_g0 W_1,  g = 0, 1             2 df
+    allelic     the trend's θ, its variance at a null fit in Hardy–Weinberg proportions    1 df
+
+θ is evaluated at the unbiased estimate of π; its variance is that of its linear part, under the multinomial law of the
+observed table *at the constrained null fit* (genotype independent of status, pushed through the mechanism). A Wald
+variance, at the estimate itself, has the right level at 5 % and a tail far too heavy where categories are rare. With
+no mechanism these are exactly the Cochran–Armitage test, Pearson's χ² on 3 × 2 and Pearson's χ² on alleles.
+
+The target is the population the people were drawn from. The allelic test needs Hardy–Weinberg proportions, as it does
+without randomization; the trend test does not. A fourth genotype row, where the mechanism has one, is "missing": it takes part in
+the estimate, and the contrasts are among the other three.
+
+Everything runs over V variants at once, memory about 40 · V · cells · 8 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions, unbiased
+from optrr.genomics.saddlepoint import two_sided
+from optrr_solvers.problem import FloatArray
+
+# The covariance of the two genotypic contrasts counts as singular below this share of its diagonal's product: a
+# genotype that nobody has. Rounding leaves about 1e-15.
+_SINGULAR = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
+
+    ``effect`` is θ for the tests of one degree of freedom and NaN otherwise; ``expected`` the smallest expected count of
+    an observed cell under the null.
+    """
+
+    statistic: FloatArray
+    df: int
+    p_value: FloatArray
+    effect: FloatArray
+    expected: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What the tests share: estimate, people, null fit; ``genotypes`` p_g and ``status`` W_s of the null fit."""
+
+    n: FloatArray
+    estimate: FloatArray
+    genotypes: FloatArray
+    status: FloatArray
+    missing: FloatArray | None
+    eigenvalues: PairEigenvalues
+
+    def law(self, genotypes: FloatArray) -> FloatArray:
+        """Observed cell probabilities under independence with these genotype shares, shape (V, R, 2)."""
+        table = genotypes[:, :, None] * self.status[:, None, :]
+        if self.missing is not None:
+            table = np.concatenate([table, self.missing], axis=1)
+        return np.maximum(scale_effects(table, self.eigenvalues), 0.0)
+
+    def weights(self, genotype_weights: FloatArray) -> FloatArray:
+        """Gradient of Σ_g c_g (π_g1 W_0 − π_g0 W_1) at the null fit with respect to the *observed* table, (V, R, 2)."""
+        centred = genotype_weights - np.sum(genotype_weights * self.genotypes, axis=1, keepdims=True)
+        gradient = centred[:, :, None] * np.stack([-self.status[:, 1], self.status[:, 0]], axis=1)[:, None, :]
+        if self.missing is not None:
+            gradient = np.concatenate([gradient, np.zeros_like(self.missing)], axis=1)
+        return scale_effects(gradient, self.eigenvalues.inverse)
+
+    def contrast(self, genotype_weights: FloatArray) -> FloatArray:
+        """Σ_g c_g (π_g1 W_0 − π_g0 W_1) at the estimate, shape (V,)."""
+        known = self.estimate[:, :3]
+        whole = known.sum(axis=1)
+        sums = np.sum(genotype_weights[:, :, None] * known, axis=1)
+        return np.asarray(sums[:, 1] * whole[:, 0] - sums[:, 0] * whole[:, 1])
+
+
+def _fit(counts: NDArray[np.number], eigenvalues: PairEigenvalues) -> _Fit:
+    n = counts.sum(axis=(1, 2)).astype(np.float64)
+    observed = counts / np.where(n > 0, n, 1.0)[:, None, None]
+    estimate = unbiased(observed, eigenvalues)
+    known, missing = estimate[:, :3], None
+    status = known.sum(axis=1)
+    if estimate.shape[1] > 3:
+        # shares of (known, missing) × status, made proportions together
+        both = to_proportions(np.stack([status, estimate[:, 3]], axis=1), axis=(1, 2))
+        status, missing = both[:, 0], both[:, 1:]
+    else:
+        status = to_proportions(status, axis=1)
+    return _Fit(n, estimate, to_proportions(known.sum(axis=2), axis=1), status, missing, eigenvalues)
+
+
+def _copies(fit: _Fit) -> FloatArray:
+    # two rows are alleles, three or four are genotypes
+    return np.broadcast_to(np.arange(float(fit.genotypes.shape[1])), fit.genotypes.shape)
+
+
+def _one_df(fit: _Fit, genotypes: FloatArray) -> Scores:
+    copies, law = _copies(fit), fit.law(genotypes)
+    weights, effect = fit.weights(copies), fit.contrast(copies)
+    variance = linear_variance(weights, law)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(variance > 0, fit.n * effect**2 / variance, np.nan)
+    p = two_sided(weights, law, effect, fit.n, statistic)
+    return Scores(statistic, 1, p, effect, fit.n * law.min(axis=(1, 2)))
+
+
+def _trend(fit: _Fit) -> Scores:
+    return _one_df(fit, fit.genotypes)
+
+
+def _allelic(fit: _Fit) -> Scores:
+    if fit.genotypes.shape[1] == 2:
+        return _one_df(fit, fit.genotypes)
+    f = np.sum(_copies(fit) * fit.genotypes, axis=1) / 2
+    return _one_df(fit, np.stack([(1 - f) ** 2, 2 * f * (1 - f), f**2], axis=1))
+
+
+def _genotypic(fit: _Fit) -> Scores:
+    law = fit.law(fit.genotypes)
+    units = [np.broadcast_to(np.eye(3)[g], fit.genotypes.shape) for g in (0, 1)]
+    a, b = (fit.weights(u) for u in units)
+    x, y = (fit.contrast(u) for u in units)
+    var_a, var_b = linear_variance(a, law), linear_variance(b, law)
+    cov = (linear_variance(a + b, law) - var_a - var_b) / 2
+    det = var_a * var_b - cov**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = fit.n * (var_b * x**2 - 2 * cov * x * y + var_a * y**2) / det
+    statistic = np.where(det > _SINGULAR * var_a * var_b, statistic, np.nan)
+    return Scores(statistic, 2, chdtrc(2, statistic), np.full_like(statistic, np.nan), fit.n * law.min(axis=(1, 2)))
+
+
+TESTS: dict[str, Callable[[_Fit], Scores]] = {"trend": _trend, "genotypic": _genotypic, "allelic": _allelic}
+
+
+def score_test(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: str = "trend") -> Scores:
+    """The test for every variant.
+
+    Parameters
+    ----------
+    counts
+        observed tables, shape (V, R, 2): rows are genotypes 0, 1, 2 and, as a fourth, missing; or two alleles (allelic
+        only). Columns control, case.
+    eigenvalues
+        of the mechanism that randomized them; :meth:`PairEigenvalues.untouched` for data that are not randomized.
+    test
+        trend, genotypic or allelic.
+
+    Returns
+    -------
+    Scores
+        p-values of one degree of freedom from a saddlepoint approximation of the observed sum under the null fit, so
+        that their tail does not rest on normality; those of two from χ²_2, which is to be read with care where
+        ``expected`` is below 5.
+    """
+    fit = _fit(counts, eigenvalues)
+    found = TESTS[test](fit)
+    empty = fit.n == 0
+    if not empty.any():
+        return found
+    statistic, p = (np.where(empty, np.nan, x) for x in (found.statistic, found.p_value))
+    return Scores(statistic, found.df, p, found.effect, found.expected)
+
+
+def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
+    """The test as if the counts were true ones: NOT valid on randomized records, offered for comparison only."""
+    return score_test(counts, PairEigenvalues.untouched(), test)
+
+
+def association_chi_squared(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: str = "trend") -> FloatArray:
+    """Plug-in estimate of the statistic that the true table would have, shape (V,); not a test.
+
+    n θ̂² over the variance that θ̂ would have without a mechanism, at the null fit. Biased upwards by the mechanism's noise,
+    of which :func:`score_test` is free; meant for POR's error measure |χ² − χ²_true|.
+    """
+    fit = _fit(counts, eigenvalues)
+    plain = _Fit(fit.n, fit.estimate, fit.genotypes, fit.status, fit.missing, PairEigenvalues.untouched())
+    return TESTS[test](plain).statistic
