@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from optrr_solvers.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
-from optrr_solvers.problem import FloatArray, IntArray, InvalidProblem, MethodTooLarge, Problem, flip_probabilities
+from optrr_solvers.problem import FloatArray, IntArray, InvalidProblem, MethodTooLarge, Problem
 
 # Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
 # for exact rationals there is room for weights of very different size.
@@ -110,7 +110,7 @@ class Lattice:
     @cached_property
     def _kept(self) -> FloatArray:
         """1 − f_g, without cancellation."""
-        return flip_probabilities(1 + 1 / (self.problem.sizes[self.firsts] - 1.0), -self.problem.epsilons[self.firsts])
+        return np.asarray(self.problem.keeps[self.firsts])
 
     @cached_property
     def _spread(self) -> FloatArray:
