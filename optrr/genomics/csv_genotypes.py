@@ -1,0 +1,73 @@
+"""Genotypes from a CSV or Parquet table: one row for each person, one column for each variant, values 0, 1, 2 or empty.
+
+A table is stored by person, so all of it is decoded at once: n · variants bytes. PLINK files are the format for very many
+variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from optrr.batches import RecordFile
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.frames import FrameCodec
+from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts, Variants, checked_people
+
+# 0, 1, 2, and the missing value, whether or not a design randomizes it.
+_CATEGORIES = (*range(GENOTYPES), None)
+
+
+def table_columns(path: Path) -> list[str]:
+    """Names of the table's columns."""
+    return list(RecordFile(path, Domain.of({"any": 2})).schema.names)
+
+
+def text_column(path: Path, column: str) -> list[str | None]:
+    """A column as text, None where it is empty. Raises InvalidInput where it is missing."""
+    file = RecordFile(path, Domain.of({column: ("", None)}))
+    if column not in file.schema.names:
+        raise InvalidInput(f"{path} has no column {column!r}; it has {', '.join(map(repr, file.schema.names[:10]))}")
+    out: list[str | None] = []
+    for batch in file.batches([column]):
+        out += [None if v is None or str(v).strip() in ("", "NA") else str(v) for v in batch.column(0).to_pylist()]
+    return out
+
+
+def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequence[str] = ()) -> MatrixGenotypes:
+    """Every column but ``sample_column`` and ``not_variants`` is a variant; people are numbered without the former.
+
+    Raises
+    ------
+    InvalidInput
+        naming the column, the value and the record for anything but 0, 1, 2 or empty.
+    """
+    skip = {sample_column, *not_variants}
+    names = [name for name in table_columns(path) if name not in skip]
+    if not names:
+        raise InvalidInput(f"{path} has no variant columns beside {sorted(x for x in skip if x)}")
+    domain = Domain.of(dict.fromkeys(names, _CATEGORIES))
+    file = RecordFile(path, domain)
+    codec: FrameCodec | None = None
+    blocks: list[Codes] = []
+    for batch in file.batches(names):
+        codec = codec or FrameCodec(domain, batch.schema)
+        blocks.append(codec.encode(batch).astype(np.int8))
+    if not blocks:
+        raise InvalidInput(f"{path} holds no people; give at least two")
+    codes = np.concatenate(blocks)
+    codes[codes == GENOTYPES] = MISSING
+    skipped: Mapping[str, int] = {}
+    return MatrixGenotypes(Variants.named(names), _people(path, sample_column, codes.shape[0]), codes, skipped)
+
+
+def _people(path: Path, sample_column: str | None, n: int) -> Texts:
+    if sample_column is None:
+        return checked_people([str(k + 1) for k in range(n)], str(path))
+    names = text_column(path, sample_column)
+    if any(name is None for name in names):
+        raise InvalidInput(f"{path}, column {sample_column!r}: record {names.index(None) + 1} has no name; give one")
+    return checked_people([str(name) for name in names], str(path))

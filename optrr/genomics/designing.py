@@ -1,0 +1,162 @@
+"""Designs for genotypes and status: a fixed ε for each variant, or a fixed total (POR §IV, §V-B; design §3.7).
+
+With the total fixed, every ε is scaled by one factor, found by bisection over the certified solver: the largest factor
+whose total, rounded up, stays within. The status is one attribute that all tests share, so it is worth far more than a
+variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible,
+max mean λ_is².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from optrr.designs import Design
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.genomics.layout import Kind, Layout, genomic_domain, layout_of
+from optrr.genomics.star import star_eigenvalues
+from optrr_solvers import Problem, Solution, solve
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+
+# Factors are found to this relative precision; the total then misses its goal by about as much, always downwards.
+_FACTOR = 1e-10
+# ... but to this one while the best ε of the status is searched: it only has to rank candidates.
+_ROUGH = 1e-4
+# The status' ε is found to this share of the total; the objective is flat there.
+_STATUS = 0.01
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent.
+
+    Parameters
+    ----------
+    total
+        total ε in nats; None where ``variants`` states every ε itself.
+    variants
+        ε of each variant in nats, one number or shape (V,); with a total only their ratios matter.
+    status
+        ε of the status in nats; None: with a total the most useful one, otherwise 1. The alleles layout has none.
+    """
+
+    total: float | None = None
+    variants: float | FloatArray = 1.0
+    status: float | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Variants' names, layout, missing category, solver, and whether pairs (variant, status) are kept at κ = 1."""
+
+    names: Sequence[str]
+    kind: Kind = "genotype"
+    missing: bool = False
+    method: str = "auto"
+    keep_pairs: bool = False
+
+
+def genomic_design(wanted: Wanted, budget: Budget) -> Design:
+    """The mechanism of smallest total for the accuracies in ``budget``, or of largest accuracies for its total.
+
+    Raises
+    ------
+    InvalidInput
+        for budgets that do not fit, and totals that no ε in the supported range can meet.
+    """
+    domain = genomic_domain(wanted.names, wanted.kind, wanted.missing)
+    search = _Search(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
+    if budget.total is None:
+        status = 1.0 if budget.status is None else budget.status
+        return Design(domain, search.solved(1.0, status))
+    total = float(budget.total)
+    if not (np.isfinite(total) and total > 0):
+        raise InvalidInput(f"total epsilon {budget.total}; give a positive number of nats")
+    status = budget.status
+    if status is None:
+        status = search.best_status(total) if search.layout.status is not None else 0.0
+    elif status >= total:
+        raise InvalidInput(f"status epsilon {status:g} leaves nothing of a total of {total:g} for variants; lower it")
+    return Design(domain, search.at_total(total, status, _FACTOR))
+
+
+def _variant_epsilons(wanted: Wanted, budget: Budget) -> FloatArray:
+    values = np.asarray(budget.variants, dtype=np.float64)
+    if values.ndim and values.shape != (len(wanted.names),):
+        raise InvalidInput(f"{values.size} variant epsilons for {len(wanted.names)} variants; give one for each")
+    return np.broadcast_to(values, (len(wanted.names),))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    domain: Domain
+    layout: Layout
+    wanted: Wanted
+    ratios: FloatArray
+
+    def problem(self, factor: float, status: float) -> Problem:
+        epsilons = np.empty(self.domain.m)
+        epsilons[self.layout.attributes] = factor * self.ratios[:, None]
+        pairs: list[tuple[int, int]] = []
+        if self.layout.status is not None:
+            epsilons[self.layout.status] = status
+            if self.wanted.keep_pairs:
+                pairs = [(self.layout.status, i) for i in self.layout.attributes[:, 0].tolist()]
+        return Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
+
+    def solved(self, factor: float, status: float) -> Solution:
+        return solve(self.problem(factor, status), self.wanted.method)
+
+    def at_total(self, total: float, status: float, precision: float) -> Solution:
+        """The largest factor whose total does not exceed ``total``."""
+        highest = EPSILON_RANGE[1] / self.ratios.max()
+        lowest = EPSILON_RANGE[0] / self.ratios.min()
+
+        def excess(log_factor: float) -> float:
+            return self.solved(float(np.exp(log_factor)), status).upper - total
+
+        start = np.log(np.clip(max(total - status, 0.1 * total) / self.ratios.sum(), lowest, highest))
+        low, high = _bracket(excess, float(start), (float(np.log(lowest)), float(np.log(highest))), total)
+        root = low if high == low else float(brentq(excess, low, high, xtol=precision, rtol=8.9e-16))
+        step = precision
+        while (found := self.solved(float(np.exp(root)), status)).upper > total:
+            # POR's heuristic may jump: then back off further and further
+            root, step = max(root - step, low), 2 * step
+        return found
+
+    def best_status(self, total: float) -> float:
+        """ε of the status with the largest mean λ_is² at this total."""
+        assert self.layout.status is not None
+        center, leaves = self.layout.status, self.layout.attributes[:, 0]
+
+        def faintness(share: float) -> float:
+            try:
+                law = self.at_total(total, share * total, _ROUGH).law
+                return -float(np.mean(star_eigenvalues(law, leaves, center).joint ** 2))
+            except InvalidInput:
+                return 0.0
+
+        found = minimize_scalar(faintness, bounds=(0.02, 0.98), method="bounded", options={"xatol": _STATUS})
+        if not found.fun < 0:
+            raise InvalidInput(f"no status epsilon fits a total of {total:g} with method {self.wanted.method!r}; raise it")
+        return min(float(found.x) * total, EPSILON_RANGE[1])
+
+
+def _bracket(excess: Callable[[float], float], start: float, limits: tuple[float, float], total: float) -> tuple[float, float]:
+    """Two logarithms of a factor, the total too large at the second and not at the first; equal where all fit."""
+    low = high = start
+    if excess(start) > 0:
+        while excess(low) > 0:
+            if low <= limits[0]:
+                raise InvalidInput(f"a total epsilon of {total:g} is below what the smallest supported epsilons need")
+            low, high = max(low - np.log(2), limits[0]), low
+        return low, high
+    while excess(high) <= 0:
+        if high >= limits[1]:
+            return high, high
+        low, high = high, min(high + np.log(2), limits[1])
+    return low, high
