@@ -1,0 +1,37 @@
+"""Spectral clustering of attributes by scikit-learn: the well-kept alternative to power iteration clustering.
+
+scikit-learn is an optional extra (``pip install 'optrr[cluster]'``) and is imported only here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.cluster.power_iteration import Clusters, checked_affinity
+from optrr.errors import InvalidInput
+
+
+def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: int = 0) -> Clusters:
+    """At most ``clusters`` groups by normalised spectral clustering of the dependences; sizes are not limited.
+
+    ``random_state`` seeds its k-means; it touches no protected data.
+
+    Raises
+    ------
+    InvalidInput
+        for an unsuitable matrix, or where scikit-learn is not installed.
+    """
+    affinity = checked_affinity(dependence)
+    try:
+        from sklearn.cluster import SpectralClustering  # noqa: PLC0415  # optional extra
+    except ImportError as error:
+        raise InvalidInput(
+            "spectral clustering needs scikit-learn: pip install 'optrr[cluster]', or use greedy or pic"
+        ) from error
+    if not 1 <= clusters <= affinity.shape[0]:
+        raise InvalidInput(f"{clusters} clusters were asked for; give 1 to {affinity.shape[0]}")
+    model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
+    # isolated attributes leave the graph in pieces; a weight this small joins them without changing any group
+    labels = model.fit_predict(np.maximum(affinity, 1e-9) + np.eye(affinity.shape[0]))
+    return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))

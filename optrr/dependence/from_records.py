@@ -1,0 +1,75 @@
+"""Dependences from randomized records that were collected anyway (MDR §4.1), or from true ones.
+
+Every party sends its record with each attribute randomized on its own; one collector tabulates all pairs. Covariances shrink
+by λ_i λ_j (MDR Proposition 1; proved in ``proofs/prove_dependence.py``), so with one λ for all attributes their order is
+kept (Corollary 1). Cramér's V need not keep its order: tables with unlike marginals shrink unlike. ``correct`` undoes the
+shrinking by the unbiased estimate, and works for every mechanism, not only the independent one.
+
+Cost: O(n m²) to tabulate, O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations
+from typing import Any
+
+from optrr.counts import count_many
+from optrr.dependence.learned import Dependences, dependence_matrix
+from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
+from optrr.dependence.randomized_pair import RandomizedPair
+from optrr.domain import Domain
+from optrr.mechanism import Mechanism
+from optrr.protocols.account import Account, Spent
+
+
+def dependences_from_randomized(
+    data: Any,
+    mechanism: Mechanism,
+    *,
+    ordinal: Collection[str] = (),
+    correct: bool = True,
+    small_sample: bool = False,
+) -> Dependences:
+    """Dependences of all pairs from records randomized by ``mechanism``.
+
+    Parameters
+    ----------
+    data
+        randomized records: anything :func:`optrr.counts.count` takes.
+    ordinal
+        attributes whose categories are in order; pairs of them are measured by |r|, all others by V.
+    correct
+        from the unbiased estimates; False measures the randomized records as they are (attenuated).
+    small_sample
+        also take the noise's part off V: unrelated attributes then come out near 0 instead of near the noise.
+
+    Raises
+    ------
+    InvalidInput
+        where a pair's eigenvalue is nearly 0, and for unusable records.
+    """
+    domain = mechanism.domain
+    tables = count_many(data, domain, list(combinations(domain.names, 2)))
+
+    def measure(names: tuple[str, str], both: bool) -> float:
+        pair = RandomizedPair.of(tables[names].table, mechanism, names)
+        return pair.corrected(both, small_sample) if correct else pair.attenuated(both)
+
+    matrix = dependence_matrix(domain, ordinal, measure)
+    return Dependences(domain.names, matrix, Account((Spent("randomized records for dependence", mechanism.epsilon),)))
+
+
+def dependences_of(data: Any, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False) -> Dependences:
+    """Dependences of TRUE records: for public or reference data, and for studies. No ε covers them otherwise."""
+    tables = count_many(data, domain, list(combinations(domain.names, 2)))
+
+    def measure(names: tuple[str, str], both: bool) -> float:
+        counts = tables[names]
+        if both:
+            return pearson(counts.table)
+        return bias_corrected_v(counts.table, counts.n) if small_sample else cramers_v(counts.table)
+
+    caveat = "true records: not differentially private unless they are public"
+    account = Account((Spent("dependences of true records", float("inf"), caveat),))
+    return Dependences(domain.names, dependence_matrix(domain, ordinal, measure), account)

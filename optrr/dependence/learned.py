@@ -1,0 +1,65 @@
+"""What a method of learning dependences hands on: the matrix, how it was measured, and what it cost each person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.protocols.account import Account
+from optrr_solvers.problem import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Dependences:
+    """Dependence of every two attributes, in 0..1.
+
+    Attributes
+    ----------
+    names
+        of the attributes, in order.
+    matrix
+        shape (m, m), symmetric, 1 on the diagonal.
+    account
+        what learning it cost one person.
+    """
+
+    names: tuple[str, ...]
+    matrix: FloatArray
+    account: Account = field(default_factory=Account)
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.matrix, dtype=np.float64)
+        m = len(self.names)
+        if values.shape != (m, m) or not np.array_equal(values, values.T):
+            raise InvalidInput(f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m")
+        if not np.all((values >= 0) & (values <= 1)):
+            raise InvalidInput("a dependence is not between 0 and 1; give |r| or Cramér's V")
+        object.__setattr__(self, "matrix", values)
+
+    def of(self, a: str, b: str) -> float:
+        """Dependence of two named attributes."""
+        return float(self.matrix[self.names.index(a), self.names.index(b)])
+
+
+def dependence_matrix(
+    domain: Domain, ordinal: Collection[str], measure: Callable[[tuple[str, str], bool], float]
+) -> FloatArray:
+    """Fill a symmetric matrix from ``measure(names, both_ordinal)``, shape (m, m); m(m−1)/2 calls.
+
+    Raises
+    ------
+    InvalidInput
+        where ``ordinal`` names a stranger.
+    """
+    for name in ordinal:
+        domain.index(name)
+    out = np.eye(domain.m)
+    for a, b in combinations(domain.names, 2):
+        i, j = domain.index(a), domain.index(b)
+        out[i, j] = out[j, i] = measure((a, b), a in ordinal and b in ordinal)
+    return out

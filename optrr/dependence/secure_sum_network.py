@@ -1,0 +1,134 @@
+"""The secure sum between parties that are separate peers on a network: one server socket and one task per party.
+
+Each message travels in a connection of its own: its length in four bytes, then the message. The protocol assumes channels that
+are private and authentic between each two parties; plain TCP is neither, so outside one machine run this inside TLS or a VPN
+(pass an ``ssl`` context for both sides).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+
+from optrr.dependence.secure_sum import (
+    Commitment,
+    Message,
+    Partial,
+    SecureSumFailed,
+    SecureSumParty,
+    Share,
+    decode,
+    encode,
+)
+from optrr_solvers.problem import IntArray
+
+Address = tuple[str, int]
+
+# No honest message of a few million cells is longer; a longer announcement is refused before memory is taken.
+_MAX_BYTES = 1 << 28
+
+
+class SecureSumPeer:
+    """A party with a socket. ``address`` is where it listens (port 0 takes a free one)."""
+
+    def __init__(
+        self, party: SecureSumParty, address: Address = ("127.0.0.1", 0), context: ssl.SSLContext | None = None
+    ) -> None:
+        self.party, self.address = party, address
+        self._context = context
+        self._arrived: dict[type, set[int]] = {Commitment: set(), Share: set(), Partial: set()}
+        self._changed = asyncio.Condition()
+        self._failure: SecureSumFailed | None = None
+        # a quick peer's shares may overtake a slow peer's commitments
+        self._early: list[Message] = []
+        self.seen: Callable[[Message], None] = lambda message: None
+
+    async def listen(self) -> Address:
+        """Open the server socket; returns its address."""
+        self._server = await asyncio.start_server(self._take, *self.address, ssl=self._context)
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.address = (host, port)
+        return self.address
+
+    async def run(self, addresses: Sequence[Address], timeout: float = 30.0) -> IntArray:
+        """The three rounds with the peers at ``addresses`` (in the order of their numbers); returns the counts.
+
+        Raises
+        ------
+        SecureSumFailed
+            naming the party whose message is wrong, or missing after ``timeout`` seconds.
+        """
+        try:
+            await self._to_all(self.party.commitment(), addresses)
+            await self._wait(Commitment, timeout)
+            for share in self.party.shares():
+                await self._send(share, addresses[share.recipient])
+            await self._wait(Share, timeout)
+            await self._to_all(self.party.partial(), addresses)
+            await self._wait(Partial, timeout)
+            return self.party.counts()
+        finally:
+            self._server.close()
+
+    async def _to_all(self, message: Message, addresses: Sequence[Address]) -> None:
+        for j, address in enumerate(addresses):
+            if j != self.party.index:
+                await self._send(message, address)
+
+    async def _send(self, message: Message, address: Address) -> None:
+        raw = encode(message)
+        try:
+            _, writer = await asyncio.open_connection(*address, ssl=self._context)
+            writer.write(len(raw).to_bytes(4, "big") + raw)
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+        except OSError as error:
+            raise SecureSumFailed(f"party {self.party.index} cannot reach {address[0]}:{address[1]}: {error}") from error
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            length = int.from_bytes(await reader.readexactly(4), "big")
+            if length > _MAX_BYTES:
+                raise SecureSumFailed(f"a peer announces {length} bytes; stop the session")
+            message = decode(await reader.readexactly(length))
+            self.seen(message)
+            self._deliver(message)
+        except asyncio.IncompleteReadError:
+            self._failure = SecureSumFailed(f"party {self.party.index} received half a message; stop the session")
+        except SecureSumFailed as error:
+            self._failure = error
+        finally:
+            writer.close()
+            async with self._changed:
+                self._changed.notify_all()
+
+    def _deliver(self, message: Message) -> None:
+        if isinstance(message, Share) and message.sender not in self._arrived[Commitment]:
+            if sum(m.sender == message.sender for m in self._early):
+                raise SecureSumFailed(f"party {message.sender} sent two shares; stop the session")
+            self._early.append(message)
+            return
+        self.party.receive(message)
+        self._arrived[type(message)].add(message.sender)
+        if isinstance(message, Commitment):
+            waiting = [m for m in self._early if m.sender == message.sender]
+            self._early = [m for m in self._early if m.sender != message.sender]
+            for early in waiting:
+                self._deliver(early)
+
+    async def _wait(self, kind: type, timeout: float) -> None:
+        others = self.party.parties - 1
+        try:
+            async with asyncio.timeout(timeout), self._changed:
+                await self._changed.wait_for(lambda: self._failure is not None or len(self._arrived[kind]) == others)
+        except TimeoutError:
+            known = self._arrived[kind] | {self.party.index}
+            missing = next(j for j in range(self.party.parties) if j not in known)
+            raise SecureSumFailed(
+                f"party {self.party.index} waited {timeout:g} s for the {kind.__name__.lower()} of party {missing}; "
+                "start a new session without it"
+            ) from None
+        if self._failure is not None:
+            raise self._failure

@@ -1,0 +1,47 @@
+"""What a protocol costs one person in all: every release in a row, its ε, and their sum (sequential composition).
+
+MDR §4: where learning the dependences is ε_1-differentially private and the release is ε_2-differentially private, the
+whole is (ε_1 + ε_2)-differentially private. A step that sends true values (MDR §4.2) has no finite ε, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from optrr.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One release: what was sent, its ε in nats (``inf`` where it is not differentially private), and any caveat."""
+
+    step: str
+    epsilon: float
+    caveat: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise InvalidInput(f"step {self.step!r} has epsilon {self.epsilon}; give a number of at least 0")
+
+
+@dataclass(frozen=True)
+class Account:
+    """All releases of one person's record, in order."""
+
+    steps: tuple[Spent, ...] = ()
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up; ``inf`` where any step is not differentially private."""
+        total = math.fsum(s.epsilon for s in self.steps)
+        return math.nextafter(total, math.inf) if len(self.steps) > 1 else total
+
+    def plus(self, *steps: Spent) -> Account:
+        """The account with further releases."""
+        return Account(self.steps + steps)
+
+    def lines(self) -> list[str]:
+        """One line per release, then the total."""
+        out = [f"{s.step}: {s.epsilon:.6g} nats" + (f" ({s.caveat})" if s.caveat else "") for s in self.steps]
+        return [*out, f"total: {self.epsilon:.6g} nats"]

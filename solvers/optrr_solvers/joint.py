@@ -1,0 +1,55 @@
+"""RR-Joint: one randomized response on the whole product of the attributes (MDR §3.2, §6.3.2 corrected).
+
+The record is kept with probability p_C and otherwise replaced by any *other* record, each as likely:
+
+    p_C = 1 / (1 + (Π r_i − 1) e^{−ε}),      off the diagonal  p_C e^{−ε}.
+
+As a law: density e^ε on the empty change set and 1 on all others. Letters: r sizes, ε epsilon in nats.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.few_changes import FewChangesLaw
+from optrr_solvers.laws.table import MAX_TABLE, TableLaw
+from optrr_solvers.problem import InvalidProblem
+
+
+def joint_retention(sizes: ArrayLike, epsilon: float) -> float:
+    """p_C, the probability that the whole record is kept; in (0, 1), without overflow."""
+    log_others = log_other_records(sizes)
+    return float(1 / (1 + math.exp(min(log_others - epsilon, 700.0))))
+
+
+def log_other_records(sizes: ArrayLike) -> float:
+    """ln(Π r_i − 1), in logarithms because the product overflows for many attributes."""
+    total = float(np.sum(np.log(np.asarray(sizes, dtype=np.float64))))
+    return total + math.log(-math.expm1(-total))
+
+
+def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
+    """The law of RR-Joint, total ε = |epsilon|; a table up to 20 attributes.
+
+    A negative ``epsilon`` makes the true record the *least* likely answer. No one should want that, but MDR's own
+    numbers contain it (ε_A without its absolute value), so up to 20 attributes it can be built.
+
+    Raises
+    ------
+    InvalidProblem
+        where ε is 0 or not finite (nothing could be estimated), or negative with more than 20 attributes.
+    """
+    r = np.asarray(sizes, dtype=np.int64)
+    if not math.isfinite(epsilon) or epsilon == 0:
+        raise InvalidProblem(f"RR-Joint got epsilon {epsilon}; give a finite number of nats other than 0")
+    if r.size <= MAX_TABLE:
+        density = np.zeros(1 << r.size)
+        density[0] = epsilon
+        return TableLaw(r, density)
+    if epsilon < 0:
+        raise InvalidProblem(f"RR-Joint over {r.size} attributes got epsilon {epsilon}; give a number above 0")
+    return FewChangesLaw(r, epsilon, np.zeros(r.size))
