@@ -14,7 +14,8 @@ from optrr.designs import epsilon_vector
 from optrr.errors import InvalidInput
 from optrr.spec import parse_attributes, read_specification
 from optrr.verify import checks, failed_checks
-from optrr_solvers import InvalidProblem, Law, MethodTooLarge, SolveOptions
+from optrr_solvers import InvalidProblem, Law, MethodTooLarge, SolveFailed, SolveOptions
+from optrr_solvers.solution import checked
 
 SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
 
@@ -182,8 +183,13 @@ def test_epsilon_out_of_range(epsilon: float) -> None:
 def test_tolerance_and_unknown_preserve() -> None:
     with pytest.raises(InvalidInput, match="preserve = 'triples'"):
         optrr.design(SMALL, 1.0, preserve="triples")  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="exceeds 1e-300"):
-        optrr.design({f"a{i}": 2 + i for i in range(9)}, 1.0, options=SolveOptions(tolerance=1e-300))
+    loose = optrr.design({"a": 2, "b": 3, "c": 4}, 1.0, options=SolveOptions(tolerance=0.5))
+    problem = loose.solution.problem
+    kronecker = optrr.design({"a": 2, "b": 3, "c": 4}, 1.0, method="kronecker").law
+    # a mechanism 0.8 nats above the proven bound passes with a tolerance of 1 nat and not with 0.5
+    assert checked(problem, "test", kronecker, loose.solution.certificate, started=0.0, tolerance=1.0).gap > 0.5
+    with pytest.raises(SolveFailed, match=r"exceeds 0.5"):
+        checked(problem, "test", kronecker, loose.solution.certificate, started=0.0, tolerance=0.5)
     with pytest.raises(MethodTooLarge, match="reduced"):
         optrr.design({f"a{i}": 2 + i for i in range(21)}, 1.0, method="reduced")
 
