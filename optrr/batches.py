@@ -174,13 +174,24 @@ def whole_file(target: Path) -> Iterator[Path]:
     """A path beside ``target`` to write to; moved in place when the block ends, removed when it fails.
 
     An existing target stays untouched until then.
+
+    Raises
+    ------
+    InvalidInput
+        where the system does not let the file be written (no such directory, no permission, no space).
     """
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
     partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
     try:
         yield partial
+        with partial.open("rb+") as written:
+            os.fsync(written.fileno())  # or a power failure after the move could leave an empty target
         os.replace(partial, target)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write {target}: {in_one_line(error.strerror or error)}; choose another path"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
 

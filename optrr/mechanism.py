@@ -104,7 +104,8 @@ class Mechanism:
 
         Columns, their order and their types are kept; a type that cannot hold every declared category becomes text.
         Everything else that could tell about the true records is left out: a pandas index, metadata, and the
-        dictionaries of categorical columns, which are rebuilt from the domain.
+        dictionaries of categorical columns, which are rebuilt from the domain. (A type may tell something by itself:
+        some readers make a column of integers floating point as soon as one value is missing. Declare types, too.)
 
         Parameters
         ----------
