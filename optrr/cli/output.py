@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,11 +58,14 @@ def warn(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
-    """Solver options with a progress bar on standard error, once the work has taken two seconds."""
+def late_bar() -> Iterator[Callable[[str, float | None], None]]:
+    """A progress bar on standard error that appears once the work has taken two seconds.
+
+    Yields ``show(description, fraction)``; without a fraction the bar only shows that work goes on.
+    """
     started, bar, task = time.monotonic(), None, None
 
-    def report(fraction: float, upper: float, lower: float) -> None:
+    def show(description: str, fraction: float | None) -> None:
         nonlocal bar, task
         if bar is None and time.monotonic() - started > _PATIENCE:
             from rich.console import Console  # noqa: PLC0415
@@ -70,12 +73,22 @@ def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
 
             bar = Progress(console=Console(stderr=True), transient=True)
             bar.start()
-            task = bar.add_task(description, total=1.0)
+            task = bar.add_task(description, total=None if fraction is None else 1.0)
         if bar is not None and task is not None:
-            bar.update(task, completed=fraction, description=f"{description}: {lower:.4f} ≤ ε ≤ {upper:.4f}")
+            bar.update(task, completed=fraction, description=description)
 
     try:
-        yield SolveOptions(progress=report, **options)
+        yield show
     finally:
         if bar is not None:
             bar.stop()
+
+
+@contextmanager
+def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
+    """Solver options that report to a late progress bar."""
+    with late_bar() as show:
+        yield SolveOptions(
+            progress=lambda fraction, upper, lower: show(f"{description}: {lower:.4f} ≤ ε ≤ {upper:.4f}", fraction),
+            **options,
+        )

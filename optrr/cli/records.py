@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.output import json_option, print_json
+from optrr.cli.output import json_option, late_bar, print_json
 from optrr.design_file import load_design
 from optrr.perturb import perturb_file
 
@@ -25,7 +25,10 @@ design_option = click.option(
 def perturb(input: Path, design_file: Path, output: Path, random_state: int | None, as_json: bool) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
     design = load_design(design_file)
-    rows = perturb_file(input, design.mechanism, output, random_state)
+    with late_bar() as show:
+        rows = perturb_file(
+            input, design.mechanism, output, random_state, progress=lambda done: show(f"{done} records randomized", None)
+        )
     if as_json:
         print_json({"records": rows, "epsilon": design.epsilon, "output": str(output)})
     else:
