@@ -41,7 +41,7 @@ def demo(output: Path | None, random_state: int | None, as_json: bool) -> None:
         f"at {EPSILON:g}) and by Kronecker (every attribute at {each:.4f})."
     )
     for table in shown.tables:
-        print_table(f"{' × '.join(table.domain.names)}: proportions", _columns(), _cells(table))
+        print_table(f"{' × '.join(table.domain.names)}: proportions", _columns(), _rows(table))
         click.echo(_ratio_line(table))
     click.echo(f"\n{seconds:.1f} s" + (f"; report written to {output}" if output is not None else ""))
 
@@ -63,14 +63,19 @@ def _columns() -> list[str]:
     return ["cell", "truth", "optimum", "s.e.", "Kronecker", "s.e. (Kronecker)"]
 
 
-def _cells(table: TableResult) -> Iterator[tuple[object, ...]]:
+def _cells(table: TableResult) -> Iterator[tuple[str, list[float]]]:
+    """Each cell's label, and truth, estimate and standard error of the optimum, then of Kronecker."""
     texts = [a.texts for a in table.domain]
     for i, a in enumerate(texts[0]):
         for j, b in enumerate(texts[1]):
             numbers = [float(table.truth[i, j])]
             for name in ("optimum", "Kronecker"):
                 numbers += [float(table.estimates[name][i, j]), float(table.standard_errors[name][i, j])]
-            yield (f"{a}, {b}", *numbers)
+            yield f"{a}, {b}", numbers
+
+
+def _rows(table: TableResult) -> list[tuple[object, ...]]:
+    return [(label, *numbers) for label, numbers in _cells(table)]
 
 
 def _ratio_line(table: TableResult) -> str:
@@ -111,8 +116,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
     for table in shown.tables:
         title = " × ".join(table.domain.names)
         chart = Chart(_chart(table), "Bars: two standard errors each way.", f"Truth and both estimates of {title}")
-        rows = list(_cells(table))
-        sections.append(Section(title, [chart, Text(_ratio_line(table)), Table(_columns(), rows)]))
+        sections.append(Section(title, [chart, Text(_ratio_line(table)), Table(_columns(), _rows(table))]))
     lead = [
         f"{shown.records} records of the Adult census data (UCI Machine Learning Repository, CC BY 4.0), randomized twice at "
         f"the same total epsilon {shown.used['optimum'].epsilon:.4f}."
@@ -126,12 +130,12 @@ def _chart(table: TableResult) -> str:
     rows = list(_cells(table))
     figure = new_figure(height=1.2 + 0.22 * len(rows))
     axes = figure.subplots()
-    for k, (name, colour, first) in enumerate((("optimum", COLOURS[0], 2), ("Kronecker", COLOURS[1], 4))):
+    for k, (name, colour, first) in enumerate((("optimum", COLOURS[0], 1), ("Kronecker", COLOURS[1], 3))):
         places = [y + 0.22 * (k - 0.5) for y in range(len(rows))]
-        values, errors = [r[first] for r in rows], [2 * float(str(r[first + 1])) for r in rows]
+        values, errors = [r[first] for _, r in rows], [2 * r[first + 1] for _, r in rows]
         axes.errorbar(values, places, xerr=errors, fmt="o", markersize=3, color=colour, label=name, linewidth=1)
-    axes.plot([r[1] for r in rows], range(len(rows)), "k|", markersize=9, label="truth")
-    axes.set_yticks(range(len(rows)), [str(r[0]) for r in rows], fontsize=7)
+    axes.plot([r[0] for _, r in rows], range(len(rows)), "k|", markersize=9, label="truth")
+    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("proportion")
     axes.legend(loc="lower right", fontsize=8)
