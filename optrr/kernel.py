@@ -7,8 +7,8 @@ A kernel is the distortion matrix P[u, v] = Pr(output v | input u) over the attr
 
 Where the mechanism is a law of change sets, P is diagonal in effects: take every axis to [mean, first r−1 deviations],
 multiply by λ_W or 1/λ_W, and go back, O(k Π r). The elementwise square of P⁻¹ depends on the change set only, as P⁻¹
-does, so it is diagonal in effects too and gives all variances at the same cost. For Kronecker laws, λ_W = Π λ_i, `solve`
-is RIJ's RR-Ind-Joint (Algorithm 3); general matrices (Laplace, custom) are factorised once.
+does, so it is diagonal in effects too and gives all variances at the same cost. For Kronecker laws, λ_W = Π λ_i and
+`solve` is RIJ's RR-Ind-Joint (Algorithm 3). General matrices (Laplace, custom) are inverted once.
 
 Tables have the attribute set's shape in their last k axes; axes before these are a batch.
 """
@@ -30,8 +30,8 @@ from optrr.mechanism import Mechanism
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 from optrr_solvers.problem import FloatArray, IntArray
 
-# An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have. It
-# is also far above the 1e-9 to which solvers meet λ = 0, so a vanished effect is never mistaken for an estimable one.
+# An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have.
+# It is also far above the 1e-9 to which solvers meet λ = 0: a vanished effect is never mistaken for an estimable one.
 MIN_EIGENVALUE = 1e-6
 
 # Dense covariances and matrices: 4096² doubles take 128 MB.
@@ -107,7 +107,7 @@ class Kernel(ABC):
         return np.clip(self.forward(table), *self.range)
 
     def variance(self, observed: ArrayLike, n: float) -> FloatArray:
-        """Unbiased estimate of the variance of every cell of `solve(observed)` for n records (diagonal of RVL eq. 18)."""
+        """Unbiased estimate of every cell's variance in `solve(observed)`, n records: the diagonal of RVL eq. 18."""
         return self.exact_variance(observed, n - 1)
 
     def exact_variance(self, expected: ArrayLike, n: float) -> FloatArray:
@@ -288,7 +288,7 @@ class MatrixKernel(Kernel):
             raise InvalidInput(f"a matrix of {self.p.shape[0]} rows cannot be over sizes {self.sizes}")
         self._check_dense()
         if self.p.min() < 0 or np.abs(self.p.sum(axis=1) - 1).max() > _ROW_SUM:
-            raise InvalidInput("every row of a distortion matrix holds probabilities that sum to 1; check its orientation")
+            raise InvalidInput("a distortion matrix has rows of probabilities that sum to 1; check its orientation")
 
     @property
     def range(self) -> tuple[float, float]:
@@ -436,4 +436,5 @@ def _hidden(members: Sequence[str], eigenvalue: float) -> str:
         if len(members) == 2
         else "estimate smaller sets, or design with method='kronecker'"
     )
-    return f"the joint effect of {joined} cannot be estimated: the mechanism shrinks it to λ = {eigenvalue:.3g}; {remedy}"
+    shrunk = f"the mechanism shrinks it to λ = {eigenvalue:.3g}"
+    return f"the joint effect of {joined} cannot be estimated: {shrunk}; {remedy}"

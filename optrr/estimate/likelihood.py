@@ -1,0 +1,201 @@
+"""Maximum likelihood: the distribution π ≥ 0, Σπ = 1 that makes the observed counts most probable.
+
+    maximise ℓ(π) = Σ_v λ̂_v ln λ_v,   λ = Pᵀ π.
+
+One attribute: a closed form by water filling (Pinzón & Palamidessi, "Estimating the true distribution of data collected
+with randomized response"). Joints: the iterative Bayesian update of Agrawal & Aggarwal (MDR's reference [2]), that is, EM:
+π ← π ∘ g with g = P(λ̂/λ), through the kernel, so O(k Π r) a step, accelerated by SQUAREM (Varadhan & Roland 2008).
+
+ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π: the iteration stops on a bound, not on a hope.
+
+EM creeps where a cell's optimum is 0. For tables of up to MAX_NEWTON cells the accelerated iteration is therefore finished
+by Newton steps on the cells that are not at their bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import nnls
+
+from optrr.errors import InvalidInput
+from optrr.estimate.result import Convergence
+from optrr.kernel import EffectKernel, Kernel
+from optrr_solvers.problem import FloatArray
+
+# Each Newton step solves a least-squares problem with one unknown per cell: a second at this size.
+MAX_NEWTON = 512
+# Bound on the distance from the maximum, in nats per record: at 10^7 records, a thousandth of a nat in all.
+TOLERANCE = 1e-10
+MAX_ITERATIONS = 5000
+# Updates before Newton takes over: by then the cells at 0 are nearly so.
+_EM_STEPS = 90
+# Newton's last steps halve nothing more once rounding in the gradient, about 1e-15 per cell, is met.
+_NEWTON_STEPS = 50
+# Log-likelihoods closer than this, relatively, are equal: they are sums of up to MAX_NEWTON rounded terms.
+_ROUNDING = 2.0**-46
+# A line search that has to go below this is not going to gain anything representable.
+_SHORTEST_STEP = 2.0**-30
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """A fitted table with the report of how it was reached."""
+
+    proportions: FloatArray
+    convergence: Convergence
+
+
+def log_likelihood(proportions: ArrayLike, observed: ArrayLike, kernel: Kernel) -> float:
+    """ℓ(π) in nats per record; −∞ where an observed cell is impossible."""
+    return _mean_log(np.asarray(observed, dtype=np.float64), kernel.expected(proportions))
+
+
+def closed_form(observed: ArrayLike, kernel: EffectKernel) -> FloatArray:
+    """Maximum likelihood for one attribute with λ_1 > 0: λ_v = max(q, λ̂_v/c), q the chance of a particular wrong answer.
+
+    The constant c makes λ sum to 1; sorting finds which cells stay above q. O(r log r), exact.
+
+    Raises
+    ------
+    InvalidInput
+        for several attributes or an attribute whose eigenvalue is not positive.
+    """
+    if len(kernel.sizes) != 1 or not kernel.eigenvalues[1] > 0:
+        raise InvalidInput("the closed form of maximum likelihood is for one attribute; use method 'ibu' for a joint")
+    kernel.check_invertible()
+    lam = np.asarray(observed, dtype=np.float64)
+    q = float(kernel.cell_probabilities[1])
+    descending = -np.sort(-lam)
+    above = np.arange(1, lam.size + 1)
+    c = np.cumsum(descending) / (1 - (lam.size - above) * q)
+    kept = int(np.flatnonzero(descending > q * c)[-1])
+    fitted = np.maximum(lam / c[kept] - q, 0.0)
+    return np.asarray(fitted / fitted.sum())
+
+
+def ibu(
+    observed: ArrayLike, kernel: Kernel, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS, n: int = 1
+) -> Likelihood:
+    """Iterative Bayesian update from the uniform distribution, accelerated; the limit maximises the likelihood.
+
+    Parameters
+    ----------
+    observed
+        proportions λ̂, shape of the kernel's sizes.
+    tolerance
+        stop when no distribution can be better by more than this many nats per record.
+    max_iterations
+        of the update; where it is reached the report says so.
+    n
+        number of records, for the reported log-likelihood.
+    """
+    lam = np.asarray(observed, dtype=np.float64)
+    start = np.full(kernel.sizes, 1 / kernel.cells)
+    small = kernel.cells <= MAX_NEWTON
+    # small tables are finished by Newton: there EM only has to come near
+    pi, steps = _updated(start, lam, kernel, tolerance, min(max_iterations, _EM_STEPS) if small else max_iterations)
+    if small:
+        pi, used = _newton(pi, lam, kernel, tolerance)
+        steps += used
+    gap = _gap(_gradient(pi, lam, kernel))
+    report = Convergence(
+        iterations=steps,
+        converged=bool(gap <= tolerance),
+        criterion="no distribution has a higher log-likelihood by more than this many nats per record",
+        value=gap,
+        tolerance=tolerance,
+        log_likelihood=n * log_likelihood(pi, lam, kernel),
+    )
+    return Likelihood(pi, report)
+
+
+def _mean_log(observed: FloatArray, expected: FloatArray) -> float:
+    seen = observed > 0
+    with np.errstate(divide="ignore"):
+        return float(np.sum(observed[seen] * np.log(expected[seen])))
+
+
+def _gradient(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray:
+    """g = P(λ̂/λ): at the maximum 1 in every cell above 0, at most 1 elsewhere."""
+    expected = kernel.expected(pi)
+    ratio = np.divide(observed, expected, out=np.zeros_like(observed), where=observed > 0)
+    return np.maximum(kernel.adjoint(ratio), 0.0)
+
+
+def _gap(gradient: FloatArray) -> float:
+    return max(float(gradient.max()) - 1, 0.0)
+
+
+def _updated(
+    pi: FloatArray, observed: FloatArray, kernel: Kernel, tolerance: float, max_iterations: int
+) -> tuple[FloatArray, int]:
+    """Accelerated updates until the bound is met or the iterations are used up."""
+    gap, steps = np.inf, 0
+    while steps < max_iterations and gap > tolerance:
+        pi, gap, used = _accelerated(pi, observed, kernel)
+        steps += used
+    return pi, steps
+
+
+def _accelerated(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> tuple[FloatArray, float, int]:
+    """One SQUAREM cycle of three updates; falls back to plain EM where the leap loses likelihood."""
+    first = pi * _gradient(pi, observed, kernel)
+    second = first * _gradient(first, observed, kernel)
+    r = first - pi
+    v = (second - first) - r
+    curvature = float(np.linalg.norm(v))
+    if curvature > 0:
+        leap = -max(float(np.linalg.norm(r)) / curvature, 1.0)
+        there = pi - 2 * leap * r + leap**2 * v
+        # a cell sent below 0 keeps the plain update, so that it can come back
+        there = np.where(there > 0, there, second)
+        there /= there.sum()
+        if log_likelihood(there, observed, kernel) >= log_likelihood(second, observed, kernel):
+            second = there
+    gradient = _gradient(second, observed, kernel)
+    out = second * gradient
+    return out / out.sum(), _gap(gradient), 3
+
+
+def _newton(pi: FloatArray, observed: FloatArray, kernel: Kernel, tolerance: float) -> tuple[FloatArray, int]:
+    """Newton steps of Σλ − Σ λ̂ ln λ over π ≥ 0, whose minimum sums to 1 by itself (Kim et al. 2020, mixSQP).
+
+    The quadratic model is a nonnegative least-squares problem in λ with weights λ̂/λ² and targets 2λ − λ²/λ̂. A cell that
+    nobody reported has no curvature; weight 1 there, the largest λ squared, keeps the model above the function.
+    """
+    transposed = kernel.matrix().T
+    flat_observed = observed.ravel()
+    seen = flat_observed > 0
+    for step in range(_NEWTON_STEPS):
+        if _gap(_gradient(pi, observed, kernel)) <= tolerance:
+            return pi, step
+        lam = kernel.expected(pi).ravel()
+        weights = np.where(seen, flat_observed / lam**2, 1.0)
+        targets = lam + (np.where(seen, flat_observed / lam, 0.0) - 1) / weights
+        root = np.sqrt(weights)
+        try:
+            goal, _ = nnls(root[:, None] * transposed, root * targets)
+        except RuntimeError:
+            # no answer within its iterations: what EM reached stands, and the report says how far it is
+            return pi, step
+        better = _searched(pi, goal.reshape(pi.shape), observed, kernel)
+        if better is None:
+            return pi, step
+        pi = better
+    return pi, _NEWTON_STEPS
+
+
+def _searched(pi: FloatArray, goal: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray | None:
+    """The longest halved step towards the goal that does not lose likelihood; None where there is none."""
+    start = log_likelihood(pi, observed, kernel)
+    step = 1.0
+    while step > _SHORTEST_STEP:
+        there = pi + step * (goal - pi)
+        there = there / there.sum()
+        if log_likelihood(there, observed, kernel) >= start - _ROUNDING * abs(start) and not np.array_equal(there, pi):
+            return np.asarray(there)
+        step /= 2
+    return None

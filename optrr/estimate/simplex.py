@@ -1,0 +1,60 @@
+"""From any table of estimates to a proper distribution: three ways, under their own names (MDR §6.4, design §4.3).
+
+The unbiased estimate sums to 1 but may have negative cells. MDR §6.4 replaces negatives by 0 and rescales, and calls that
+the nearest distribution in Euclidean distance, which it is not: `clip` does the former, `projection` the latter. Norm-Sub
+(Wang et al., PVLDB 2020) replaces negatives by 0 and subtracts the surplus evenly from the rest, until none is negative;
+its limit is the Euclidean projection, reached here by its own steps (Michelot's algorithm).
+
+All three take a batch: the last axis holds the cells.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.errors import InvalidInput
+from optrr_solvers.problem import FloatArray
+
+
+def clip(values: ArrayLike) -> FloatArray:
+    """Negatives to 0, then rescale to sum 1 (MDR §6.4). Biased upwards in small cells; the truth's order is kept.
+
+    Raises
+    ------
+    InvalidInput
+        where no value is positive.
+    """
+    positive = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
+    total = positive.sum(axis=-1, keepdims=True)
+    if np.any(total <= 0):
+        raise InvalidInput("no cell is positive, so nothing can be rescaled; use projection")
+    return np.asarray(positive / total)
+
+
+def projection(values: ArrayLike) -> FloatArray:
+    """The distribution nearest in Euclidean distance: max(x − τ, 0) with the τ that makes it sum to 1; O(R log R)."""
+    x = np.asarray(values, dtype=np.float64)
+    descending = -np.sort(-x, axis=-1)
+    excess = np.cumsum(descending, axis=-1) - 1
+    k = np.arange(1, x.shape[-1] + 1)
+    last = np.count_nonzero(descending - excess / k > 0, axis=-1, keepdims=True)
+    tau = np.take_along_axis(excess, last - 1, axis=-1) / last
+    return np.asarray(np.maximum(x - tau, 0.0))
+
+
+def norm_sub(values: ArrayLike) -> FloatArray:
+    """Norm-Sub: negatives to 0, the surplus shared evenly by the positive cells, until none is negative.
+
+    Each round removes at least one cell, so there are at most R rounds; in practice a handful.
+    """
+    x = np.atleast_2d(np.asarray(values, dtype=np.float64)).copy()
+    flat = x.reshape(-1, x.shape[-1])
+    alive = np.ones(flat.shape, dtype=np.bool_)
+    while True:
+        surplus = np.sum(flat, axis=-1, where=alive, keepdims=True) - 1
+        shifted = flat - surplus / np.count_nonzero(alive, axis=-1, keepdims=True)
+        negative = alive & (shifted <= 0)
+        if not negative.any():
+            return np.where(alive, shifted, 0.0).reshape(np.shape(values))
+        alive &= ~negative
