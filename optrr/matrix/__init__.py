@@ -1,0 +1,34 @@
+"""General single-attribute matrices: randomized response, Laplace with post-processing, geometric, and any other."""
+
+from optrr.matrix.distortion import DistortionMatrix, from_probabilities
+from optrr.matrix.families import (
+    laplace,
+    laplace_enclosure,
+    laplace_epsilon,
+    optimal_cuts,
+    randomized_response,
+    truncated_geometric,
+)
+from optrr.matrix.mechanism import MatrixMechanism
+from optrr.matrix.reconstruction import (
+    posterior,
+    reconstruction_error,
+    reconstruction_probability,
+    reconstruction_squared_error,
+)
+
+__all__ = [
+    "DistortionMatrix",
+    "MatrixMechanism",
+    "from_probabilities",
+    "laplace",
+    "laplace_enclosure",
+    "laplace_epsilon",
+    "optimal_cuts",
+    "posterior",
+    "randomized_response",
+    "reconstruction_error",
+    "reconstruction_probability",
+    "reconstruction_squared_error",
+    "truncated_geometric",
+]
