@@ -20,7 +20,7 @@ design_option = click.option(
 @input_argument
 @design_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
-@click.option("--random-state", type=int, help="Seed, for studies only; the default draws from the operating system.")
+@click.option("--random-state", type=click.IntRange(min=0), help="Seed, for studies only; the default draws from the operating system.")
 @json_option
 def perturb(input: Path, design_file: Path, output: Path, random_state: int | None, as_json: bool) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""

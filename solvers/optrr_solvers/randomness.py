@@ -61,11 +61,11 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
         return SystemSource()
     if isinstance(random_state, np.random.Generator):
         return SeededSource(random_state)
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return SeededSource(np.random.default_rng(int(random_state)))
     if hasattr(random_state, "words"):
         return random_state
-    raise TypeError(f"random_state = {random_state!r}; give None, an int or a numpy Generator")
+    raise TypeError(f"random_state = {random_state!r}; give None, an int of at least 0 or a numpy Generator")
 
 
 def threshold(probability: float) -> np.uint64:
