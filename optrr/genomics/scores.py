@@ -21,7 +21,7 @@ Everything runs over V variants at once, memory about 40 · V · cells · 8 byte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,13 @@ class Scores:
     p_value: FloatArray
     effect: FloatArray
     expected: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scores]) -> Scores:
+        """Scores of several blocks of variants, in order."""
+        arrays = (np.concatenate([getattr(p, k) for p in parts]) for k in ("statistic", "p_value", "effect", "expected"))
+        statistic, p_value, effect, expected = arrays
+        return cls(statistic, parts[0].df, p_value, effect, expected)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,190 @@
+"""Randomize a cohort: every person's genotypes and status, as one record, through the design's mechanism.
+
+The mechanism works by person, genotype files by variant. The records stand between in one array of one byte a cell, in
+memory up to a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
+process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
+
+Missing calls, where the design has no category for them, are refused, or stay missing by ``missing="exclude"``: then the
+pattern of missing calls is published as it is, and no ε covers it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.batches import RecordWriter, checked_suffix, whole_file
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, MatrixGenotypes
+from optrr.genomics.layout import Layout
+from optrr.genomics.plink import PlinkWriter
+from optrr.genomics.tables import Progress
+from optrr.mechanism import Mechanism, flip
+from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
+
+MissingPolicy = Literal["refuse", "exclude"]
+
+# Records of up to this many bytes are held in memory.
+_IN_MEMORY = 1 << 30
+# Cells randomized at once: what a law holds while it samples is some tens of bytes for each.
+_CELLS = 1 << 22
+
+
+def records_of(
+    cohort: Cohort, layout: Layout, missing: MissingPolicy = "refuse", source: BitSource | None = None
+) -> Codes:
+    """True records, codes of the design's domain, MISSING where a call is missing and stays so; shape (n, m), int8.
+
+    In the alleles layout the two alleles of a person are put in random order, drawn from ``source``.
+
+    Raises
+    ------
+    InvalidInput
+        where the cohort's variants are not exactly the design's, or calls are missing without a category or a policy.
+    """
+    at = _positions(cohort, layout)
+    m = layout.attributes.size + (layout.status is not None)
+    records = _room(cohort.n, m)
+    if layout.status is not None:
+        records[:, layout.status] = cohort.status
+    for chosen, codes in cohort.blocks(BLOCK):
+        block = _treated_missing(codes, cohort, chosen, layout, missing)
+        columns = layout.attributes[at[chosen]]
+        if layout.status is not None:
+            records[:, columns[:, 0]] = block
+        else:
+            for copy, allele in enumerate(_alleles(block, source or as_source(None))):
+                records[:, columns[:, copy]] = 2 * allele + cohort.status[:, None]
+    return records
+
+
+def _positions(cohort: Cohort, layout: Layout) -> NDArray[np.int64]:
+    """Number in the design of each of the cohort's variants."""
+    known = {name: k for k, name in enumerate(layout.names)}
+    names = cohort.variants.name
+    for name in names:
+        if name not in known:
+            raise InvalidInput(f"variant {name!r} is not in the design; design for this file's variants")
+    if names.size < layout.variants:
+        absent = sorted(set(layout.names) - set(names))
+        raise InvalidInput(
+            f"{len(absent)} of the design's variants are not in the file ({absent[0]!r}, …); a record needs all of them"
+        )
+    return np.array([known[name] for name in names], dtype=np.int64)
+
+
+def _treated_missing(codes: Codes, cohort: Cohort, chosen: slice, layout: Layout, missing: MissingPolicy) -> Codes:
+    gone = codes == MISSING
+    if not gone.any():
+        return codes
+    if layout.missing:
+        return np.where(gone, np.int8(GENOTYPES), codes)
+    if missing == "refuse" or layout.status is None:
+        first = chosen.start + int(np.flatnonzero(gone.any(axis=0))[0])
+        raise InvalidInput(
+            f"variant {cohort.variants.name[first]!r} has missing calls and the design has no category for them; design "
+            "with --missing category, or publish which calls are missing with --missing exclude"
+        )
+    return codes
+
+
+def _alleles(genotypes: Codes, source: BitSource) -> tuple[Codes, Codes]:
+    """Whether the first and the second allele is A1; a heterozygote's order is a fair coin."""
+    coin = bounded(source, genotypes.size, 2).reshape(genotypes.shape).astype(np.int8)
+    first = np.where(genotypes == 1, coin, genotypes // 2).astype(np.int8)
+    return first, (genotypes - first).astype(np.int8)
+
+
+def _room(n: int, m: int) -> Codes:
+    if n * m <= _IN_MEMORY:
+        return np.empty((n, m), dtype=np.int8)
+    # unlinked at once: no name leads to the true genotypes while they stand there, and nothing is left behind
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=np.int8, mode="w+", shape=(n, m))
+
+
+def randomize_records(
+    records: Codes, mechanism: Mechanism, random_state: RandomState = None, progress: Progress | None = None
+) -> None:
+    """Randomize records in place, a few thousand at a time; MISSING stays as it is.
+
+    Each person's change set is drawn for all attributes; what falls on a missing call is dropped, which leaves a
+    marginal of the mechanism and no larger ε.
+    """
+    source = as_source(random_state)
+    n, m = records.shape
+    step = max(1, min(n, _CELLS // m))
+    for start in range(0, n, step):
+        piece = records[start : start + step]
+        gone = piece == MISSING
+        hidden = gone.any()
+        if hidden:
+            piece[gone] = 0
+        flip(piece, mechanism.law, source)
+        if hidden:
+            piece[gone] = MISSING
+        if progress is not None:
+            progress(min(start + step, n), n)
+
+
+def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
+    """Randomized records of a genotype layout as a cohort in memory."""
+    assert layout.status is not None
+    at = layout.attributes[_positions(cohort, layout), 0]
+    # in the design's own order the variants are one slice, and no copy is made
+    contiguous = at.size == 1 or bool(np.all(np.diff(at) == 1))
+    codes = records[:, at[0] : at[-1] + 1] if contiguous else records[:, at]
+    if layout.missing:
+        codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
+    genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)
+    return Cohort(genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out)
+
+
+def write_plink(cohort: Cohort, target: Path) -> None:
+    """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
+
+    Names of people are kept; family, parents and sex, which nothing randomized, are not.
+    """
+    if target.suffix.lower() != ".bed":
+        raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
+    with tempfile.TemporaryDirectory(prefix=".plink-", dir=target.parent) as folder:
+        partial = Path(folder) / "out.bed"
+        with PlinkWriter(partial, cohort.variants, cohort.people, cohort.status) as writer:
+            for _, codes in cohort.blocks(BLOCK):
+                writer.write(codes)
+        for suffix in (".bim", ".fam", ".bed"):
+            os.replace(partial.with_suffix(suffix), target.with_suffix(suffix))
+
+
+def write_records(records: Codes, domain: Domain, people: NDArray[np.object_], target: Path) -> None:
+    """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text."""
+    import pyarrow as pa  # noqa: PLC0415 (PLINK output needs none of it)
+
+    from optrr.columns import ColumnCodec  # noqa: PLC0415
+
+    checked_suffix(target)
+    if domain.m and "sample" in domain.names:
+        raise InvalidInput("an attribute is called 'sample', the column of people's names; rename it")
+    codecs = [ColumnCodec(a, pa.string()) for a in domain]
+    schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
+    step = max(1, min(records.shape[0], _CELLS // domain.m))
+    with whole_file(target) as partial, RecordWriter(partial, target, schema) as writer:
+        for start in range(0, records.shape[0], step):
+            piece = records[start : start + step]
+            missing = piece == MISSING
+            columns = [codec.decode(np.maximum(piece[:, i], 0)) for i, codec in enumerate(codecs)]
+            columns = [
+                pa.array(np.where(missing[:, i], None, c.to_numpy(zero_copy_only=False))) if missing[:, i].any() else c
+                for i, c in enumerate(columns)
+            ]
+            names = pa.array(people[start : start + step].astype(str).tolist(), type=pa.string())
+            writer.write(pa.RecordBatch.from_arrays([names, *columns], schema=schema))
