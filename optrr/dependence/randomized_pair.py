@@ -23,7 +23,12 @@ from optrr.dependence.measures import cramers_v, pearson
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanism import Mechanism
+from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.problem import FloatArray, IntArray
+
+# A category enters the noise-corrected V where its estimated share exceeds this many standard errors. Leaving rarer ones out
+# lowers V by little; keeping them multiplies their noise by the inverse of a share that is itself noise.
+_RESOLVED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,7 @@ class RandomizedPair:
         rows, columns = self._marginals
         expected = np.outer(rows, columns)
         contrast = self.unbiased - np.outer(self.unbiased.sum(axis=1), self.unbiased.sum(axis=0))
-        seen = expected > 0
+        seen = np.outer(*self._resolved)
         phi2 = float(np.sum((contrast**2 - self._contrast_variance)[seen] / expected[seen]))
         return min(1.0, math.sqrt(max(0.0, phi2) / (min(expected.shape) - 1)))
 
@@ -94,6 +99,16 @@ class RandomizedPair:
         for axis in (1, 0):
             clipped = np.maximum(self.unbiased.sum(axis=axis), 0.0)
             out.append(clipped / clipped.sum())
+        return out[0], out[1]
+
+    @cached_property
+    def _resolved(self) -> tuple[BoolArray, BoolArray]:
+        """Categories whose estimated share stands out of its noise: a share near 0 would be divided by."""
+        out = []
+        for axis, marginal, lam in ((1, self._marginals[0], (1, 0)), (0, self._marginals[1], (0, 1))):
+            seen = self.observed.sum(axis=axis)
+            error = np.sqrt(seen * (1 - seen) / self.n) / abs(float(self.kernel.eigenvalues[lam]))
+            out.append(np.asarray(marginal > _RESOLVED * error))
         return out[0], out[1]
 
     def _pearson(self) -> float:

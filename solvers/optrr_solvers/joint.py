@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
-from optrr_solvers.problem import InvalidProblem
+from optrr_solvers.problem import FloatArray, InvalidProblem
 
 
 def joint_retention(sizes: ArrayLike, epsilon: float) -> float:
@@ -53,3 +53,20 @@ def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
     if epsilon < 0:
         raise InvalidProblem(f"RR-Joint over {r.size} attributes got epsilon {epsilon}; give a number above 0")
     return FewChangesLaw(r, epsilon, np.zeros(r.size))
+
+
+def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False) -> FloatArray:
+    """ε_A of randomized response that keeps a value with probability p: |ln(p (r−1)/(1−p))|, shape (m,) (MDR §6.3.1).
+
+    MDR prints r in place of r−1, with which the rows do not sum to 1. ``signed`` leaves the absolute value out, as MDR's
+    tables do: where p < 1/r the result is negative, and no measure of privacy.
+
+    Raises
+    ------
+    InvalidProblem
+        for a probability that is not strictly between 0 and 1.
+    """
+    if not 0 < retention < 1:
+        raise InvalidProblem(f"values are kept with probability {retention}; give a probability between 0 and 1")
+    odds = np.log(np.asarray(sizes, dtype=np.float64) - 1) + math.log(retention) - math.log1p(-retention)
+    return np.asarray(odds if signed else np.abs(odds))

@@ -1,0 +1,58 @@
+"""The client side: one record in, one randomized message out, once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from optrr.domain import Category, category_text, listed
+from optrr.errors import InvalidInput
+from optrr.protocols.message import Message
+from optrr.protocols.protocol import Protocol
+from optrr_solvers.randomness import RandomState
+
+
+class Client:
+    """Holds one record and answers one protocol with one message.
+
+    Asking again gives the same message: a second draw would be a second release and spend the ε again.
+
+    Parameters
+    ----------
+    record
+        one category per attribute, by name.
+    random_state
+        None draws from the operating system; anything else is for studies.
+
+    Raises
+    ------
+    InvalidInput
+        for a missing or unknown attribute, or an undeclared category. The record's values are not repeated in the message.
+    """
+
+    def __init__(self, protocol: Protocol, record: Mapping[str, Category], random_state: RandomState = None) -> None:
+        domain = protocol.domain
+        for name in record:
+            domain.index(name)
+        missing = [n for n in domain.names if n not in record]
+        if missing:
+            raise InvalidInput(f"the record has no {missing[0]!r}; give one value for each of {listed(domain.names)}")
+        codes = [a.codes.get(category_text(record[a.name])) for a in domain]
+        if None in codes:
+            unknown = domain.attributes[codes.index(None)]
+            raise InvalidInput(
+                f"the record's {unknown.name!r} is not a declared category; declared are {listed(unknown.texts)}"
+            )
+        self._codes = np.asarray([codes], dtype=np.int64)
+        self._protocol = protocol
+        self._random_state = random_state
+
+    @cached_property
+    def message(self) -> Message:
+        """The randomized record: drawn once, then always the same."""
+        drawn = self._protocol.mechanism.perturb_codes(self._codes, self._random_state)[0]
+        values = tuple(a.categories[int(c)] for a, c in zip(self._protocol.domain, drawn, strict=True))
+        return Message(self._protocol.fingerprint, secrets.token_hex(16), values)

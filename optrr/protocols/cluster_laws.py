@@ -1,0 +1,115 @@
+"""The law of one cluster, by name of its matrix, at the cluster's share of the total ε: Σ ε_A over its attributes (MDR §6.3.2).
+
+    joint               keep the whole cluster or replace it by any other value, each as likely (MDR)
+    inverse-distance    replace it by a value that differs in w attributes as likely as 1/w (SIC)
+    product             each attribute on its own
+    optimum             POR's optimum with every pair kept; its accuracies in the proportions of the ε_A, raised together
+                        until the cluster spends Σ ε_A
+
+All spend the same total, so they compare at equal privacy. Which estimates best is a question of the workload.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.errors import InvalidInput
+from optrr_solvers import Problem, Solution, solve
+from optrr_solvers.inverse_distance import inverse_distance_law, inverse_distance_retention
+from optrr_solvers.joint import joint_law
+from optrr_solvers.laws import BlockLaw, Law, ProductLaw
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray, IntArray
+
+ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum"]
+
+# The optimum's total ends below the one allowed by at most this share of it: raising accuracies further buys nothing visible.
+_TOTAL_TOLERANCE = 1e-6
+# Doublings of the accuracies before giving up: 2^6 times Kronecker's is far beyond any total.
+_MAX_DOUBLINGS = 6
+
+
+def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) -> Law:
+    """The law of one cluster that spends Σ ``epsilons``; a single attribute is randomized response whatever the matrix.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown matrix; InvalidProblem where the matrix does not exist at this ε.
+    """
+    total = math.fsum(epsilons.tolist())
+    if matrix not in get_args(ClusterMatrix):
+        raise InvalidInput(f"unknown matrix {matrix!r}; choose among {', '.join(get_args(ClusterMatrix))}")
+    if sizes.size == 1:
+        return joint_law(sizes, total) if total < 0 else ProductLaw(sizes, epsilons)
+    match matrix:
+        case "joint":
+            return joint_law(sizes, total)
+        case "inverse-distance":
+            return inverse_distance_law(sizes, inverse_distance_retention(sizes, total))
+        case "product":
+            return ProductLaw(sizes, epsilons)
+        case "optimum":
+            return optimum_at_total(sizes, epsilons, total).law
+
+
+def clusters_law(
+    clusters: Sequence[Sequence[int]], sizes: IntArray, epsilons: ArrayLike, matrix: ClusterMatrix = "joint"
+) -> BlockLaw:
+    """Independent clusters, each spending the sum of its attributes' ε."""
+    e = np.asarray(epsilons, dtype=np.float64)
+    return BlockLaw([(list(c), cluster_law(sizes[list(c)], e[list(c)], matrix)) for c in clusters])
+
+
+def optimum_at_total(
+    sizes: IntArray, profile: FloatArray, total: float, keep_pairs: bool = True
+) -> Solution:
+    """The optimum whose accuracies are proportional to ``profile`` and whose total ε is ``total`` nats, or just below.
+
+    With ``keep_pairs`` no pair is less visible than under randomized response at these accuracies. About 25 solves.
+
+    Raises
+    ------
+    InvalidInput
+        where the profile or the total is out of range.
+    """
+    if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):
+        raise InvalidInput(f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares")
+    pairs = tuple(combinations(range(sizes.size), 2)) if keep_pairs else ()
+    shares = profile / profile.sum()
+
+    def at(scale: float) -> Solution:
+        return solve(Problem(sizes, np.clip(shares * scale, *EPSILON_RANGE), pairs=pairs))
+
+    # at Σ ε_A = total Kronecker itself spends the total, so the optimum spends no more
+    low = at(total)
+    if low.upper > total:
+        low = at(total * (1 - _TOTAL_TOLERANCE))
+    return _raised(at, low, total)
+
+
+def _raised(at: Callable[[float], Solution], low: Solution, total: float) -> Solution:
+    """Bisection between the largest scale found to fit and the smallest found not to."""
+    fits = float(low.problem.epsilons.sum())
+    exceeds = fits
+    for _ in range(_MAX_DOUBLINGS):
+        exceeds *= 2
+        answer = at(exceeds)
+        if answer.upper > total:
+            break
+        low, fits = answer, exceeds
+    else:
+        return low
+    while total - low.upper > _TOTAL_TOLERANCE * total and exceeds - fits > _TOTAL_TOLERANCE * fits:
+        middle = (fits + exceeds) / 2
+        answer = at(middle)
+        if answer.upper <= total:
+            low, fits = answer, middle
+        else:
+            exceeds = middle
+    return low

@@ -1,0 +1,180 @@
+"""The collector side: messages in, estimates out.
+
+Messages that are no randomized records of this protocol are refused, with the reason, and count for nothing. Distinct records
+are kept with their counts, so memory is O(distinct records · m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optrr.domain import Domain, category_text
+from optrr.errors import InvalidInput
+from optrr.estimate.adjustment import AdjustedRecords, adjust
+from optrr.estimate.simplex import clip
+from optrr.kernel import kernel_of
+from optrr.mechanism import checked_codes
+from optrr.protocols.message import Message
+from optrr.protocols.protocol import Protocol
+from optrr_solvers.problem import FloatArray, IntArray
+
+# Reasons kept for refused messages; their number is counted in full.
+_REASONS = 100
+
+# Rounds of reweighting: far beyond what estimates with sampling error need.
+ADJUSTMENT_ROUNDS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class ProtocolEstimate:
+    """Estimated proportions over some attributes: never negative, sum 1, shape of the domain's sizes."""
+
+    domain: Domain
+    n: int
+    protocol: str
+    proportions: FloatArray
+
+    def count(self, cells: ArrayLike) -> float:
+        """Estimated number of records in a set of cells, given as a mask of the table's shape (MDR §6.5's Y_S)."""
+        mask = np.asarray(cells, dtype=np.bool_)
+        if mask.shape != self.proportions.shape:
+            raise InvalidInput(f"the mask has shape {mask.shape}; the table's is {self.proportions.shape}")
+        return float(self.n * self.proportions[mask].sum())
+
+
+class Collector:
+    """Collects the messages of one protocol.
+
+    ``refused`` counts messages that were not accepted, ``reasons`` holds the first hundred reasons.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.refused = 0
+        self.reasons: list[str] = []
+        self._seen: set[str] = set()
+        self._parts: list[IntArray] = []
+        self._fresh: list[list[int]] = []
+        self._tally: tuple[IntArray, IntArray] | None = None
+
+    def receive(self, message: Message | bytes) -> None:
+        """Take one message; the same one again changes nothing.
+
+        Raises
+        ------
+        InvalidInput
+            where it is no randomized record of this protocol. It then counts for nothing.
+        """
+        found = Message.from_bytes(message) if isinstance(message, bytes) else message
+        if found.mechanism != self.protocol.fingerprint:
+            raise InvalidInput("the message was made by another mechanism; the client must use this protocol's design")
+        domain = self.protocol.domain
+        if len(found.values) != domain.m:
+            raise InvalidInput(f"the message has {len(found.values)} values; a record has {domain.m}")
+        codes = [a.codes.get(category_text(v)) for a, v in zip(domain, found.values, strict=True)]
+        if None in codes:
+            name = domain.names[codes.index(None)]
+            raise InvalidInput(f"the message's {name!r} is not a declared category; the record is left out")
+        if found.serial not in self._seen:
+            self._seen.add(found.serial)
+            self._fresh.append([c for c in codes if c is not None])
+
+    def receive_all(self, messages: Iterable[Message | bytes]) -> int:
+        """Take many messages; returns how many were acceptable, and remembers why the others were not."""
+        accepted = 0
+        for message in messages:
+            try:
+                self.receive(message)
+                accepted += 1
+            except InvalidInput as error:
+                self.refused += 1
+                if len(self.reasons) < _REASONS:
+                    self.reasons.append(str(error))
+        return accepted
+
+    def receive_codes(self, codes: NDArray[np.integer]) -> None:
+        """Take randomized records as codes, shape (n, m): for files and studies."""
+        self._parts.append(checked_codes(codes, self.protocol.domain).astype(np.int64))
+
+    def records(self) -> tuple[IntArray, IntArray]:
+        """Distinct randomized records and their counts: (N, m), (N,). Raises InvalidInput where there are none."""
+        if self._fresh:
+            self._parts.append(np.asarray(self._fresh, dtype=np.int64))
+            self._fresh = []
+        if not self._parts:
+            raise InvalidInput("no acceptable message was received; there is nothing to estimate from")
+        if self._tally is None or int(self._tally[1].sum()) != self.n:
+            rows, counts = np.unique(np.concatenate(self._parts), axis=0, return_counts=True)
+            self._tally = rows, counts.astype(np.int64)
+        return self._tally
+
+    @property
+    def n(self) -> int:
+        """Number of records received."""
+        return sum(len(p) for p in self._parts) + len(self._fresh)
+
+    def estimate(self, names: Sequence[str], whole_blocks: bool = False) -> ProtocolEstimate:
+        """The joint distribution of these attributes, as the protocol estimates it.
+
+        Parameters
+        ----------
+        names
+            attributes, in the order of the table's axes.
+        whole_blocks
+            estimate each block's whole table, make it proper, and then sum over what was not asked for, as MDR does; by
+            default only the asked attributes of each block are estimated, which clips far less.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown attributes or no messages; SingularMarginal where the mechanism hides the table.
+        """
+        domain = self.protocol.domain
+        chosen = domain.indices(names)
+        asked = domain.subset(names)
+        if self.protocol.adjusted:
+            found = self.adjusted_records()
+            cells = np.ravel_multi_index(tuple(found.codes[:, chosen].T), tuple(asked.sizes))
+            flat = np.bincount(cells, weights=found.weights, minlength=int(np.prod(asked.sizes)))
+            table = np.asarray(flat, dtype=np.float64).reshape(asked.sizes)
+        else:
+            table = self._product(chosen, whole_blocks)
+        return ProtocolEstimate(asked, self.n, self.protocol.name, table)
+
+    def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
+        """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
+        protocol, domain = self.protocol, self.protocol.domain
+        rows, counts = self.records()
+        margins = protocol.margins or tuple((n,) for n in domain.names)
+        groups = [domain.indices(g) for g in margins]
+        return adjust(rows, counts, [self._proper(g) for g in groups], groups, max_rounds=max_rounds)
+
+    def _product(self, chosen: Sequence[int], whole_blocks: bool) -> FloatArray:
+        """Tables of the blocks, multiplied, axes in the order of ``chosen``."""
+        tables, axes = [], []
+        for block in self.protocol.blocks:
+            members = self.protocol.domain.indices(block)
+            inside = [i for i in chosen if i in members]
+            if not inside:
+                continue
+            wanted = members if whole_blocks else inside
+            table = self._proper(wanted)
+            rest = tuple(k for k, i in enumerate(wanted) if i not in inside)
+            tables.append(table.sum(axis=rest))
+            axes += [i for i in wanted if i in inside]
+        return np.transpose(reduce(np.multiply.outer, tables), [axes.index(i) for i in chosen])
+
+    def _proper(self, members: Sequence[int]) -> FloatArray:
+        """Unbiased estimate of these attributes' table, negatives to 0, rescaled (MDR §6.4)."""
+        domain = self.protocol.domain
+        rows, counts = self.records()
+        sizes = tuple(int(r) for r in domain.sizes[list(members)])
+        cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
+        observed = np.bincount(cells, weights=counts, minlength=int(np.prod(sizes))).reshape(sizes) / counts.sum()
+        kernel = kernel_of(self.protocol.mechanism, [domain.names[i] for i in members])
+        return clip(kernel.solve(observed).ravel()).reshape(sizes)

@@ -1,0 +1,98 @@
+"""The protocols by name (MDR §3–4, SIC §4–6, RIJ §3, and the product's own optimum)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.cluster.choose import checked_clusters, named
+from optrr.designs import Design, epsilon_vector
+from optrr.domain import Domain
+from optrr.protocols.account import Account
+from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law, optimum_at_total
+from optrr.protocols.protocol import Protocol
+from optrr_solvers.inverse_distance import inverse_distance_law
+from optrr_solvers.joint import joint_law
+from optrr_solvers.laws import BlockLaw, Law, ProductLaw
+
+Epsilons = float | ArrayLike | Mapping[str, float]
+
+_NOTHING = Account()
+
+
+def rr_independent(domain: Domain, epsilons: Epsilons) -> Protocol:
+    """Every attribute on its own, joints as products of marginals (MDR Protocol 1). Total ε = Σ ε_i."""
+    law = ProductLaw(domain.sizes, epsilon_vector(domain, epsilons))
+    return Protocol.of("RR-Independent", domain, law, [(n,) for n in domain.names], _NOTHING)
+
+
+def rr_ind_joint(domain: Domain, epsilons: Epsilons) -> Protocol:
+    """Messages of RR-Independent; joints by the inverse of the Kronecker product (RIJ Algorithm 3). Total ε = Σ ε_i."""
+    law = ProductLaw(domain.sizes, epsilon_vector(domain, epsilons))
+    return Protocol.of("RR-Ind-Joint", domain, law, [domain.names], _NOTHING)
+
+
+def rr_joint(domain: Domain, epsilon: float) -> Protocol:
+    """One randomized response on the product of all attributes (MDR Protocol 2), total ``epsilon`` nats."""
+    return Protocol.of("RR-Joint", domain, joint_law(domain.sizes, epsilon), [domain.names], _NOTHING)
+
+
+def rr_clusters(
+    domain: Domain,
+    clusters: Sequence[Sequence[str]],
+    epsilons: Epsilons,
+    matrix: ClusterMatrix = "joint",
+    learned: Account = _NOTHING,
+) -> Protocol:
+    """Each cluster on its own, spending the sum of its attributes' ε (MDR §4, §6.3.2).
+
+    Parameters
+    ----------
+    clusters
+        names, a partition of the domain.
+    matrix
+        see :mod:`optrr.protocols.cluster_laws`.
+    learned
+        what finding the clusters cost; added to the protocol's total.
+    """
+    members = checked_clusters(clusters, domain)
+    law = clusters_law(members, domain.sizes, epsilon_vector(domain, epsilons), matrix)
+    name = "RR-Clusters" if matrix == "joint" else f"RR-Clusters ({matrix})"
+    return Protocol.of(name, domain, law, named(members, domain), learned)
+
+
+def sic_clusters(
+    domain: Domain, clusters: Sequence[Sequence[str]], retention: float, learned: Account = _NOTHING
+) -> Protocol:
+    """SIC §6.2: the inverse-distance matrix in every cluster, each kept with probability ``retention``."""
+    members = checked_clusters(clusters, domain)
+    law = BlockLaw([(c, inverse_distance_law(domain.sizes[list(c)], retention)) for c in members])
+    return Protocol.of("RR-Clusters (inverse-distance)", domain, law, named(members, domain), learned)
+
+
+def optimum(
+    domain: Domain, profile: Epsilons, total_epsilon: float, keep_pairs: bool = True
+) -> Protocol:
+    """The whole record's optimum at a total of ``total_epsilon`` nats, accuracies proportional to ``profile``."""
+    shares = epsilon_vector(domain, profile)
+    law = optimum_at_total(domain.sizes, shares, total_epsilon, keep_pairs).law
+    return Protocol.of("optimum", domain, law, [domain.names], _NOTHING)
+
+
+def of_design(design: Design, learned: Account = _NOTHING) -> Protocol:
+    """The protocol of a design: its blocks where its law has blocks, otherwise one block."""
+    return Protocol.of(design.method, design.domain, design.law, block_names(design.domain, design.law), learned)
+
+
+def block_names(domain: Domain, law: Law) -> tuple[tuple[str, ...], ...]:
+    """Names of a law's independent blocks; all attributes in one where it has none."""
+    if not isinstance(law, BlockLaw):
+        return (domain.names,)
+    return named(tuple(tuple(sorted(members)) for members, _ in law.blocks), domain)
+
+
+def even_profile(domain: Domain) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The same accuracy for every attribute: a profile for :func:`optimum`."""
+    return np.ones(domain.m)
