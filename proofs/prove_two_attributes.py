@@ -157,4 +157,3 @@ def prove_every_case_against_the_exact_simplex():
             exact = smallest_ratio((ra, rb), flips)
             assert printed == Rational(exact.numerator, exact.denominator)
     assert len(reached) == 4
-

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
-from optrr_solvers.laws.count import log_uniform_counts
+from optrr_solvers.laws.count import log_uniform_counts, random_subsets
 from optrr_solvers.laws.excess import ExcessTable
 from optrr_solvers.laws.table import log_uniform
 from optrr_solvers.randomness import SeededSource, SystemSource
@@ -184,6 +184,48 @@ def test_the_sampled_mechanism_is_at_most_as_revealing_as_the_label(name):
         true = mp.log(mp.mpf(worst.numerator) / worst.denominator)
         assert true <= mp.mpf(law.epsilon)
         assert true >= mp.mpf(law.epsilon) - 1e-10
+
+
+def test_sums_of_epsilons_round_up():
+    rng = np.random.default_rng(12)
+    for _ in range(200):
+        e = rng.uniform(0, 10, 50)
+        exact = sum((Fraction(float(x)) for x in e), Fraction(0))
+        assert exact <= Fraction(ProductLaw(np.full(50, 3), e).epsilon) <= exact * (1 + Fraction(1, 10**13))
+        parts = [((i,), TableLaw(np.array([3]), np.array([e[i], 0.0]))) for i in range(50)]
+        assert exact <= Fraction(BlockLaw(parts).epsilon) <= exact * (1 + Fraction(1, 10**12))
+
+
+class Scripted:
+    """Hands out given words."""
+
+    def __init__(self, words):
+        self.left = list(words)
+
+    def words(self, count):
+        out, self.left = self.left[:count], self.left[count:]
+        return np.array(out, dtype=np.uint64)
+
+
+def test_no_epsilon_at_all_is_exactly_the_uniform_answer():
+    law = ProductLaw(np.array([3]), np.array([0.0]))
+    assert law.sample(4, Scripted([0, 1, 2, 3]))[:, 0].tolist() == [False, True, True, False]
+
+
+def test_product_thresholds_are_never_below_the_flip_probability():
+    for r, e in itertools.product((2, 3, 10**6), (1e-6, 0.1, 13.0, 50.0)):
+        with mp.workdps(40):
+            f = mp.mpf(r - 1) / (r - 1 + mp.exp(mp.mpf(e)))
+            below, above = (int(mp.floor(f * 2**64 * k)) for k in (1, 1 + mp.mpf(2) ** -40))
+        law = ProductLaw(np.array([r]), np.array([e]))
+        # the word just below f must flip, a word clearly above it must not
+        assert law.sample(2, Scripted([max(below - 1, 0), above + 2]))[:, 0].tolist() == [True, False]
+
+
+def test_equal_keys_at_the_border_are_drawn_again():
+    # two places, one to choose: equal keys first, then 5 < 9 picks the first place
+    from_ties = random_subsets(np.array([1]), 2, Scripted([7, 7, 5, 9]))
+    assert from_ties.tolist() == [[True, False]]
 
 
 def test_excess_larger_than_a_double_can_hold_is_sampled():
