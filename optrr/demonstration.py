@@ -71,7 +71,9 @@ def demonstrate(random_state: RandomState = None) -> Demonstration:
 def _table(
     data: pa.Table, domain: Domain, names: tuple[str, ...], used: dict[str, Design], released: dict[str, pa.Table]
 ) -> TableResult:
-    found = {name: estimate(count(released[name], domain, names), d.mechanism) for name, d in used.items()}
+    found = {
+        name: estimate(count(released[name], domain, names), d.mechanism, target="data") for name, d in used.items()
+    }
     return TableResult(
         domain.subset(names),
         count(data, domain, names).proportions,

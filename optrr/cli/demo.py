@@ -17,7 +17,7 @@ _COMPARED = ["method", "total epsilon", "certified at least", "largest condition
 
 @click.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write an HTML report.")
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed, to repeat a run; the default draws from the operating system.")
+@click.option("--random-state", type=click.IntRange(min=0), help="Seed; the default draws from the system.")
 @json_option
 def demo(output: Path | None, random_state: int | None, as_json: bool) -> None:
     """The main job on the bundled Adult data: design, randomize, estimate; no network."""

@@ -51,7 +51,7 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
 @click.option("--tolerance", type=float, help="Largest accepted gap between the bounds, in nats.")
 @click.option("--time-limit", type=float, help="Seconds after which the best bracket so far is returned.")
 @json_option
-def design(  # noqa: PLR0913 (the command's options)
+def design(
     spec: Path | None,
     attributes: tuple[str, ...],
     output: Path | None,

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.output import json_option, late_bar, print_json
+from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
+from optrr.counts import count
 from optrr.design_file import load_design
+from optrr.estimate import METHODS
+from optrr.estimate import estimate as estimate_table
 from optrr.perturb import perturb_file
 
 input_argument = click.argument("input", metavar="INPUT", type=click.Path(path_type=Path))
@@ -20,16 +23,54 @@ design_option = click.option(
 @input_argument
 @design_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed, for studies only; the default draws from the operating system.")
+@click.option(
+    "--random-state",
+    type=click.IntRange(min=0),
+    help="Seed, for studies only; the default draws from the operating system.",
+)
 @json_option
 def perturb(input: Path, design_file: Path, output: Path, random_state: int | None, as_json: bool) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
     design = load_design(design_file)
     with late_bar() as show:
         rows = perturb_file(
-            input, design.mechanism, output, random_state, progress=lambda done: show(f"{done} records randomized", None)
+            input,
+            design.mechanism,
+            output,
+            random_state,
+            progress=lambda done: show(f"{done} records randomized", None),
         )
     if as_json:
         print_json({"records": rows, "epsilon": design.epsilon, "output": str(output)})
     else:
         click.echo(f"{rows} records randomized at total epsilon {design.epsilon:.6f}, written to {output}")
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option("--attributes", required=True, metavar="A,B", help="Attributes of the table, separated by commas.")
+@click.option("--method", type=click.Choice(METHODS), default="unbiased", show_default=True)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each cell's interval.")
+@json_option
+def estimate(input: Path, design_file: Path, attributes: str, method: str, confidence: float, as_json: bool) -> None:
+    """Estimate a table of proportions from randomized records."""
+    design = load_design(design_file)
+    counts = count(input, design.domain, split_names(attributes), allow_extra=True)
+    found = estimate_table(counts, design.mechanism, method=method, confidence=confidence)
+    if as_json:
+        print_json(found.summary())
+        return
+    table = found.to_table()
+    print_table(
+        f"{' × '.join(found.domain.names)}: proportions of {found.n} records, {confidence:.0%} intervals",
+        table.column_names,
+        [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
+    )
+    click.echo(f"{method}: {found.bias}")
+    warn(found.notes)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Names separated by commas; a doubled comma stands for one inside a name."""
+    return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))

@@ -65,7 +65,7 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
         return SeededSource(np.random.default_rng(int(random_state)))
     if hasattr(random_state, "words"):
         return random_state
-    raise TypeError(f"random_state = {random_state!r}; give None, an int of at least 0 or a numpy Generator")
+    raise TypeError(f"random_state = {random_state!r}; give None, an int from 0 or a numpy Generator")
 
 
 def threshold(probability: float) -> np.uint64:

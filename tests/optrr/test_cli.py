@@ -175,3 +175,29 @@ def test_installed_command_answers() -> None:
     assert bad.returncode == 2
     assert bad.stderr.startswith("error: ")
     assert "Traceback" not in bad.stderr
+
+
+def test_estimate_reads_what_perturb_wrote(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
+    found = out_json(capsys, "estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
+    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(found)
+    assert found["attributes"] == ["age", "sex"]
+    assert np.shape(found["estimate"]) == np.shape(found["standard_error"]) == (5, 2)
+    assert np.sum(found["estimate"]) == pytest.approx(1)
+    for method in ("norm-sub", "clip", "mle", "ibu", "adjusted"):
+        table = out_json(capsys, "estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--method", method)
+        assert np.min(table["estimate"]) >= 0
+    assert run(["estimate", "out.csv", "--design", "design.json", "--attributes", "sex"]) == 0
+    assert "95% intervals" in capsys.readouterr().out
+
+
+def test_estimate_refusals(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("estimate", "records.csv", "--design", "design.json", "--attributes")
+    assert "no attribute 'colour'" in refused(capsys, *call, "colour")
+    assert "asked for twice" in refused(capsys, *call, "sex,sex")
+    assert "confidence" in refused(capsys, *call, "sex", "--confidence", "1.5")
+    # three binary attributes at 0.5: the pair's eigenvalue is 0 at the optimum (design §3.2)
+    assert run(["design", *(f"--attribute={a}=2:0.5" for a in "abc"), "-o", "hidden.json"]) == 0
+    Path("abc.csv").write_text("a,b,c\n" + "0,1,0\n1,0,1\n" * 50)
+    line = refused(capsys, "estimate", "abc.csv", "--design", "hidden.json", "--attributes", "a,b")
+    assert "--preserve pairs" in line

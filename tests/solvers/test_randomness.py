@@ -28,9 +28,9 @@ def test_none_is_the_operating_system_and_seeds_repeat():
     assert as_source(source) is source
 
 
-@pytest.mark.parametrize("bad", [True, 1.5, "7"])
+@pytest.mark.parametrize("bad", [True, 1.5, "7", -1])
 def test_other_random_states_are_refused(bad):
-    with pytest.raises(TypeError, match="give None, an int or a numpy Generator"):
+    with pytest.raises(TypeError, match="give None, an int from 0 or a numpy Generator"):
         as_source(bad)
 
 
