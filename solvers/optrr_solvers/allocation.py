@@ -1,0 +1,294 @@
+"""The reverse of design: the total ε is fixed, the error of chosen tables is to be small (design §3.2, §3.7).
+
+Everything is diagonal in effects, so n times the expected squared error of the table over U is, up to the data's own
+effects,
+
+    G_U = Σ_{∅≠W⊆U} c_W / λ_W²,      c_W = Π_{i∈W} (r_i−1) / Π_{i∈U} r_i,
+
+and the workload's error is F = Σ_U weight_U G_U = Σ_W C_W / λ_W². λ is linear in the law, F is convex in λ. G_U − Σ c_W
+is exact when the data are held fixed, whatever they are; G_U is exact for a sample from a uniform population and an upper
+bound for any other (by Σ ‖π_W‖² ≤ 1).
+
+Letters: W effect, λ_W its eigenvalue, C_W its coefficient, E the total ε in nats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sp
+
+from optrr_solvers.laws.base import Law
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, IntArray, InvalidProblem, flip_gaps
+
+# All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
+MAX_EFFECTS = 25_000
+# A table of k attributes has 2^k − 1 effects.
+MAX_TABLE_ATTRIBUTES = 12
+# e^E must stay a finite double, with room for products.
+MAX_TOTAL = 500.0
+
+
+def eigenvalues_of(sizes: IntArray, epsilons: FloatArray) -> FloatArray:
+    """λ_i = (e^ε−1)/(e^ε−1+r) of randomized response, shape of the broadcast inputs; 1 for ε = inf."""
+    r = np.asarray(sizes, dtype=np.float64)
+    finite = np.minimum(epsilons, 700.0)
+    return np.where(np.isinf(epsilons), 1.0, flip_gaps(sizes, finite) * r / (r - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class TableWorkload:
+    """Which tables are wanted, and how much their errors count.
+
+    Parameters
+    ----------
+    sizes
+        r_i, shape (m,).
+    classes
+        index arrays that partition the attributes; exchanging two members must leave the workload unchanged.
+    tables
+        one representative of every set of tables that exchanges carry into each other, attributes in any order.
+    weights
+        weight of each such set: one table's weight times the number of tables, shape (tables,), positive.
+    """
+
+    sizes: IntArray
+    classes: tuple[IntArray, ...]
+    tables: tuple[tuple[int, ...], ...]
+    weights: FloatArray
+
+    def __post_init__(self) -> None:
+        for table in self.tables:
+            if not 1 <= len(set(table)) == len(table) <= MAX_TABLE_ATTRIBUTES:
+                raise InvalidProblem(
+                    f"table {table} must name 1 to {MAX_TABLE_ATTRIBUTES} different attributes; name fewer"
+                )
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return int(self.sizes.size)
+
+    @cached_property
+    def class_of(self) -> IntArray:
+        """Class number of each attribute, shape (m,)."""
+        out = np.empty(self.m, dtype=np.int64)
+        for g, members in enumerate(self.classes):
+            out[members] = g
+        return out
+
+    @cached_property
+    def _expanded(self) -> tuple[tuple[tuple[int, ...], ...], sp.csr_array]:
+        place: dict[tuple[int, ...], int] = {}
+        rows, columns, values = [], [], []
+        for u, table in enumerate(self.tables):
+            cells = math.prod(int(r) for r in self.sizes[list(table)])
+            for k in range(1, len(table) + 1):
+                for inside in combinations(table, k):
+                    rows.append(u)
+                    columns.append(place.setdefault(self._key(inside), len(place)))
+                    values.append(math.prod(int(r) - 1 for r in self.sizes[list(inside)]) / cells)
+            if len(place) > MAX_EFFECTS:
+                raise InvalidProblem(f"the workload has more than {MAX_EFFECTS} effects; name fewer or smaller tables")
+        shares = sp.coo_array((values, (rows, columns)), shape=(len(self.tables), len(place)))
+        return tuple(self._members(key) for key in place), sp.csr_array(shares)
+
+    def _key(self, inside: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(int(self.class_of[i]) for i in inside))
+
+    def _members(self, key: tuple[int, ...]) -> tuple[int, ...]:
+        # the first members of each class it touches
+        return tuple(int(self.classes[g][key[:k].count(g)]) for k, g in enumerate(key))
+
+    @property
+    def effects(self) -> tuple[tuple[int, ...], ...]:
+        """One attribute set W for every effect of the workload that exchanges do not carry into another."""
+        return self._expanded[0]
+
+    @property
+    def shares(self) -> sp.csr_array:
+        """c_W of every table and effect, shape (tables, effects)."""
+        return self._expanded[1]
+
+    @cached_property
+    def coefficients(self) -> FloatArray:
+        """C_W, shape (effects,)."""
+        return np.asarray(self.weights @ self.shares)
+
+    def reweighted(self, weights: FloatArray) -> TableWorkload:
+        """The same tables with other weights."""
+        out = TableWorkload(self.sizes, self.classes, self.tables, np.asarray(weights, dtype=np.float64))
+        out.__dict__["_expanded"] = self._expanded
+        return out
+
+    def eigenvalues(self, law: Law) -> FloatArray:
+        """λ_W of a law that treats the members of a class alike, shape (effects,)."""
+        one = law.one_way_eigenvalues()
+        pairs = law.pair_eigenvalues() if any(len(w) == 2 for w in self.effects) else None
+        out = np.empty(len(self.effects))
+        for k, w in enumerate(self.effects):
+            if len(w) == 1:
+                out[k] = one[w[0]]
+            elif len(w) == 2 and pairs is not None:
+                out[k] = pairs[w]
+            else:
+                out[k] = law.eigenvalues(w)[(1,) * len(w)]
+        return out
+
+    def products(self, one_way: FloatArray) -> FloatArray:
+        """λ_W = Π λ_i, as under a product law, from λ_i of shape (m,)."""
+        return np.asarray([math.prod(one_way[list(w)].tolist()) for w in self.effects])
+
+    def table_errors(self, eigenvalues: FloatArray) -> FloatArray:
+        """G_U of every table, shape (tables,); infinite where an eigenvalue is 0."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.shares @ (1 / np.square(eigenvalues)))
+
+    def error(self, eigenvalues: FloatArray) -> float:
+        """F = Σ_W C_W/λ_W²."""
+        return float(self.weights @ self.table_errors(eigenvalues))
+
+    def least_table_errors(self) -> FloatArray:
+        """G_U without any randomization (all λ = 1): what sampling alone leaves, shape (tables,)."""
+        return np.asarray(self.shares.sum(axis=1)).ravel()
+
+
+def marginals(sizes: IntArray, classes: tuple[IntArray, ...]) -> TableWorkload:
+    """All one-way tables, each of weight 1."""
+    tables = tuple((int(c[0]),) for c in classes)
+    return TableWorkload(sizes, classes, tables, np.asarray([float(c.size) for c in classes]))
+
+
+def pairs(sizes: IntArray, classes: tuple[IntArray, ...]) -> TableWorkload:
+    """All two-way tables, each of weight 1."""
+    tables, weights = [], []
+    for g, a in enumerate(classes):
+        if a.size > 1:
+            tables.append((int(a[0]), int(a[1])))
+            weights.append(a.size * (a.size - 1) / 2)
+        for b in classes[g + 1 :]:
+            tables.append((int(a[0]), int(b[0])))
+            weights.append(float(a.size * b.size))
+    if not tables:
+        raise InvalidProblem("one attribute has no pairs; ask for the workload 'marginals'")
+    return TableWorkload(sizes, classes, tuple(tables), np.asarray(weights))
+
+
+def single_classes(m: int) -> tuple[IntArray, ...]:
+    """Every attribute a class of its own."""
+    return tuple(np.asarray([i]) for i in range(m))
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationProblem:
+    """A workload, the total ε, and limits on each attribute.
+
+    Parameters
+    ----------
+    workload
+        what to learn.
+    total
+        E in nats, above 0, at most 500.
+    floors, ceilings
+        limits on ε_i in nats, shape (m,); 0 and ``inf`` where there is none. Alike within a class.
+    caps
+        upper limits on the conditional ε, shape (m,), ``inf`` where there is none.
+    names
+        what to call the attributes in messages.
+
+    Raises
+    ------
+    InvalidProblem, Infeasible
+        naming the attribute and what would do.
+    """
+
+    workload: TableWorkload
+    total: float
+    floors: FloatArray | None = None
+    ceilings: FloatArray | None = None
+    caps: FloatArray | None = None
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.total) and EPSILON_RANGE[0] <= self.total <= MAX_TOTAL):
+            raise InvalidProblem(
+                f"total epsilon {self.total}; give nats from {EPSILON_RANGE[0]:g} to {MAX_TOTAL:g}"
+            )
+        for what, values in (("floor", self.floors), ("ceiling", self.ceilings), ("conditional cap", self.caps)):
+            self._check(what, values)
+        bad = np.flatnonzero(self.floor > np.minimum(self.ceiling, self.cap))
+        if bad.size:
+            i = int(bad[0])
+            raise Infeasible(
+                f"{self.name(i)} has floor {self.floor[i]:g} above its ceiling {self.ceiling[i]:g} or conditional cap "
+                f"{self.cap[i]:g}; allow at least {self.floor[i]:g}"
+            )
+
+    def _check(self, what: str, values: FloatArray | None) -> None:
+        if values is None:
+            return
+        low = 0.0 if what == "floor" else EPSILON_RANGE[0]
+        bad = np.flatnonzero(~(np.asarray(values) >= low))
+        if bad.size:
+            i = int(bad[0])
+            raise InvalidProblem(f"{self.name(i)} has {what} {values[i]}; give nats of at least {low:g}")
+
+    def name(self, i: int) -> str:
+        """How messages call attribute i."""
+        return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
+
+    def _filled(self, values: FloatArray | None, default: float) -> FloatArray:
+        return np.full(self.workload.m, default) if values is None else np.asarray(values, dtype=np.float64)
+
+    @cached_property
+    def floor(self) -> FloatArray:
+        """Floors, 0 where there is none, shape (m,)."""
+        return self._filled(self.floors, 0.0)
+
+    @cached_property
+    def ceiling(self) -> FloatArray:
+        """Ceilings, ``inf`` where there is none, shape (m,)."""
+        return self._filled(self.ceilings, np.inf)
+
+    @cached_property
+    def cap(self) -> FloatArray:
+        """Conditional caps, ``inf`` where there is none, shape (m,)."""
+        return self._filled(self.caps, np.inf)
+
+    @property
+    def limited(self) -> bool:
+        """Whether any ε_i has a floor or a ceiling."""
+        return bool((self.floor > 0).any() or np.isfinite(self.ceiling).any())
+
+    @property
+    def capped(self) -> bool:
+        """Whether any conditional ε has a cap."""
+        return bool(np.isfinite(self.cap).any())
+
+
+@dataclass(frozen=True, eq=False)
+class AllocatedLaw:
+    """A law of total ε at most E, its workload error F, and what no law of that total can go below.
+
+    ``lower_error`` ≤ smallest possible F ≤ ``error``. ``multipliers``: −∂F/∂λ at the solution, by effect.
+    """
+
+    problem: AllocationProblem
+    method: str
+    law: Law
+    eigenvalues: FloatArray
+    error: float
+    lower_error: float
+    multipliers: FloatArray
+    seconds: float
+    iterations: int
+
+    @property
+    def gap(self) -> float:
+        """By how much, relative to the error, a better law is not excluded."""
+        return max(self.error - self.lower_error, 0.0) / self.error

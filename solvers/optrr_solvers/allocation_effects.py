@@ -1,0 +1,124 @@
+"""From counts to effects and back on the lattice of an allocation: λ = K ν and h = Kᵀ g, one class at a time.
+
+A cell k = (k_1, …, k_G) says how many attributes of each class change; an effect u = (u_1, …, u_G) how many of each class
+it involves. By symmetry λ depends on u only, and
+
+    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(k, s) C(n−k, u−s) (−1/(r−1))^s / C(n, u),
+
+the mean of χ over the choices of u of the n members when k of them change. Classes of one give the 2^m change sets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import comb
+
+from optrr_solvers.allocation import TableWorkload
+from optrr_solvers.laws.count import CountLaw, log_uniform_counts
+from optrr_solvers.laws.table import MAX_TABLE, TableLaw
+from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge
+
+# An allocation sorts out its cells some hundred times: 2^18 of them take seconds.
+MAX_ALLOCATION_CELLS = 1 << 18
+
+
+def mean_effects(n: int, r: int) -> FloatArray:
+    """K[u, k], shape (n+1, n+1); exact to a few roundings for n up to some tens."""
+    u, k = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
+    out = np.zeros((n + 1, n + 1))
+    for s in range(n + 1):
+        # the chance that a uniformly chosen u of the n include exactly s of the k
+        chance = comb(k, s) * comb(n - k, u - s) / comb(n, u)
+        out += chance * (-1.0 / (r - 1)) ** s
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class EffectLattice:
+    """The cells of a workload's classes, with the workload's effects among them.
+
+    Raises
+    ------
+    MethodTooLarge
+        above 2^18 cells.
+    """
+
+    workload: TableWorkload
+
+    def __post_init__(self) -> None:
+        if self.cells > MAX_ALLOCATION_CELLS:
+            raise MethodTooLarge(
+                f"{self.cells} vectors of counts; the lattice takes up to {MAX_ALLOCATION_CELLS}: use method 'search'"
+            )
+
+    @property
+    def classes(self) -> tuple[IntArray, ...]:
+        """The workload's classes."""
+        return self.workload.classes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(m_1+1, …, m_G+1)."""
+        return tuple(c.size + 1 for c in self.classes)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def mu(self) -> FloatArray:
+        """Law of the counts of a uniformly random answer, shape ``shape``."""
+        return np.exp(log_uniform_counts(self.workload.sizes, self.classes))
+
+    @cached_property
+    def _axes(self) -> list[FloatArray]:
+        # K depends on a class by its size and r alone
+        made: dict[tuple[int, int], FloatArray] = {}
+        keys = [(int(c.size), int(self.workload.sizes[c[0]])) for c in self.classes]
+        return [made.setdefault(key, mean_effects(*key)) for key in keys]
+
+    @cached_property
+    def _places(self) -> IntArray:
+        """Flat index of every effect of the workload, then of every class's one-way effect."""
+        usage = [np.bincount(self.workload.class_of[list(w)], minlength=len(self.classes)) for w in self.workload.effects]
+        every = np.stack([*usage, *np.eye(len(self.classes), dtype=np.int64)])
+        return np.asarray(np.ravel_multi_index(tuple(every.T), self.shape))
+
+    @property
+    def rows(self) -> int:
+        """Length of an effect vector: the workload's effects, then one per class."""
+        return int(self._places.size)
+
+    def effects_of(self, mass: FloatArray) -> FloatArray:
+        """λ of a law (or of any mass on the cells), shape (rows,). O(cells Σ m_g)."""
+        out = mass
+        for matrix in self._axes:
+            # contracting the first axis and appending cycles through them all
+            out = np.tensordot(out, matrix, axes=(0, 1))
+        return np.asarray(out.ravel()[self._places])
+
+    def cells_of(self, multipliers: FloatArray) -> FloatArray:
+        """h = Σ multipliers · χ on every cell, shape ``shape``. O(cells Σ m_g)."""
+        out = np.zeros(self.cells)
+        np.add.at(out, self._places, multipliers)
+        out = out.reshape(self.shape)
+        for matrix in self._axes:
+            out = np.tensordot(out, matrix, axes=(0, 0))
+        return out
+
+    def matrix(self) -> FloatArray:
+        """All χ rows at once, shape (rows, cells); for the convex program, whose lattice is small."""
+        return np.stack([self.cells_of(row).ravel() for row in np.eye(self.rows)])
+
+    def law(self, log_density: FloatArray) -> TableLaw | CountLaw:
+        """The law of these log densities, shape ``shape``."""
+        sizes = self.workload.sizes
+        if len(self.classes) == sizes.size <= MAX_TABLE:
+            order = np.argsort([int(c[0]) for c in self.classes])
+            return TableLaw(sizes, np.transpose(log_density, order))
+        return CountLaw(sizes, self.classes, log_density)

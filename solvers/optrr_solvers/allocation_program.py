@@ -1,0 +1,138 @@
+"""The allocation as one convex program over the lattice, by cvxpy and Clarabel (design §3.7).
+
+With ν = μ (uniform + excess), a first guess z₀ of the uniform part and s = μ (e^E−1) z₀ the variables are ζ = uniform/z₀
+and u = μ · excess / s:
+
+    minimise Σ C_W λ_W^{−2}   subject to   0 ≤ u ≤ ζ,   z₀ ζ + Σ s u = 1,   floors ≤ λ_i ≤ ceilings,   caps,
+
+λ linear in u. The guess is the best corner at Kronecker's gradient: without it Clarabel loses most digits.
+
+Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is rebuilt from
+it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
+:mod:`optrr_solvers.allocation_lattice`, with the program's duals as multipliers of the limits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
+from optrr_solvers.allocation_effects import EffectLattice
+from optrr_solvers.allocation_frame import Answer, kronecker_start, limits, oracle_of
+from optrr_solvers.allocation_oracle import KnapsackOracle, cap_rows
+from optrr_solvers.problem import FloatArray, MethodTooLarge
+from optrr_solvers.solution import SolveFailed
+
+# Clarabel takes a second at 2^9 cells and 45 effects, minutes at 2^12.
+MAX_PROGRAM_CELLS = 1 << 11
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """``tolerance``: Clarabel's own; ``worst_gap``: answers certified no better than this are refused."""
+
+    tolerance: float = 1e-11
+    worst_gap: float = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Share of the largest density per cell (u/ζ), and the multipliers of floors (≥ 0) and ceilings (≤ 0) by row."""
+
+    share: FloatArray
+    push: FloatArray
+
+
+def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()) -> AllocatedLaw:
+    """Law with the smallest workload error at total ε at most E, by one convex program, with its certified gap.
+
+    Floors and ceilings hold to the solver's tolerance (1e-8 or so); :mod:`optrr_solvers.allocation_lattice` makes them
+    exact.
+
+    Raises
+    ------
+    MethodTooLarge
+        above 2^11 cells, or 2^9 with conditional caps.
+    SolveFailed
+        where Clarabel gives up or its answer cannot be certified.
+    """
+    started = time.perf_counter()
+    lattice = EffectLattice(problem.workload)
+    if lattice.cells > MAX_PROGRAM_CELLS:
+        raise MethodTooLarge(
+            f"method 'program' takes up to {MAX_PROGRAM_CELLS} vectors of counts, got {lattice.cells}; use 'lattice'"
+        )
+    oracle = oracle_of(problem, lattice)
+    solved = _clarabel(problem, lattice, options)
+    above = solved.share * math.expm1(problem.total)
+    mass = lattice.mu * (1 + above)
+    lam = lattice.effects_of(mass / mass.sum())
+    used = len(problem.workload.effects)
+    if not np.all(lam[:used] > 0):
+        raise SolveFailed("program: Clarabel's answer hides an effect of the workload; use method 'lattice'")
+    slope = np.zeros(lattice.rows)
+    slope[:used] = 2 * problem.workload.coefficients / lam[:used] ** 3
+    bound, _ = oracle.best(lattice.cells_of(slope + solved.push))
+    low, high = limits(problem, lattice)
+    push = solved.push
+    credit = float(push[push > 0] @ low[push > 0] + push[push < 0] @ high[push < 0])
+    lower = problem.workload.error(lam[:used]) + float(slope @ lam) - bound + credit
+    answer = Answer(problem, lattice, "program", started, 1).of(above, lower)
+    if answer.gap > options.worst_gap:
+        raise SolveFailed(f"program: Clarabel's answer is certified only within {answer.gap:.2g}; use method 'lattice'")
+    return answer
+
+
+def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: ProgramOptions) -> _Solved:
+    # 1 s to import, and only this method needs it
+    cp: Any = importlib.import_module("cvxpy")
+    workload = problem.workload
+    start = kronecker_start(problem, lattice)
+    reference = lattice.effects_of(start.mass(lattice.mu))
+    slope = np.zeros(lattice.rows)
+    slope[: len(workload.effects)] = 2 * workload.coefficients / reference[: len(workload.effects)] ** 3
+    _, corner = KnapsackOracle(lattice.mu, problem.total).best(lattice.cells_of(slope))
+    guess = np.maximum(lattice.effects_of(corner.mass(lattice.mu)), reference)
+    scale = lattice.mu.ravel() * corner.uniform * math.expm1(problem.total)
+    share, uniform = cp.Variable(lattice.cells, nonneg=True), cp.Variable(nonneg=True)
+    effects = (lattice.matrix() * scale / guess[:, None]) @ share
+    weights = workload.coefficients / guess[: len(workload.effects)] ** 2
+    goal = cp.sum(cp.multiply(weights / weights.sum(), cp.power(effects[: len(workload.effects)], -2)))
+    low, high = limits(problem, lattice)
+    floors, ceilings = np.flatnonzero(np.isfinite(low)), np.flatnonzero(np.isfinite(high))
+    bounds = [
+        effects[floors] >= low[floors] / guess[floors],
+        effects[ceilings] <= high[ceilings] / guess[ceilings],
+    ]
+    rules = [share <= uniform, corner.uniform * uniform + scale @ share == 1]
+    rules += [rule for rule, rows in zip(bounds, (floors, ceilings), strict=True) if rows.size]
+    if problem.capped:
+        caps = problem.cap[[int(c[0]) for c in lattice.classes]]
+        density = share + math.exp(-problem.total) / -math.expm1(-problem.total) * uniform
+        rules.append(cap_rows(lattice.shape, caps, problem.total) @ density >= 0)
+    _run(cp, cp.Problem(cp.Minimize(goal), rules), options)
+    push: FloatArray = np.zeros(lattice.rows)
+    for rule, rows, sign in zip(bounds, (floors, ceilings), (1.0, -1.0), strict=True):
+        if rows.size:
+            push[rows] += sign * np.maximum(rule.dual_value, 0) * weights.sum() / guess[rows]
+    return _Solved(np.clip(share.value / uniform.value, 0, 1).reshape(lattice.shape), push)
+
+
+def _run(cp: Any, program: Any, options: ProgramOptions) -> None:
+    limits_of_effort = {"tol_gap_abs": options.tolerance, "tol_gap_rel": options.tolerance, "tol_feas": options.tolerance}
+    with warnings.catch_warnings():
+        # "may be inaccurate": whether it is, the certificate tells
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            program.solve(solver=cp.CLARABEL, max_iter=300, max_threads=1, **limits_of_effort)
+        except cp.SolverError as error:
+            raise SolveFailed("program: Clarabel gave up; use method 'lattice'") from error
+    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise SolveFailed(f"program: Clarabel reports {program.status}; use method 'lattice'")
