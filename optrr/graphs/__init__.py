@@ -1,0 +1,48 @@
+"""Graphs under edge privacy: collected bit by bit and debiased, or answered by a trusted server with noise."""
+
+from optrr.graphs.collection import (
+    EdgeChannel,
+    RandomizedGraph,
+    laplace_channel,
+    randomize,
+    response_channel,
+)
+from optrr.graphs.estimates import (
+    NodeEstimate,
+    estimate_degrees,
+    estimate_triangles,
+    triangle_variance,
+    triangles,
+)
+from optrr.graphs.graph import Graph, as_graph
+from optrr.graphs.queries import (
+    QueryAnswer,
+    degree_query,
+    laplace_dilation,
+    local_triangle_sensitivities,
+    smooth_triangle_query,
+    smooth_triangle_sensitivity,
+    triangle_query,
+)
+
+__all__ = [
+    "EdgeChannel",
+    "Graph",
+    "NodeEstimate",
+    "QueryAnswer",
+    "RandomizedGraph",
+    "as_graph",
+    "degree_query",
+    "estimate_degrees",
+    "estimate_triangles",
+    "laplace_channel",
+    "laplace_dilation",
+    "local_triangle_sensitivities",
+    "randomize",
+    "response_channel",
+    "smooth_triangle_query",
+    "smooth_triangle_sensitivity",
+    "triangle_query",
+    "triangle_variance",
+    "triangles",
+]
