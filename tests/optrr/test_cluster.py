@@ -1,0 +1,298 @@
+"""Clusterings against literal or exhaustive references; coarsening and near-duplicates."""
+
+import math
+from importlib.util import find_spec
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optrr.cluster import (
+    checked_clusters,
+    choose_clusters,
+    coarsen,
+    drop_near_duplicates,
+    greedy_clusters,
+    power_iteration_clusters,
+    spectral_clusters,
+)
+from optrr.cluster.power_iteration import interval_means, power_iteration
+from optrr.dependence import Dependences, cramers_v
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+
+
+def literal_algorithm_1(dependence, sizes, t_v, t_d):
+    """MDR's Algorithm 1 line by line: the list is rebuilt and sorted after every merge."""
+    clusters = [{i} for i in range(len(sizes))]
+
+    def dependence_list():
+        pairs = [
+            (max(dependence[a][b] for a in c1 for b in c2), -min(c1 | c2), c1, c2) for c1, c2 in combinations(clusters, 2)
+        ]
+        return sorted(pairs, key=lambda p: -p[0])
+
+    listed, at = dependence_list(), 0
+    while at < len(listed) and listed[at][0] >= t_d:
+        _, _, c1, c2 = listed[at]
+        if math.prod(sizes[i] for i in c1 | c2) <= t_v:
+            clusters.remove(c1)
+            clusters.remove(c2)
+            clusters.append(c1 | c2)
+            listed, at = dependence_list(), 0
+        else:
+            at += 1
+    return tuple(sorted(tuple(sorted(c)) for c in clusters))
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 9), st.integers(2, 400), st.floats(0, 1))
+def test_greedy_is_algorithm_1(seed, m, t_v, t_d):
+    rng = np.random.default_rng(seed)
+    dependence = rng.random((m, m))
+    dependence = (dependence + dependence.T) / 2
+    sizes = rng.integers(2, 10, m).tolist()
+    found = greedy_clusters(dependence, sizes, t_v, t_d)
+    assert found == literal_algorithm_1(dependence, sizes, t_v, t_d)
+    assert all(len(c) == 1 or math.prod(sizes[i] for i in c) <= t_v for c in found)
+
+
+def test_greedy_at_the_ends():
+    ones = np.ones((4, 4))
+    assert greedy_clusters(ones, [2, 2, 2, 2], 16, 0.0) == ((0, 1, 2, 3),)
+    assert greedy_clusters(ones, [2, 2, 2, 2], 4, 0.0) == ((0, 1), (2, 3))
+    assert greedy_clusters(np.zeros((4, 4)), [2] * 4, 16, 0.1) == ((0,), (1,), (2,), (3,))
+    # an attribute larger than T_v can only stay alone
+    assert greedy_clusters(ones[:2, :2], [50, 2], 10, 0.0) == ((0,), (1,))
+    assert greedy_clusters(ones[:1, :1], [3], 10, 0.0) == ((0,),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((np.ones((2, 3)), [2, 2], 4, 0.1), "symmetric"),
+        ((np.array([[1, 0.2], [0.3, 1]]), [2, 2], 4, 0.1), "symmetric"),
+        ((np.ones((2, 2)), [2, 2], 1, 0.1), "allow 2 or more"),
+        ((np.ones((2, 2)), [2, 2], 4, 1.5), "from 0 to 1"),
+        ((np.ones((2, 2)), [2, 2], 4, math.nan), "from 0 to 1"),
+    ],
+)
+def test_greedy_refuses(arguments, why):
+    with pytest.raises(InvalidInput, match=why):
+        greedy_clusters(*arguments)
+
+
+def blocks(sizes, within=0.8, between=0.05):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    affinity = np.where(labels[:, None] == labels[None, :], within, between)
+    np.fill_diagonal(affinity, 1.0)
+    return affinity, labels
+
+
+def same_partition(clusters, labels):
+    return sorted(tuple(c) for c in clusters) == sorted(tuple(np.flatnonzero(labels == g)) for g in np.unique(labels))
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (5, 2), (3, 6, 10)])
+def test_power_iteration_finds_blocks_of_unlike_sizes(sizes):
+    affinity, labels = blocks(sizes)
+    assert same_partition(power_iteration_clusters(affinity, len(sizes)), labels)
+
+
+def test_power_iteration_step_is_a_random_walks():
+    affinity = np.random.default_rng(1).random((6, 6))
+    affinity = affinity + affinity.T
+    # run to the end, the walk is stationary: the vector becomes constant
+    assert power_iteration(affinity) == pytest.approx(np.full(6, 1 / 6), abs=1e-3)
+
+
+def test_unrelated_attributes_stay_alone():
+    affinity, _ = blocks((2, 2), between=0.0)
+    padded = np.zeros((6, 6))
+    padded[:4, :4] = affinity
+    found = power_iteration_clusters(padded, 2)
+    assert (4,) in found
+    assert (5,) in found
+    assert power_iteration_clusters(np.eye(3), 2) == ((0,), (1,), (2,))
+    assert power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
+
+
+def cheapest_partition(values, k):
+    """Least sum of squares over all partitions of the sorted values into k intervals."""
+    x = np.sort(values)
+    best = math.inf
+    for cuts in combinations(range(1, x.size), k - 1):
+        pieces = np.split(x, cuts)
+        best = min(best, sum(float(((p - p.mean()) ** 2).sum()) for p in pieces))
+    return best
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 4))
+def test_interval_means_are_the_cheapest(seed, m, k):
+    values = np.random.default_rng(seed).random(m)
+    k = min(k, m)
+    labels = interval_means(values, k)
+    groups = [values[labels == g] for g in range(k)]
+    assert all(g.size for g in groups)
+    cost = sum(float(((g - g.mean()) ** 2).sum()) for g in groups)
+    assert cost == pytest.approx(cheapest_partition(values, k), abs=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.ones((2, 3)), np.array([[0, 2.0], [2.0, 0]]), np.array([[0, np.nan], [np.nan, 0]])])
+def test_power_iteration_refuses(bad):
+    with pytest.raises(InvalidInput):
+        power_iteration_clusters(bad, 2)
+    with pytest.raises(InvalidInput, match="clusters were asked for"):
+        power_iteration_clusters(np.eye(2), 0)
+
+
+@pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn, the optional extra 'cluster', is not installed")
+def test_spectral_clustering_finds_blocks():
+    affinity, labels = blocks((2, 3, 4))
+    assert same_partition(spectral_clusters(affinity, 3), labels)
+
+
+@pytest.mark.skipif(find_spec("sklearn") is not None, reason="scikit-learn is installed")
+def test_spectral_clustering_names_the_extra():
+    with pytest.raises(InvalidInput, match="optrr\\[cluster\\]"):
+        spectral_clusters(np.eye(2), 2)
+
+
+DOMAIN = Domain.of({"a": 4, "b": 5, "c": 3, "d": 2})
+
+
+def dependences():
+    matrix = np.eye(4)
+    for (i, j), v in {(0, 1): 0.9, (0, 2): 0.5, (1, 2): 0.4, (2, 3): 0.3}.items():
+        matrix[i, j] = matrix[j, i] = v
+    return Dependences(DOMAIN.names, matrix)
+
+
+@pytest.mark.parametrize("algorithm", ["greedy", "pic"])
+def test_every_clustering_respects_both_limits(algorithm):
+    for t_v in (6, 20, 60, 1000):
+        for t_d in (0.0, 0.35, 0.95):
+            found = choose_clusters(DOMAIN, dependences(), t_v, t_d, algorithm)
+            checked_clusters(found, DOMAIN, t_v)
+            for cluster in found:
+                for name in cluster:
+                    others = [dependences().of(name, o) for o in cluster if o != name]
+                    assert not others or max(others) >= t_d
+    assert choose_clusters(DOMAIN, dependences(), 20, 0.35, "greedy") == (("a", "b"), ("c",), ("d",))
+
+
+def test_choosing_clusters_refuses():
+    with pytest.raises(InvalidInput, match="unknown clustering 'kmeans'"):
+        choose_clusters(DOMAIN, dependences(), 20, 0.3, "kmeans")
+    with pytest.raises(InvalidInput, match="other attributes"):
+        choose_clusters(Domain.of({"x": 2, "y": 2}), dependences(), 20, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "why"),
+    [
+        ([["a", "b"], ["c"]], "'d' is in no cluster"),
+        ([["a", "b"], ["b", "c"], ["d"]], "'b' is in two clusters"),
+        ([["a", "b", "c", "z"], ["d"]], "no attribute 'z'"),
+        ([["a", "b", "c"], ["d"]], "60 combinations, more than 50"),
+        ([[], ["a", "b", "c", "d"]], "no attributes were named"),
+    ],
+)
+def test_given_clusters_are_checked(clusters, why):
+    with pytest.raises(InvalidInput, match=why):
+        checked_clusters(clusters, DOMAIN, 50)
+
+
+def test_dependences_are_checked():
+    with pytest.raises(InvalidInput, match="between 0 and 1"):
+        Dependences(("a", "b"), np.array([[1, 1.2], [1.2, 1]]))
+    with pytest.raises(InvalidInput, match="symmetric"):
+        Dependences(("a", "b"), np.eye(3))
+
+
+def test_coarsening_merges_until_few_enough():
+    rng = np.random.default_rng(2)
+    codes = np.stack([rng.integers(0, r, 500) for r in DOMAIN.sizes], axis=1)
+    marginals = {"b": [0.5, 0.01, 0.3, 0.02, 0.17]}
+    done = coarsen(DOMAIN, 96, marginals=marginals)
+    assert math.prod(done.domain.sizes) <= 96
+    assert min(done.domain.sizes) >= 2
+    # b's two rarest categories, 1 and 3, were merged first
+    assert done.groups[1][1] == done.groups[1][3]
+    assert done.domain["b"].categories[done.groups[1][1]] == "1 | 3"
+    merged = done.codes(codes)
+    for i, attribute in enumerate(done.domain):
+        assert merged[:, i].max() < attribute.size
+        counts = np.bincount(merged[:, i], minlength=attribute.size)
+        expected = [np.isin(codes[:, i], np.flatnonzero(done.groups[i] == g)).sum() for g in range(attribute.size)]
+        assert counts.tolist() == expected
+
+
+def test_coarsening_in_order_merges_neighbours_only():
+    done = coarsen(DOMAIN, 20, ordinal=("a", "b", "c"))
+    for group in done.groups[:3]:
+        assert np.all(np.diff(group) >= 0)
+
+
+def test_spreading_gives_back_whole_and_even_shares():
+    done = coarsen(DOMAIN, 40)
+    table = np.random.default_rng(3).random([done.domain[n].size for n in ("b", "a")])
+    spread = done.spread(table, ("b", "a"))
+    assert spread.shape == (5, 4)
+    assert spread.sum() == pytest.approx(table.sum())
+    again = np.zeros_like(table)
+    for b in range(5):
+        for a in range(4):
+            again[done.groups[1][b], done.groups[0][a]] += spread[b, a]
+    assert again == pytest.approx(table)
+
+
+def test_coarsening_refuses():
+    with pytest.raises(InvalidInput, match="16 combinations, more than 10"):
+        coarsen(DOMAIN, 10)
+    with pytest.raises(InvalidInput, match="'z'"):
+        coarsen(DOMAIN, 50, ordinal=("z",))
+    with pytest.raises(InvalidInput, match="marginal of 'b'"):
+        coarsen(DOMAIN, 50, marginals={"b": [1, 2]})
+
+
+def test_near_duplicates_are_recomputed_from_their_representative():
+    rng = np.random.default_rng(4)
+    education = rng.integers(0, 5, 4000)
+    years = np.where(rng.random(4000) < 0.99, education // 2, 0)
+    other = rng.integers(0, 2, 4000)
+    domain = Domain.of({"years": 3, "education": 5, "other": 2})
+    codes = np.stack([years, education, other], axis=1)
+
+    def table(i, j):
+        out = np.zeros((domain.sizes[i], domain.sizes[j]))
+        np.add.at(out, (codes[:, i], codes[:, j]), 1)
+        return out
+
+    matrix = np.eye(3)
+    for i, j in combinations(range(3), 2):
+        matrix[i, j] = matrix[j, i] = cramers_v(table(i, j))
+    found = drop_near_duplicates(
+        domain, Dependences(domain.names, matrix), lambda a, b: table(domain.index(a), domain.index(b)), 0.95
+    )
+    assert found.kept == ("education", "other")
+    assert found.stands_for == {"years": "education"}
+    restored = found.restored(table(1, 2), "years", axis=0)
+    # exact on the marginal, and near on the joint with the unrelated attribute
+    assert restored.sum(axis=1) == pytest.approx(table(0, 2).sum(axis=1))
+    assert restored == pytest.approx(table(0, 2), abs=15)
+    with pytest.raises(InvalidInput, match="'other' was not dropped"):
+        found.restored(table(1, 2), "other", 0)
+    with pytest.raises(InvalidInput, match="threshold"):
+        drop_near_duplicates(domain, Dependences(domain.names, matrix), lambda a, b: table(0, 1), 0.0)
+
+
+def test_all_identical_attributes_leave_one():
+    domain = Domain.of({"a": 3, "b": 3, "c": 3})
+    found = drop_near_duplicates(domain, Dependences(domain.names, np.ones((3, 3))), lambda a, b: np.diag([1, 2, 0]), 0.9)
+    assert found.kept == ("a",)
+    # a category nobody has gets the other's marginal
+    assert found.conditional["b"][2] == pytest.approx([1 / 3, 2 / 3, 0])

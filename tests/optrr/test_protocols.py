@@ -1,0 +1,333 @@
+"""Protocols end to end: clients, messages, collectors, estimates and accounts."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from optrr.cluster import choose_clusters
+from optrr.dependence import dependences_from_randomized
+from optrr.designs import design
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.estimate.adjustment import adjust
+from optrr.kernel import SingularMarginal
+from optrr.protocols import (
+    Account,
+    Client,
+    Collector,
+    Message,
+    Spent,
+    of_design,
+    optimum,
+    rr_clusters,
+    rr_ind_joint,
+    rr_independent,
+    rr_joint,
+    sic_clusters,
+)
+from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
+from optrr_solvers.laws import BlockLaw
+from optrr_solvers.problem import InvalidProblem
+
+DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 4, "c": [True, False], "d": 2})
+CLUSTERS = [("a", "b"), ("c", "d")]
+
+
+def population(n, seed=1):
+    """a and b dependent, c and d dependent, the two pairs not."""
+    rng = np.random.default_rng(seed)
+    a = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    b = np.where(rng.random(n) < 0.6, a, rng.integers(0, 4, n))
+    c = rng.integers(0, 2, n)
+    d = np.where(rng.random(n) < 0.8, c, rng.integers(0, 2, n))
+    return np.stack([a, b, c, d], axis=1)
+
+
+PROTOCOLS = {
+    "independent": lambda: rr_independent(DOMAIN, 3.0),
+    "ind-joint": lambda: rr_ind_joint(DOMAIN, 3.0),
+    "joint": lambda: rr_joint(DOMAIN, 7.0),
+    "clusters": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5),
+    "clusters, inverse distance": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5, "inverse-distance"),
+    "clusters, product": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5, "product"),
+    "clusters, optimum": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5, "optimum"),
+    "SIC": lambda: sic_clusters(DOMAIN, CLUSTERS, 0.8),
+    "optimum": lambda: optimum(DOMAIN, 1.0, 8.0),
+}
+
+# The pairs whose joint each protocol can estimate without its independence assumption being wrong here.
+WITHIN = {"independent": [("a", "c")]}
+
+
+def truth_of(codes, names):
+    indices = DOMAIN.indices(names)
+    table = np.zeros(DOMAIN.sizes[list(indices)])
+    np.add.at(table, tuple(codes[:, indices].T), 1 / codes.shape[0])
+    return table
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_estimates_what_it_can_see(name):
+    protocol = PROTOCOLS[name]()
+    codes = population(60_000)
+    collector = Collector(protocol)
+    collector.receive_codes(protocol.mechanism.perturb_codes(codes, 2))
+    for names in WITHIN.get(name, [("a", "b"), ("b", "a"), ("d", "c"), ("a", "c"), ("b",)]):
+        found = collector.estimate(names)
+        assert found.proportions.shape == tuple(DOMAIN.sizes[list(DOMAIN.indices(names))])
+        assert found.proportions.sum() == pytest.approx(1)
+        # worst standard error here is below 0.01; the deviations are seeded
+        assert np.abs(found.proportions - truth_of(codes, names)).max() < 0.03, names
+
+
+def test_independence_is_assumed_between_blocks_only():
+    codes = population(60_000)
+    independent = Collector(rr_independent(DOMAIN, 3.0))
+    joint = Collector(rr_ind_joint(DOMAIN, 3.0))
+    randomized = independent.protocol.mechanism.perturb_codes(codes, 3)
+    independent.receive_codes(randomized)
+    joint.receive_codes(randomized)
+    truth = truth_of(codes, ("a", "b"))
+    assert np.abs(independent.estimate(("a", "b")).proportions - truth).max() > 0.1
+    assert np.abs(joint.estimate(("a", "b")).proportions - truth).max() < 0.01
+    product = np.outer(independent.estimate(("a",)).proportions, independent.estimate(("b",)).proportions)
+    assert independent.estimate(("a", "b")).proportions == pytest.approx(product, abs=1e-15)
+
+
+def test_whole_blocks_sum_to_the_same_where_nothing_is_clipped():
+    codes = population(200_000)
+    collector = Collector(rr_clusters(DOMAIN, CLUSTERS, 4.0))
+    collector.receive_codes(collector.protocol.mechanism.perturb_codes(codes, 4))
+    direct, summed = (collector.estimate(("b", "c"), whole_blocks=w).proportions for w in (False, True))
+    assert direct == pytest.approx(summed, abs=1e-3)
+
+
+def test_adjustment_recovers_dependence_between_blocks():
+    codes = population(60_000)
+    plain = rr_independent(DOMAIN, 3.0)
+    adjusted = plain.with_adjustment()
+    assert adjusted.name == "RR-Independent + Adjustment"
+    assert adjusted.margins == (("a",), ("b",), ("c",), ("d",))
+    assert adjusted.epsilon == plain.epsilon
+    randomized = plain.mechanism.perturb_codes(codes, 5)
+    truth = truth_of(codes, ("a", "b"))
+    errors = []
+    for protocol in (plain, adjusted):
+        collector = Collector(protocol)
+        collector.receive_codes(randomized)
+        errors.append(np.abs(collector.estimate(("a", "b")).proportions - truth).max())
+    assert errors[1] < 0.5 * errors[0]
+    found = collector.adjusted_records()
+    assert found.convergence.converged
+    for i, name in enumerate(DOMAIN.names):
+        margin = np.bincount(found.codes[:, i], weights=found.weights, minlength=DOMAIN.sizes[i])
+        assert margin == pytest.approx(Collector_estimate(plain, randomized, name), abs=1e-8)
+
+
+def Collector_estimate(protocol, randomized, name):  # noqa: N802 (reads as what it does)
+    collector = Collector(protocol)
+    collector.receive_codes(randomized)
+    return collector.estimate((name,)).proportions
+
+
+def test_adjustment_fits_cluster_tables():
+    protocol = rr_clusters(DOMAIN, CLUSTERS, 2.0).with_adjustment()
+    assert protocol.margins == (("a", "b"), ("c", "d"))
+    assert rr_joint(DOMAIN, 4.0).with_adjustment().margins == (("a",), ("b",), ("c",), ("d",))
+    assert rr_ind_joint(DOMAIN, 4.0).with_adjustment(CLUSTERS).margins == (("a", "b"), ("c", "d"))
+    with pytest.raises(InvalidInput, match="adjusted already"):
+        protocol.with_adjustment()
+    with pytest.raises(InvalidInput, match="in no cluster"):
+        rr_joint(DOMAIN, 4.0).with_adjustment([("a",)])
+
+
+def test_collector_adjusts_as_algorithm_2():
+    protocol = rr_clusters(DOMAIN, CLUSTERS, 3.0).with_adjustment()
+    collector = Collector(protocol)
+    collector.receive_codes(protocol.mechanism.perturb_codes(population(5000), 6))
+    rows, counts = collector.records()
+    plain = Collector(rr_clusters(DOMAIN, CLUSTERS, 3.0))
+    plain.receive_codes(np.repeat(rows, counts, axis=0))
+    margins = [plain.estimate(c).proportions for c in CLUSTERS]
+    expected = adjust(rows, counts, margins, [(0, 1), (2, 3)])
+    table = np.zeros((4, 2))
+    np.add.at(table, (expected.codes[:, 1], expected.codes[:, 2]), expected.weights)
+    assert collector.estimate(("b", "c")).proportions == pytest.approx(table, abs=1e-7)
+
+
+def test_messages_from_clients_give_the_same_as_codes():
+    protocol = rr_clusters(DOMAIN, CLUSTERS, 2.0)
+    collector = Collector(protocol)
+    codes = population(400)
+    clients = [
+        Client(protocol, {a.name: a.categories[c] for a, c in zip(DOMAIN, record, strict=True)}) for record in codes.tolist()
+    ]
+    wire = [client.message.to_bytes() for client in clients]
+    assert collector.receive_all(wire) == 400
+    assert collector.n == 400
+    rows, counts = collector.records()
+    assert counts.sum() == 400
+    sent = sorted(tuple(c.message.values) for c in clients)
+    kept = sorted(
+        tuple(a.categories[v] for a, v in zip(DOMAIN, row, strict=True))
+        for row, count in zip(rows.tolist(), counts, strict=True)
+        for _ in range(count)
+    )
+    assert kept == sent
+
+
+def test_a_client_releases_once():
+    protocol = rr_independent(DOMAIN, 0.1)
+    client = Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0})
+    assert len({client.message.to_bytes() for _ in range(50)}) == 1
+    collector = Collector(protocol)
+    assert collector.receive_all([client.message] * 3) == 3
+    assert collector.n == 1
+    # another client with the same record draws anew: at ε 0.1 equal answers throughout have probability below 1e-20
+    others = {Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0}).message.values for _ in range(40)}
+    assert len(others) > 1
+
+
+def test_clients_draw_the_mechanisms_distribution():
+    domain = Domain.of({"a": 2})
+    protocol = rr_independent(domain, math.log(3))
+    kept = sum(Client(protocol, {"a": 0}, random_state=s).message.values == (0,) for s in range(2000))
+    # 3/4 of 2000 with standard error 19.4
+    assert abs(kept - 1500) < 5 * 19.4
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({"a": "x", "b": 1, "c": True}, "no 'd'"),
+        ({"a": "x", "b": 9, "c": True, "d": 0}, "'b' is not a declared category"),
+        ({"a": "x", "b": 1, "c": True, "d": 0, "e": 1}, "no attribute 'e'"),
+    ],
+)
+def test_a_client_refuses_a_record_that_does_not_fit(record, why):
+    with pytest.raises(InvalidInput, match=why):
+        Client(rr_independent(DOMAIN, 1.0), record)
+
+
+def test_a_party_that_sends_garbage_counts_for_nothing():
+    protocol = rr_independent(DOMAIN, 2.0)
+    good = [Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0}).message for _ in range(5)]
+    mark = protocol.fingerprint
+    bad = [
+        b"\xff\xfe",
+        b"{}",
+        b'{"mechanism": "x", "serial": "1", "values": []}',
+        Message(mark, "1", ("x", 1, True)),
+        Message(mark, "2", ("x", 77, True, 0)),
+        Message(mark, "3", ("x", 1, True, 0, 0)),
+        Message("another", "4", ("x", 1, True, 0)),
+        Client(rr_independent(DOMAIN, 2.5), {"a": "x", "b": 1, "c": True, "d": 0}).message,
+    ]
+    collector = Collector(protocol)
+    assert collector.receive_all([*bad, *good]) == 5
+    assert collector.n == 5
+    assert collector.refused == len(collector.reasons) == len(bad)
+    assert sum("another mechanism" in r for r in collector.reasons) == 3
+    assert sum("77" in r for r in collector.reasons) == 0
+    with pytest.raises(InvalidInput, match="nothing to estimate"):
+        Collector(protocol).estimate(("a",))
+
+
+def test_fingerprints_tell_mechanisms_apart():
+    marks = {PROTOCOLS[name]().fingerprint for name in PROTOCOLS if name != "ind-joint"}
+    assert len(marks) == len(PROTOCOLS) - 1
+    assert PROTOCOLS["independent"]().fingerprint == PROTOCOLS["ind-joint"]().fingerprint
+
+
+def test_every_cluster_matrix_spends_the_same():
+    epsilons = np.array([1.0, 2.0, 0.7, 1.3])
+    for matrix in ("joint", "inverse-distance", "product", "optimum"):
+        protocol = rr_clusters(DOMAIN, CLUSTERS, epsilons, matrix)
+        law = protocol.mechanism.law
+        assert isinstance(law, BlockLaw)
+        for members, inner in law.blocks:
+            assert inner.epsilon == pytest.approx(epsilons[list(members)].sum(), rel=2e-6), matrix
+            assert inner.epsilon <= epsilons[list(members)].sum() * (1 + 1e-12)
+
+
+def test_optimum_at_a_total_is_more_accurate_than_kronecker_throughout():
+    sizes, total = np.array([9, 16, 7, 15]), 6.0
+    found = optimum_at_total(sizes, np.ones(4), total)
+    assert total * (1 - 2e-6) <= found.upper <= total
+    assert np.all(found.attribute_epsilons > total / 4)
+    lam = found.law.pair_eigenvalues()
+    one = found.problem.eigenvalues
+    for i, j in combinations(range(4), 2):
+        assert lam[i, j] >= one[i] * one[j] * (1 - 1e-7)
+    with pytest.raises(InvalidInput, match="positive total"):
+        optimum_at_total(sizes, np.ones(4), 0.0)
+
+
+def test_single_attributes_are_plain_randomized_response():
+    law = clusters_law([(0,), (1,)], np.array([3, 4]), [1.0, 2.0], "joint")
+    assert law.attribute_epsilons() == pytest.approx([1.0, 2.0], rel=1e-12)
+
+
+def test_the_account_adds_up():
+    protocol = rr_clusters(DOMAIN, CLUSTERS, 2.0, learned=Account((Spent("learning", 3.0),)))
+    assert protocol.epsilon == pytest.approx(3.0 + 8.0)
+    assert protocol.epsilon >= 3.0 + protocol.mechanism.epsilon
+    assert [line.split(":")[0] for line in protocol.account.lines()] == [
+        "learning",
+        "randomized record (RR-Clusters)",
+        "total",
+    ]
+    assert math.isinf(Account((Spent("true tables", math.inf), Spent("release", 1.0))).epsilon)
+    assert Account().epsilon == 0.0
+    with pytest.raises(InvalidInput, match="at least 0"):
+        Spent("negative", -1.0)
+
+
+def test_two_rounds_learn_then_cluster():
+    codes = population(40_000)
+    first = rr_independent(DOMAIN, 1.5)
+    learned = dependences_from_randomized(first.mechanism.perturb_codes(codes, 7), first.mechanism, small_sample=True)
+    clusters = choose_clusters(DOMAIN, learned, 12, 0.2)
+    assert clusters == (("a", "b"), ("c", "d"))
+    second = rr_clusters(DOMAIN, clusters, 2.0, learned=learned.account)
+    assert second.epsilon == pytest.approx(6.0 + 8.0)
+    collector = Collector(second)
+    collector.receive_codes(second.mechanism.perturb_codes(codes, 8))
+    assert np.abs(collector.estimate(("a", "b")).proportions - truth_of(codes, ("a", "b"))).max() < 0.03
+
+
+def test_a_designs_blocks_become_the_protocols():
+    assert of_design(design(DOMAIN, 1.0)).blocks == (DOMAIN.names,)
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(InvalidInput, match="unknown matrix 'dense'"):
+        rr_clusters(DOMAIN, CLUSTERS, 1.0, "dense")
+    with pytest.raises(InvalidInput, match="in two clusters"):
+        rr_clusters(DOMAIN, [("a", "b"), ("b", "c", "d")], 1.0)
+    with pytest.raises(InvalidProblem, match="retention"):
+        sic_clusters(DOMAIN, CLUSTERS, 1.0)
+    with pytest.raises(InvalidProblem, match="above ln 2"):
+        rr_clusters(DOMAIN, CLUSTERS, 0.3, "inverse-distance")
+
+
+def test_a_table_the_optimum_hides_is_refused():
+    domain = Domain.of({"a": 2, "b": 2, "c": 2})
+    protocol = of_design(design(domain, 0.5))
+    collector = Collector(protocol)
+    collector.receive_codes(protocol.mechanism.perturb_codes(np.zeros((100, 3), dtype=np.int64), 1))
+    assert collector.estimate(("a",)).proportions[0] > 0.5
+    with pytest.raises(SingularMarginal, match="preserve"):
+        collector.estimate(("a", "b"))
+
+
+def test_masks_are_counted_and_checked():
+    collector = Collector(rr_independent(DOMAIN, 3.0))
+    collector.receive_codes(population(1000))
+    found = collector.estimate(("a", "c"))
+    everything = np.ones((3, 2), dtype=bool)
+    assert found.count(everything) == pytest.approx(1000)
+    with pytest.raises(InvalidInput, match="the mask has shape"):
+        found.count(np.ones(3))
