@@ -17,7 +17,6 @@ import sympy as sp
 from exact_lp import uniform
 
 BACKS = (
-    "optrr_solvers.certificate.lower_bound",
     "optrr_solvers.certificate._dual_function",
     "optrr_solvers.certificate._pair_row",
     "optrr_solvers.certificate._cap_rows",

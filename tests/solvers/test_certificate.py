@@ -191,7 +191,8 @@ def test_too_large_to_add_or_to_evaluate(monkeypatch):
         kept = Problem([10**6] * 60, [1.0] * 60, pairs=pairs)
         lower_bound(kept, Certificate((tuple(range(60)),), (1,), ((0, 0, 1 << 12),)))
     with pytest.raises(InvalidCertificate, match="cells cannot be evaluated"):
-        lower_bound(Problem([2] * 22, [1.0] * 22), Certificate(single_classes(22), (1,) * 22))
+        kept = Problem([2] * 22, [1.0] * 22, pairs=((0, 1),))
+        lower_bound(kept, Certificate(single_classes(22), (1,) * 22, ((0, 1, 1),)))
 
 
 def test_zero_weights_prove_nothing():
