@@ -25,7 +25,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from optrr_solvers import grid_bound
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
+from optrr_solvers.grid_bound import WeightedClasses
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.problem import FloatArray, IntArray, Problem
 
@@ -104,20 +106,30 @@ def cell_count(certificate: Certificate) -> int:
 def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     """ε in nats that no mechanism of ``problem`` can go below, rounded down; never negative.
 
-    With multipliers: the dual bound, O(cells) time. Without: the KL bound, O(m).
+    With multipliers: the dual bound, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL bound,
+    O(m).
     """
     if certificate is None:
         return kl_bound(problem)
     certificate.check(problem)
     if cell_count(certificate) > MAX_CELLS:
-        cells = cell_count(certificate)
-        raise InvalidCertificate(f"a certificate over {cells} cells cannot be evaluated; {MAX_CELLS} at most")
+        return _grid_bound(problem, certificate)
     h, constant, minus_mean = _dual_function(problem, certificate)
     if minus_mean <= 0:
         return 0.0
     if h.size <= EXACT_CELLS:
         return _exact_bound(problem, certificate, h, constant, minus_mean)
     return _float_bound(problem, certificate, h, constant, minus_mean)
+
+
+def _grid_bound(problem: Problem, certificate: Certificate) -> float:
+    if certificate.pairs or certificate.caps:
+        raise InvalidCertificate(
+            f"pair and cap multipliers over {cell_count(certificate)} cells cannot be evaluated; {MAX_CELLS} cells at most"
+        )
+    if sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True)) >= INTEGER_LIMIT:
+        raise InvalidCertificate("the certificate's integers are too large to add without overflow")
+    return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
 
 
 def kl_bound(problem: Problem) -> float:

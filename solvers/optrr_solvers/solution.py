@@ -80,13 +80,14 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     *,
     started: float,
     tolerance: float | None,
+    bracketed: bool = False,
     statistics: Mapping[str, float] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Solution:
     """Build a Solution from a law and a certificate, or raise SolveFailed.
 
     ``tolerance`` is the largest gap in nats the method accepts; None marks a baseline, whose accuracies are reported
-    rather than required.
+    rather than required. ``bracketed`` accepts a larger gap and labels it, for methods that stop at a time limit.
     """
     lower = lower_bound(problem, certificate)
     gap = law.epsilon - lower
@@ -99,7 +100,9 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     else:
         require(problem, method, law)
         status = Status.OPTIMAL
-        if not gap <= tolerance:
+        if not gap <= tolerance and bracketed:
+            status = Status.BRACKETED
+        elif not gap <= tolerance:
             raise SolveFailed(
                 f"{method}: gap of {gap:.3g} nats (ε = {law.epsilon:.12g}, lower bound {lower:.12g}) "
                 f"exceeds {tolerance:g}; try another method or milder ε"

@@ -1,0 +1,236 @@
+"""The certified optimum for any number of different attributes (design §3.3–3.5).
+
+Upper bound: a weighted ball with a slightly random radius, mixed with the uniform answer. Lower bound: the dual function
+at nearby integer weights. The path goes from a wide random radius, where the problem is smooth and easy, to a narrow one, by
+Newton steps with exact second derivatives (:mod:`ball_newton`); where change sets sit on the border of the ball and the dual
+has kinks, the weights move linearly in the width, and their extrapolation to width 0 closes the lower bound. Then the
+weights are put on a grid (:mod:`ball_rounding`) and both bounds are recomputed from the law and the certificate alone.
+
+Time O(m × frequencies) a Newton step, O(m × window) for the certificate, m × window about 10^10 at most.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optrr_solvers import grid_bound
+from optrr_solvers.ball_moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
+from optrr_solvers.ball_newton import OutOfTime, Point, minimise, rescaled
+from optrr_solvers.ball_rounding import Fit, fitted
+from optrr_solvers.certificate import Certificate
+from optrr_solvers.grid_bound import WeightedClasses
+from optrr_solvers.laws.tilting import wrapping_distance
+from optrr_solvers.problem import FloatArray, MethodTooLarge, Problem
+from optrr_solvers.solution import Solution, SolveFailed, checked
+
+METHOD = "ball"
+
+# Vectors of counts times classes up to which they are listed: 64 MB.
+_COUNTED_WORK = 1 << 22
+# Widths of the radius, in units in which the weights are nats.
+_FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
+# Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
+_WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 34
+# A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
+_FINEST_UNIT = 1e-6
+# Weights of a counted ball are whole numbers of width × this.
+_COUNTED_UNIT = 1e-7
+
+
+@dataclass(frozen=True)
+class BallOptions:
+    """What the solver may spend.
+
+    ``tolerance``: gap in nats to aim at; ``relative_tolerance``: gap relative to the total that is still called optimal, where
+    the grid or the number of attributes leave no more; ``time_limit``: seconds until the best bracket so far is returned
+    (it takes a few more to certify); ``unit``: the law's grid in nats, None to choose; ``progress``: called with (fraction
+    done, upper, lower), the bounds in nats, infinite and 0 while there are none.
+    """
+
+    tolerance: float = 1e-3
+    relative_tolerance: float = 1e-3
+    time_limit: float | None = None
+    unit: float | None = None
+    progress: Callable[[float, float, float], None] | None = None
+
+
+@dataclass
+class _Path:
+    """Best of both bounds so far: the point with the smallest upper, the weights with the largest lower bound."""
+
+    upper: float = math.inf
+    lower: float = 0.0
+    point: Point | None = None
+    weights: FloatArray | None = None
+    before: tuple[FloatArray, float] | None = None
+    steps: int = 0
+    out_of_time: bool = False
+    widths: list[float] = field(default_factory=list)
+
+
+def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
+    """Optimal BallLaw and its certificate.
+
+    Status OPTIMAL where the gap is within the tolerance (absolute or relative), BRACKETED otherwise. Achieved ε_i are the
+    requested ones or above, never below; ``statistics["overshoot"]`` is the largest excess in nats.
+
+    Raises MethodTooLarge for conditional caps, SolveFailed where no bracket was found in time.
+    """
+    started = time.perf_counter()
+    if problem.caps is not None:
+        raise MethodTooLarge("method 'ball' takes no conditional caps; use 'reduced' (up to 10 attributes) or drop them")
+    deadline = math.inf if options.time_limit is None else started + options.time_limit
+    classes = Classes.of(problem)
+    counted = _cells(classes) * classes.counts.size <= _COUNTED_WORK
+    source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
+    path = _follow(classes, source, options, deadline)
+    fit = _law(classes, path, options, counted)
+    certificate = _certificate(classes, path, fit.law.log_ratio)
+    return _finish(problem, fit, certificate, path, options, started)
+
+
+def _finish(  # noqa: PLR0913 (the last step gathers everything)
+    problem: Problem, fit: Fit, certificate: Certificate, path: _Path, options: BallOptions, started: float
+) -> Solution:
+    overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
+    tolerance = max(options.tolerance, options.relative_tolerance * fit.law.log_ratio)
+    notes = ("time limit reached: the best bracket so far",) if path.out_of_time else ()
+    if overshoot > _EXACT:
+        notes += (f"achieved attribute epsilons exceed the requested ones by up to {overshoot:.3g} nats",)
+    statistics = {"widths": len(path.widths), "width": path.widths[-1], "overshoot": max(overshoot, 0.0)}
+    solution = checked(
+        problem, METHOD, fit.law, certificate,
+        started=started, tolerance=tolerance, bracketed=True, statistics=statistics, notes=notes,
+    )  # fmt: skip
+    if options.progress is not None:
+        options.progress(1.0, solution.upper, solution.lower)
+    return solution
+
+
+# Accuracies above the request by more than this are mentioned.
+_EXACT = 1e-8
+
+
+def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadline: float) -> _Path:
+    """Narrow the radius until the bracket is within half the tolerance, the frequencies run out, or the time does."""
+    path, w, width = _Path(), classes.epsilons.copy(), _FIRST_WIDTH
+    while width >= _LAST_WIDTH:
+        w = rescaled(classes, w)
+        try:
+            point = minimise(classes, source, w, width, deadline)
+        except TooSharp:
+            break
+        except OutOfTime:
+            path.out_of_time = True
+            break
+        w = point.w
+        path.widths.append(width)
+        _update(classes, source, path, point)
+        if options.progress is not None:
+            options.progress(_fraction(path, options), path.upper, path.lower)
+        if path.upper - path.lower <= 0.5 * options.tolerance:
+            break
+        width *= _NARROWING
+    if path.point is None:
+        raise SolveFailed("ball: no bracket within the time limit; raise it, or use method 'inductive'")
+    return path
+
+
+def _fraction(path: _Path, options: BallOptions) -> float:
+    """How far the gap has come from 10 nats to the tolerance, on a logarithmic scale; rough."""
+    gap = max(path.upper - path.lower, options.tolerance)
+    return float(np.clip(1 - math.log(gap / options.tolerance) / math.log(10 / options.tolerance), 0.0, 0.95))
+
+
+def _update(classes: Classes, source: MomentSource, path: _Path, point: Point) -> None:
+    scale = float(classes.counts @ (classes.gaps * point.w))
+    w, h = point.w / scale, point.width / scale
+    candidates = [w]
+    if path.before is not None:
+        w1, h1 = path.before
+        candidates.append(np.maximum(w - (w1 - w) * (h / (h1 - h)), 0.0))
+    path.before = (w, h)
+    if point.log_ratio <= path.upper:
+        path.upper, path.point = point.log_ratio, point
+    for candidate in candidates:
+        natural = rescaled(classes, candidate)
+        lower = _lower(classes, source, natural, point)
+        if lower > path.lower:
+            path.lower, path.weights = lower, natural
+
+
+def _lower(classes: Classes, source: MomentSource, w: FloatArray, point: Point) -> float:
+    """An estimate of the bound at ``w``, good enough to steer by."""
+    if isinstance(source, CountedMoments):
+        return float(np.logaddexp(0.0, np.log(classes.counts @ (classes.gaps * w)) - source.sharp_log_value(w)))
+    if _coarsest_useful(classes, w) * problem_size(classes) > _WORK_ON_THE_WAY:
+        # many attributes: the total is as good as continuous and the loss is half the width's square
+        return point.log_ratio - point.width**2
+    return _bound(classes, integer_weights(classes, w, _WORK_ON_THE_WAY))
+
+
+def _bound(classes: Classes, weights: tuple[int, ...]) -> float:
+    members = tuple(tuple(c.tolist()) for c in classes.members)
+    return grid_bound.lower_bound(WeightedClasses.of(classes.problem, members, weights))
+
+
+def problem_size(classes: Classes) -> float:
+    """m."""
+    return float(classes.counts.sum())
+
+
+def _coarsest_useful(classes: Classes, w: FloatArray) -> float:
+    """Totals in a window at a grid of a fiftieth of a nat."""
+    return 50 * _window(classes, w)
+
+
+def _window(classes: Classes, w: FloatArray) -> float:
+    """Nats of total that a dynamic program holds at once."""
+    radius = classes.radius(w)
+    tilted = w[classes.log_odds - w > -50]
+    del tilted
+    return min(radius, wrapping_distance(classes.log_odds, classes.counts, w, radius, 1.0))
+
+
+def integer_weights(classes: Classes, w: FloatArray, work: int) -> tuple[int, ...]:
+    """Weights on the finest grid whose bound costs ``work`` at most."""
+    unit = max(problem_size(classes) * _window(classes, w) / work, _FINEST_UNIT)
+    # beyond the radius a weight only counts through its share of it
+    scaled = np.minimum(np.round(w / unit), 2.0**52 / problem_size(classes))
+    return tuple(int(x) for x in scaled)
+
+
+def _cells(classes: Classes) -> float:
+    return float(np.prod(classes.counts + 1)) if classes.counts.size <= 64 else math.inf
+
+
+def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> Fit:
+    assert path.point is not None
+    point = path.point
+    unit = options.unit or (_COUNTED_UNIT * point.width if counted else _unit(classes, point, options.tolerance))
+    fit = fitted(classes, point, unit, whole=counted)
+    if fit is None:
+        raise SolveFailed("ball: the weights do not survive rounding to the grid; choose a finer unit")
+    return fit
+
+
+def _unit(classes: Classes, point: Point, tolerance: float) -> float:
+    """Rounding costs half its variance, u²/6 per changed attribute at most: a quarter of the tolerance where affordable."""
+    changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
+    fine = math.sqrt(3 * tolerance / max(changed, 1.0))
+    affordable = problem_size(classes) * _window(classes, point.w) / _WORK_AT_THE_END
+    # a profile needs a few cells per width for its transform to end
+    return min(max(fine, affordable, _FINEST_UNIT), point.width / 4)
+
+
+def _certificate(classes: Classes, path: _Path, upper: float) -> Certificate:
+    assert path.point is not None
+    del upper
+    w = path.weights if path.weights is not None else rescaled(classes, path.point.w)
+    members = tuple(tuple(c.tolist()) for c in classes.members)
+    return Certificate(members, integer_weights(classes, w, _WORK_AT_THE_END))

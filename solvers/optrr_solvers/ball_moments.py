@@ -1,0 +1,270 @@
+"""The smoothed dual function and its derivatives at given weights (design §3.3, §3.5).
+
+The dual minimises φ(w) = E_μ[(w·f − X)⁺] over w·(d−f) = 1. It is convex but has kinks where change sets sit on the border of
+the ball. With a normal law of standard deviation h on the radius it becomes smooth,
+
+    φ_h(w) = E_μ[ψ(w·f − X)],   ψ(y) = y Φ(y/h) + h n(y/h),   ψ' = Φ(y/h),   ψ'' = n(y/h)/h,
+
+and t = Φ((w·f − X)/h) is a mechanism at once: a ball with a random radius. Its accuracies are φ_h's gradient, and at the minimum
+(f_i − c_i)/(d_i − f_i) is the same for all i, which is feasibility. Second derivatives are exact.
+
+Two ways to the same numbers: over all vectors of counts where they are few (:class:`CountedMoments`), otherwise by Laplace
+inversion along the line s = θ + it (:class:`SpectralMoments`),
+
+    E_μ[ψ(R − X)] = 1/(2πi) ∫ e^{sR + s²h²/2} s^{−2} Π_i (1−d_i + d_i e^{−s w_i}) ds,
+
+where s^{−1} in place of s^{−2} gives ψ' and 1 gives ψ''. Weights are real: no grid. The trapezoidal rule converges faster than
+any power, and the normal radius limits the frequencies to about 8/h. The Hessian is diagonal plus a matrix of rank twice the
+number of frequencies, so that a Newton step costs O(G) where frequencies are few (large m).
+
+Letters: n members per class, w weights, R = Σ n w f, h width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from optrr_solvers.laws.count import log_uniform_counts
+from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
+from optrr_solvers.problem import FloatArray, Problem
+
+ComplexArray = NDArray[np.complex128]
+
+# e^{−(ht)²/2} is 1e-15 here.
+_FREQUENCY_REACH = 8.3
+# Frequencies below this share of the first do not matter to a Newton direction.
+_NEGLIGIBLE = 1e-13
+# Classes times frequencies of one evaluation: about six seconds.
+MAX_WORK = 1 << 26
+_CHUNK = 1 << 20
+# Beyond this many widths a normal density is below the range of a double.
+_BELL_REACH = 38
+# A relative shift that keeps the Hessian definite where rounding would not.
+_SHIFT = 1e-13
+# The same for the low-rank form, relative to an entry of the Hessian's diagonal.
+_LIFT = 1e-7
+
+
+class TooSharp(RuntimeError):
+    """The width is too small for the frequencies allowed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Alike attributes merged: members, counts n, ln(r−1), d, f, d−f; arrays of shape (G,)."""
+
+    problem: Problem
+    members: tuple[NDArray[np.int64], ...]
+    counts: FloatArray
+    log_odds: FloatArray
+    d: FloatArray
+    f: FloatArray
+    gaps: FloatArray
+    epsilons: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem) -> Classes:
+        """By size and ε (and cap)."""
+        members = problem.classes
+        first = np.array([c[0] for c in members])
+        counts = np.array([float(c.size) for c in members])
+        r = problem.sizes[first]
+        return cls(
+            problem, members, counts, np.log(r - 1.0), problem.uniform_flips[first], problem.flips[first],
+            problem.gaps[first], problem.epsilons[first],
+        )  # fmt: skip
+
+    def radius(self, w: FloatArray) -> float:
+        """w·f over all attributes."""
+        return float(self.counts @ (w * self.f))
+
+    def tilt(self, w: FloatArray) -> float:
+        """θ at the radius w·f."""
+        return saddle_point(self.log_odds, self.counts, w, self.radius(w))
+
+
+class Curvature(Protocol):
+    """φ_h's second derivatives, as something that solves linear systems."""
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """H⁻¹ times the columns of ``right``, shape (G, k)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """ln φ_h, and relative to φ_h: the ball's mass E[ψ'], each class's changed mass E[ψ' 1_i], the Hessian."""
+
+    log_value: float
+    mass: float
+    changed: FloatArray
+    curvature: Curvature
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCurvature:
+    """The whole matrix, shape (G, G)."""
+
+    matrix: FloatArray
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """By Cholesky, or with the spectrum lifted where rounding left the matrix indefinite."""
+        scale = np.sqrt(np.maximum(np.diag(self.matrix), 1e-300))
+        h = self.matrix / np.outer(scale, scale)
+        h[np.diag_indices_from(h)] += _SHIFT
+        try:
+            return np.asarray(sla.cho_solve(sla.cho_factor(h), right / scale[:, None]) / scale[:, None])
+        except sla.LinAlgError:
+            values, vectors = np.linalg.eigh(h)
+            values = np.maximum(values, 1e-9 * values[-1])
+            return np.asarray(vectors @ ((vectors.T @ (right / scale[:, None])) / values[:, None]) / scale[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankCurvature:
+    """Diagonal plus Re Σ_k c_k v_k v_kᵀ, by Woodbury's formula; ``diagonal`` (G,), ``vectors`` (G, N), ``terms`` (N,)."""
+
+    diagonal: FloatArray
+    vectors: ComplexArray
+    terms: ComplexArray
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """O(G N²)."""
+        basis = np.concatenate([self.vectors.real, self.vectors.imag], axis=1)
+        real, imag = np.diag(self.terms.real), np.diag(self.terms.imag)
+        inner = np.block([[real, -imag], [-imag, -real]])
+        scaled = basis / self.diagonal[:, None]
+        first = right / self.diagonal[:, None]
+        system = np.eye(inner.shape[0]) + inner @ (basis.T @ scaled)
+        return np.asarray(first - scaled @ np.linalg.lstsq(system, inner @ (basis.T @ first))[0])
+
+
+class MomentSource(Protocol):
+    """Where moments come from."""
+
+    def at(self, w: FloatArray, width: float) -> Moments:
+        """Moments at weights ``w``, shape (G,), for a radius of the given width."""
+        ...
+
+
+class CountedMoments:
+    """Sums over all vectors of counts; memory 16 (G+1) Π(n_g+1) bytes."""
+
+    def __init__(self, classes: Classes) -> None:
+        self._counts = classes.counts
+        self._logs = log_uniform_counts(classes.problem.sizes, classes.members).ravel()
+        shape = [int(n) + 1 for n in classes.counts]
+        self._grid = np.indices(shape).reshape(len(shape), -1).T.astype(np.float64)
+        # w·f − X is this times w, with nothing cancelled but what must
+        self._offsets = classes.counts * classes.f - self._grid
+
+    def at(self, w: FloatArray, width: float) -> Moments:
+        """O(cells × G), the Hessian over the cells near the border only."""
+        y = self._offsets @ w
+        near = np.flatnonzero(y > -_BELL_REACH * width)
+        y, logs = y[near], self._logs[near]
+        top = float(logs.max())
+        mu = np.exp(logs - top)
+        inside, bell = ndtr(y / width), np.exp(-0.5 * (y / width) ** 2) / np.sqrt(2 * np.pi)
+        value = float(mu @ np.maximum(y * inside + width * bell, 0.0))
+        border = np.flatnonzero(np.abs(y) < _BELL_REACH * width)
+        block = self._offsets[near[border]]
+        hessian = (block * (mu * bell / width)[border][:, None]).T @ block / value
+        changed = self._grid[near].T @ (mu * inside) / value / self._counts
+        return Moments(top + float(np.log(value)), float(mu @ inside) / value, changed, DenseCurvature(hessian))
+
+    def sharp_log_value(self, w: FloatArray) -> float:
+        """ln φ(w) without smoothing."""
+        y = self._offsets @ w
+        inside = y > 0
+        logs = self._logs[inside] + np.log(y[inside])
+        return float(np.logaddexp.reduce(logs))
+
+
+class SpectralMoments:
+    """Laplace inversion; O(G × frequencies), in chunks. Raises TooSharp where frequencies are too many."""
+
+    def __init__(self, classes: Classes) -> None:
+        self._classes = classes
+
+    def at(self, w: FloatArray, width: float) -> Moments:
+        """Frequencies stop where the terms do."""
+        c = self._classes
+        theta, radius = c.tilt(w), c.radius(w)
+        reach = wrapping_distance(c.log_odds, c.counts, w, radius, theta) + 2 * _FREQUENCY_REACH * width
+        step = 2 * np.pi / reach
+        most = int(np.ceil(_FREQUENCY_REACH / width / step)) + 1
+        block = max(8, _CHUNK // w.size)
+        parts: list[_Block] = []
+        used = 0
+        for start in range(0, most, block):
+            part = _Block.of(c, w, width, theta, step * np.arange(start, min(most, start + block)))
+            used += part.work
+            parts.append(part)
+            if part.silent:
+                break
+            if used > MAX_WORK:
+                raise TooSharp(f"width {width:g} needs more than {used // w.size} frequencies for {w.size} classes")
+        start_value = float(c.counts @ (np.log1p(-c.d) + theta * w * c.f + np.logaddexp(0.0, c.log_odds - theta * w)))
+        return _assemble(c, w, start_value + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi)), parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Sums over some frequencies, relative to the integrand's product at t = 0."""
+
+    value: float
+    mass: float
+    changed: FloatArray
+    diagonal: FloatArray
+    vectors: ComplexArray
+    terms: ComplexArray
+    work: int
+    silent: bool
+
+    @classmethod
+    def of(cls, c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> _Block:
+        s = theta + 1j * t
+        odds = np.exp(c.log_odds)[:, None]
+        z = odds * np.exp(-np.multiply.outer(w, s))
+        z0 = np.exp(c.log_odds - theta * w)
+        p = z0 / (1 + z0)
+        # centred at the tilted mean, so that phases stay small
+        logs = np.log1p((z - z0[:, None]) / (1 + z0)[:, None]) + 1j * np.multiply.outer(p * w, t)
+        drift = float(c.counts @ (w * (c.f - p)))
+        product = np.exp(c.counts @ logs + 1j * t * drift + 0.5 * width**2 * (s**2 - theta**2))
+        product *= np.where(t == 0, 0.5, 1.0)
+        a = z / (1 + z)
+        keep = np.flatnonzero(np.abs(product) > _NEGLIGIBLE)
+        ak, ck = a[:, keep], product[keep]
+        return cls(
+            float((product / s**2).sum().real), float((product / s).sum().real), (a @ (product / s)).real,
+            ((ak * (1 - ak)) @ ck).real, c.f[:, None] - ak, ck, a.size, keep.size == 0,
+        )  # fmt: skip
+
+
+def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) -> Moments:
+    """``log_scale``: ln of the product at t = 0 times the trapezoidal rule's step over π."""
+    value = sum(x.value for x in parts)
+    if not value > 0:
+        raise TooSharp("rounding left no digits of the smoothed dual function")
+    vectors = c.counts[:, None] * np.concatenate([x.vectors for x in parts], axis=1)
+    terms = np.concatenate([x.terms for x in parts]) / value
+    diagonal = c.counts * sum((x.diagonal for x in parts), np.zeros(w.size)) / value
+    curvature: Curvature
+    if 4 * terms.size < w.size:
+        # an attribute too heavy to change inside the ball has no curvature of its own: lift it
+        whole = diagonal + ((vectors * vectors) @ terms).real
+        curvature = LowRankCurvature(np.maximum(diagonal, _LIFT * np.abs(whole)), vectors, terms)
+    else:
+        matrix = ((vectors * terms) @ vectors.T).real
+        matrix[np.diag_indices_from(matrix)] += diagonal
+        curvature = DenseCurvature((matrix + matrix.T) / 2)
+    changed = sum((x.changed for x in parts), np.zeros(w.size)) / value
+    return Moments(log_scale + float(np.log(value)), sum(x.mass for x in parts) / value, changed, curvature)

@@ -1,0 +1,86 @@
+"""From real weights to a BallLaw on an integer grid, with every accuracy met (design §3.5).
+
+The weights are written as unit × (a_i + b_i) and rounded at random, which blurs the ball a little: the flip probabilities move,
+smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. What is left is settled by the mixture:
+
+    Q = 1 + 1/(E_μ[t] min_i ρ_i),     ρ_i = (f_i − c_i)/(d_i − f_i),
+
+makes the worst attribute exact and the others at most more accurate than asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr_solvers.ball_moments import Classes
+from optrr_solvers.ball_newton import Point, direction
+from optrr_solvers.laws.ball import BallLaw, MixedBall
+from optrr_solvers.laws.weighted_ball import WeightedBall, soft
+from optrr_solvers.problem import FloatArray
+
+_STEPS = 25
+# ρ_i agree to this; the attribute ε then agree to 1e-10.
+_SPREAD = 1e-10
+# Takes the rounding of ρ and of the mass, so that no attribute falls short.
+_MARGIN = 2.0**-42
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A law and how far its most accurate attribute overshoots: spread of ρ."""
+
+    law: BallLaw
+    spread: float
+
+
+def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit | None:
+    """The best BallLaw near ``point`` on a grid of ``unit``; None where no attribute set is met.
+
+    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter.
+    """
+    w, best = point.w, None
+    for _ in range(_STEPS):
+        law, rho = _attempt(classes, w, point.width, unit, whole)
+        if law is not None:
+            spread = float(rho.max() / rho.min() - 1)
+            if best is None or law.log_ratio < best.law.log_ratio:
+                best = Fit(law, spread)
+            if spread < _SPREAD:
+                break
+        g = classes.counts * classes.gaps
+        mean = float((g * w) @ rho) / float(g @ w)
+        step = direction(classes, point, point.moments.mass * g * (rho - mean))
+        down = step < 0
+        limit = 0.5 * float(np.min(-w[down] / step[down])) if down.any() else 1.0
+        w = w + min(1.0, limit) * step
+    return best
+
+
+def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
+    """The soft ball of radius w·f with weights in units of the grid."""
+    scaled = w / unit
+    floors = np.round(scaled) if whole else np.floor(scaled)
+    fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
+    radius = float(classes.counts @ (classes.f * (floors + fractions)))
+    # heavier than the radius is as good as any heavier weight
+    most = int(radius + 10 * width / unit) + 2
+    heavy = floors > most
+    return soft(
+        np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, width / unit
+    )
+
+
+def _attempt(
+    classes: Classes, w: FloatArray, width: float, unit: float, whole: bool
+) -> tuple[BallLaw | None, FloatArray]:
+    ball = on_grid(classes, w, width, unit, whole)
+    sizes = classes.problem.sizes
+    part = BallLaw(sizes, classes.members, [MixedBall(1.0, ball)], 0.0).inside[0]
+    rho = (classes.f - part.changed) / classes.gaps
+    low = float(rho.min())
+    if not low > 0:
+        return None, rho
+    log_ratio = float(np.logaddexp(0.0, -(part.log_mass + np.log(low)))) * (1 + 2.0**-51) + _MARGIN
+    return BallLaw(sizes, classes.members, [MixedBall(1.0, ball)], log_ratio), rho

@@ -1,0 +1,271 @@
+"""BallLaw: "answer uniformly at random" mixed with draws from weighted Hamming balls around the true record (design §3.3).
+
+    q_S = 1 + (Q−1) t_S,    t_S = Σ_k p_k t_{k,S} ∈ [0, 1],    Σ p_k ≤ 1,
+
+each t_k a weighted ball (:mod:`laws.weighted_ball`). ε = ln Q whatever the weights, by construction; only the accuracies
+need computing. Where change sets can be counted (at most 2^20 vectors of counts, whole weights) that is a sum over
+them, otherwise a Fourier sum (:mod:`laws.spectrum`). Alike attributes are one class and share all work.
+
+Sampling (:mod:`laws.ball_sampler`) runs the dynamic program backwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from optrr_solvers.laws.ball_sampler import BallSampler
+from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.count import log_uniform_counts, pattern_given_count
+from optrr_solvers.laws.spectrum import Spectrum
+from optrr_solvers.laws.weighted_ball import WeightedBall
+from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.randomness import BitSource
+
+# 2^20 cells of 8 bytes; above, the Fourier sum is faster.
+MAX_COUNTED = 1 << 20
+# An (m, m) table of pairs at this many attributes fills 128 MB.
+MAX_PAIR_TABLE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class MixedBall:
+    """One ball and its share p_k of t."""
+
+    share: float
+    ball: WeightedBall
+
+
+class BallLaw(Law):
+    """Uniform answers mixed with weighted balls.
+
+    Parameters
+    ----------
+    sizes
+        r_i, shape (m,); alike within a class.
+    classes
+        index arrays that partition 0..m−1.
+    balls
+        at least one, each with a weight for every class; positive shares that add up to at most 1.
+    log_ratio
+        ln Q ≥ 0 in nats: the law's ε.
+    """
+
+    def __init__(
+        self, sizes: IntArray, classes: Sequence[IntArray], balls: Sequence[MixedBall], log_ratio: float
+    ) -> None:
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.classes = tuple(np.asarray(c, dtype=np.int64) for c in classes)
+        self.balls = tuple(balls)
+        self.log_ratio = float(log_ratio)
+        if not np.array_equal(np.sort(np.concatenate(self.classes)), np.arange(self.m)):
+            raise ValueError(f"the classes must hold every attribute 0..{self.m - 1} exactly once")
+        if any(np.ptp(self.sizes[c]) for c in self.classes):
+            raise ValueError("attributes of one class must have the same size")
+        if not self.balls or any(x.ball.floors.size != len(self.classes) for x in self.balls):
+            raise ValueError(f"a BallLaw of {len(self.classes)} classes needs balls with as many weights")
+        shares = [x.share for x in self.balls]
+        if not (all(p > 0 for p in shares) and math.fsum(shares) <= 1):
+            raise ValueError(f"the shares of the balls must be positive and add up to at most 1, got {math.fsum(shares)}")
+        if not (math.isfinite(self.log_ratio) and self.log_ratio >= 0):
+            raise ValueError(f"log_ratio = {self.log_ratio}; give a finite number of nats from 0")
+
+    @cached_property
+    def class_of(self) -> IntArray:
+        """Class number of each attribute, shape (m,)."""
+        out = np.empty(self.m, dtype=np.int64)
+        for g, members in enumerate(self.classes):
+            out[members] = g
+        return out
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Attributes per class, shape (G,)."""
+        return np.array([c.size for c in self.classes])
+
+    @cached_property
+    def class_sizes(self) -> IntArray:
+        """r of each class, shape (G,)."""
+        return self.sizes[[c[0] for c in self.classes]]
+
+    @cached_property
+    def inside(self) -> tuple[CountedBall | SpectralBall, ...]:
+        """Each ball with its mass and marginals."""
+        few = len(self.classes) <= 20 and math.prod(int(n) + 1 for n in self.counts) <= MAX_COUNTED
+        return tuple(
+            CountedBall(self, x.ball) if few and not x.ball.fractions.any() else SpectralBall(self, x.ball)
+            for x in self.balls
+        )
+
+    @cached_property
+    def _log_excess(self) -> FloatArray:
+        """ln of each ball's mass above the uniform answer's, before normalising: (Q−1) p_k E_μ[t_k], shape (K,)."""
+        masses = np.array([np.log(x.share) + part.log_mass for x, part in zip(self.balls, self.inside, strict=True)])
+        return masses + log_expm1_scalar(self.log_ratio)
+
+    @cached_property
+    def mixture(self) -> tuple[float, FloatArray]:
+        """Pr(uniform answer) and Pr(ball k), shape (K,): together 1."""
+        total = np.logaddexp(0.0, logsumexp(self._log_excess))
+        return float(np.exp(-total)), np.exp(self._log_excess - total)
+
+    @cached_property
+    def _changed(self) -> FloatArray:
+        """Pr(changed) per class, shape (G,)."""
+        alpha, shares = self.mixture
+        out = alpha * (1 - 1 / self.class_sizes)
+        for p, part in zip(shares, self.inside, strict=True):
+            out = out + p * part.changed
+        return np.asarray(out)
+
+    def one_way(self) -> FloatArray:
+        """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""
+        changed = self._changed[self.class_of]
+        return np.stack([1 - changed, changed], axis=1)
+
+    def marginal(self, subset: Sequence[int]) -> FloatArray:
+        """Shape (2,)*k; time O(2^k × nodes) for each ball."""
+        chosen = checked_subset(subset, self.m)
+        alpha, shares = self.mixture
+        out = np.full((1,) * len(chosen), alpha)
+        for axis, i in enumerate(chosen):
+            shape = [1] * len(chosen)
+            shape[axis] = 2
+            out = out * np.reshape([1 / self.sizes[i], 1 - 1 / self.sizes[i]], shape)
+        for p, part in zip(shares, self.inside, strict=True):
+            out = out + p * part.marginal(self.class_of[list(chosen)])
+        return np.asarray(out)
+
+    def class_pair_eigenvalues(self) -> FloatArray:
+        """λ_ij for i in class g and another j in class h, shape (G, G); classes of one have no pair inside."""
+        alpha, shares = self.mixture
+        out = np.zeros((self.counts.size, self.counts.size))
+        chi = 1 / (1 - 1 / self.class_sizes)  # 1 − χ is this where the attribute changed
+        for p, part in zip(shares, self.inside, strict=True):
+            kept = 1 - chi * part.changed
+            out += p * (kept[:, None] + kept[None, :] - 1 + np.outer(chi, chi) * part.both_changed())
+        del alpha  # the uniform answer's pair eigenvalues are 0
+        return out
+
+    def pair_eigenvalues(self) -> FloatArray:
+        """λ_ij off the diagonal, λ_i on it: one matrix product over classes, spread over the members."""
+        if self.m > MAX_PAIR_TABLE:
+            raise ValueError(
+                f"a table of all pairs of {self.m} attributes does not fit; ask for eigenvalues((i, j)), "
+                "or class_pair_eigenvalues() where attributes are alike"
+            )
+        out = self.class_pair_eigenvalues()[np.ix_(self.class_of, self.class_of)]
+        np.fill_diagonal(out, self.one_way_eigenvalues())
+        return out
+
+    def log_density_range(self) -> tuple[float, float]:
+        """0 and ln Q: t never leaves [0, 1]."""
+        return 0.0, self.log_ratio
+
+    def conditional_epsilons(self) -> FloatArray:
+        """Upper bounds, rounded up, shape (m,): the largest step of each ball's profile over the attribute's weight.
+
+        A mixture's ratio is at most the largest ratio of its parts. Totals of other attributes that cannot occur are
+        counted in, so that the true conditional ε may be smaller; it is never above ``log_ratio``.
+        """
+        out = np.zeros(self.counts.size)
+        for x in self.balls:
+            out = np.maximum(out, _largest_steps(x.ball, self.log_ratio))
+        return np.minimum(np.nextafter(out, np.inf), self.log_ratio)[self.class_of]
+
+    @cached_property
+    def _sampler(self) -> BallSampler:
+        return BallSampler(self.sizes, self.class_of, [(x.share, x.ball) for x in self.balls], self.log_ratio)
+
+    def sample(self, n: int, source: BitSource) -> BoolArray:
+        """Uniform answers and ball draws; the sampled mechanism's ε is never above the law's (:mod:`laws.ball_sampler`)."""
+        return self._sampler.draw(n, source)
+
+
+class SpectralBall:
+    """A ball's mass and marginals by Fourier sums."""
+
+    def __init__(self, law: BallLaw, ball: WeightedBall) -> None:
+        self._spectrum = Spectrum(ball, law.class_sizes, law.counts.astype(np.float64))
+        self.log_mass = self._spectrum.log_mass
+
+    @cached_property
+    def changed(self) -> FloatArray:
+        """Pr(changed | ball) per class, shape (G,)."""
+        return self._spectrum.changed()
+
+    def marginal(self, which: IntArray) -> FloatArray:
+        """Change patterns of attributes of the given classes, shape (2,)*k."""
+        return self._spectrum.marginal(which)
+
+    def both_changed(self) -> FloatArray:
+        """Pr(two attributes changed | ball), shape (G, G)."""
+        return self._spectrum.both_changed()
+
+
+class CountedBall:
+    """A ball's mass and marginals by a sum over all vectors of counts; exact up to rounding."""
+
+    def __init__(self, law: BallLaw, ball: WeightedBall) -> None:
+        self._law = law
+        shape = tuple(int(n) + 1 for n in law.counts)
+        totals = np.zeros(shape, dtype=np.int64)
+        for g, n in enumerate(law.counts):
+            totals += (ball.floors[g] * np.arange(n + 1)).reshape([-1 if a == g else 1 for a in range(len(shape))])
+        inside = ball.profile(totals)
+        with np.errstate(divide="ignore"):
+            logs = log_uniform_counts(law.sizes, law.classes) + np.log(inside)
+        self.log_mass = float(logsumexp(logs))
+        self._probabilities = np.exp(logs - self.log_mass)
+
+    @cached_property
+    def changed(self) -> FloatArray:
+        """Pr(changed | ball) per class, shape (G,)."""
+        return np.array([self.marginal(np.array([g]))[1] for g in range(self._law.counts.size)])
+
+    def marginal(self, which: IntArray) -> FloatArray:
+        """Change patterns of attributes of the given classes, shape (2,)*k."""
+        used = np.bincount(which, minlength=self._law.counts.size)
+        out = self._probabilities
+        for n, u in zip(self._law.counts, used, strict=True):
+            out = out.sum(axis=0)[..., None] if u == 0 else np.tensordot(out, pattern_given_count(int(n), int(u)), (0, 0))
+        bits = np.indices((2,) * which.size).reshape(which.size, -1)
+        changed = [bits[which == g].sum(axis=0) for g in range(self._law.counts.size)]
+        return np.asarray(out[tuple(changed)].reshape((2,) * which.size))
+
+    def both_changed(self) -> FloatArray:
+        """Pr(two attributes changed | ball), shape (G, G); 0 for the pair inside a class of one."""
+        g = self._law.counts.size
+        out = np.zeros((g, g))
+        for a in range(g):
+            for b in range(a + 1):
+                if a != b or self._law.counts[a] > 1:
+                    out[a, b] = out[b, a] = self.marginal(np.array([a, b]))[1, 1]
+        return out
+
+
+def log_expm1_scalar(x: float) -> float:
+    """ln(e^x − 1) for x ≥ 0, −∞ at 0."""
+    return -math.inf if x == 0 else x + math.log(-math.expm1(-x))
+
+
+def _largest_steps(ball: WeightedBall, log_ratio: float) -> FloatArray:
+    """max over totals x of |ln q(x) − ln q(x + w)| with either rounding of w, for q = 1 + (Q−1)G, shape (G,)."""
+    with np.errstate(divide="ignore"):
+        levels = np.logaddexp(0.0, np.log(ball.levels) + log_expm1_scalar(log_ratio))
+    if levels[0] == levels.max() and np.all(np.diff(levels) <= 0):
+        # falling: a step over w starts where a constant stretch or a knot does; longer steps are larger
+        reach = ball.floors + (ball.fractions > 0)
+        if int(ball.knots[-1] - ball.knots[0]) >= ball.knots.size:
+            return np.where(reach > 0, levels[0], 0.0)
+        padded = np.append(levels, 0.0)
+        out = np.full(reach.shape, levels[0])
+        for w in np.unique(reach[reach < levels.size]):
+            out[reach == w] = np.max(padded[: padded.size - w] - padded[w:])
+        return out
+    return np.where(ball.weights > 0, levels.max(), 0.0)

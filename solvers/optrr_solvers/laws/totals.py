@@ -1,0 +1,124 @@
+"""The forward dynamic program: law of the tilted total after each attribute, one row at a time (design §3.5).
+
+Row i holds N_i(x) = Σ over change sets of the first i attributes with total x of Π kept or changed weights,
+
+    N_i(x) = k_i N_{i−1}(x) + c_i [(1−b_i) N_{i−1}(x−a_i) + b_i N_{i−1}(x−a_i−1)],
+
+with k_i + c_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut. Cells at the
+edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum lacks.
+
+Every entry is a sum of products of nonnegative numbers: after i attributes its relative error is at most
+``ROUNDINGS``·i·2^-53, whatever the numbers (proofs/prove_totals.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from optrr_solvers.laws.weighted_ball import WeightedBall
+from optrr_solvers.problem import FloatArray, IntArray
+
+# Per attribute an entry meets a product and a sum twice over, and weights each good to two roundings.
+ROUNDINGS = 8
+# An edge is dropped while it holds less than this; a million attributes then lose 1e-22 at most.
+_DROP = 1e-30
+# Edges are looked at once in so many attributes.
+_TRIM_EVERY = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The attributes in the order of the program: weights and tilted probabilities, each shape (m,)."""
+
+    floors: IntArray
+    fractions: FloatArray
+    kept: FloatArray
+    changed: FloatArray
+
+    @classmethod
+    def of(cls, ball: WeightedBall, class_of: IntArray, log_odds: FloatArray, theta: float) -> Steps:
+        """Tilted by θ; ``log_odds`` = ln(r−1) per class."""
+        z = log_odds - theta * ball.weights
+        return cls(ball.floors[class_of], ball.fractions[class_of], expit(-z)[class_of], expit(z)[class_of])
+
+    def __len__(self) -> int:
+        return int(self.floors.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """N(x) for x = start, start + 1, …; ``lost`` is the mass dropped so far (not counting totals beyond the radius)."""
+
+    start: int
+    values: FloatArray
+    lost: float
+
+    def at(self, totals: IntArray) -> FloatArray:
+        """N at the given totals, 0 outside the row."""
+        where = totals - self.start
+        inside = (where >= 0) & (where < self.values.size)
+        return np.where(inside, self.values[np.where(inside, where, 0)], 0.0)
+
+
+def first_row() -> Row:
+    """No attribute yet: the total is 0."""
+    return Row(0, np.ones(1), 0.0)
+
+
+def rows(steps: Steps, end: int, row: Row, start: int, stop: int) -> Iterator[Row]:
+    """Rows after attributes ``start``, …, ``stop`` − 1, from the row before them; totals of ``end`` or more are cut."""
+    for i in range(start, stop):
+        row = _next(row, steps, i, end)
+        if i % _TRIM_EVERY == 0:
+            row = _trimmed(row)
+        yield row
+
+
+def _next(row: Row, steps: Steps, i: int, end: int) -> Row:
+    a, b, old = int(steps.floors[i]), float(steps.fractions[i]), row.values
+    size = max(min(old.size + a + (b > 0), end - row.start), 0)
+    new = np.zeros(size)
+    n = min(old.size, size)
+    np.multiply(old[:n], steps.kept[i], out=new[:n])
+    scaled = old * steps.changed[i]
+    for shift, share in ((a, 1 - b), (a + 1, b)):
+        n = min(old.size, size - shift)
+        if share > 0 and n > 0:
+            new[shift : shift + n] += scaled[:n] if share == 1 else scaled[:n] * share
+    return Row(row.start, new, row.lost)
+
+
+def _trimmed(row: Row) -> Row:
+    values = row.values
+    if values.size < 2 * _TRIM_EVERY:
+        return row
+    # an edge block is summed before it goes; the search for its length looks at one value a block only
+    low = _edge(values)
+    high = values.size - _edge(values[::-1])
+    if low == 0 and high == values.size:
+        return row
+    dropped = float(values[:low].sum() + values[high:].sum())
+    return Row(row.start + low, values[low:high], row.lost + dropped)
+
+
+def _edge(values: FloatArray) -> int:
+    block = max(1, values.size // 64)
+    held, length = 0.0, 0
+    while length + block < values.size:
+        held += float(values[length : length + block].sum())
+        if held > _DROP:
+            break
+        length += block
+    return length
+
+
+def last_row(steps: Steps, end: int) -> Row:
+    """The row after all attributes; O(m × window) time, O(window) memory."""
+    row = first_row()
+    for row in rows(steps, end, row, 0, len(steps)):
+        pass
+    return row
