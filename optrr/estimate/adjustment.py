@@ -130,7 +130,7 @@ def _positions(rows: IntArray, group: Sequence[int], target: FloatArray) -> IntA
         raise InvalidInput(
             f"the margin of attributes {tuple(group)} is not a distribution; make it proper first (clip, norm_sub)"
         )
-    return np.ravel_multi_index(tuple(rows[:, list(group)].T), target.shape).astype(np.int64)
+    return np.asarray(np.ravel_multi_index(tuple(rows[:, list(group)].T), target.shape), dtype=np.int64)
 
 
 def _fitted(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log
+from math import log, log2, prod, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -105,12 +105,12 @@ class _Setting:
     @property
     def range(self) -> tuple[float, float]:
         """Smallest and largest value the statistic can have."""
-        least = min(self.shape) if len(self.shape) == 2 else 1
+        least = min(int(r) for r in self.shape)
         limits = {
-            "entropy": (0.0, float(np.log2(np.prod(self.shape)))),
+            "entropy": (0.0, log2(prod(self.shape))),
             "correlation": (-1.0, 1.0),
             "cramers-v": (0.0, 1.0),
-            "mutual-information": (0.0, float(np.log2(least))),
+            "mutual-information": (0.0, log2(least)),
             "chi-square": (0.0, float(self.n * (least - 1))),
             "g-square": (0.0, 2 * self.n * log(least)),
         }
@@ -155,7 +155,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     covariance = kernel.covariance(lam, counts.n)
     e = setting.expand(pi, covariance)
     gradient = e.gradient.ravel()
-    error = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+    error = sqrt(max(float(gradient @ covariance @ gradient), 0.0))
     notes = _notes(setting, raw, covariance)
     value = float(np.clip(e.value - e.bias, *setting.range))
     low, high = np.clip(_interval(setting, e, error, float(norm.isf((1 - confidence) / 2))), *setting.range)

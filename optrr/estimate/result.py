@@ -140,4 +140,6 @@ def _free(name: str, taken: dict[str, Any]) -> str:
 
 def _plain(array: FloatArray) -> Any:
     """Nested lists with None for NaN, which JSON cannot say."""
-    return np.where(np.isnan(array), None, array.astype(object)).tolist()
+    plain = array.astype(object)
+    plain[np.isnan(array)] = None
+    return plain.tolist()

@@ -1,0 +1,192 @@
+"""Tests on randomized records by name: independence, trend, genotypic, allelic, likelihood ratio.
+
+    independence       all contrasts, (r_a−1)(r_b−1) df: the score test of design §4.4
+    trend              one contrast, the covariance of category scores (Cochran–Armitage for 3 × 2), 1 df
+    genotypic          independence of a genotype (three categories) and a status, 2 df for two statuses
+    allelic            the trend's contrast with its variance under Hardy–Weinberg proportions, 1 df
+    likelihood-ratio   constrained likelihood ratio of independence
+
+The target is the population the records are a sample of. p-values: the χ² limit where it is good to a factor of two (see
+:mod:`optrr.infer.tail`), tilted simulation beyond; a plain parametric bootstrap on request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.counts import Counts
+from optrr.errors import InvalidInput
+from optrr.infer.likelihood_ratio import likelihood_ratio
+from optrr.infer.nullfit import Fitter, hardy_weinberg_fit, independence_fit
+from optrr.infer.result import TestResult
+from optrr.infer.score import all_contrasts, score_tests, trend_contrast
+from optrr.infer.tail import reliable_down_to, tail_probability
+from optrr.kernel import Kernel, Randomizer, kernel_of
+from optrr_solvers.problem import FloatArray
+
+TestName = Literal["independence", "trend", "genotypic", "allelic", "likelihood-ratio"]
+TESTS: tuple[str, ...] = get_args(TestName)
+
+_GENOTYPES = 3
+# A simulated tail with a larger relative error says no more than the order of magnitude.
+_TOO_NOISY = 0.25
+_ALLELIC_NOTE = "the allelic test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
+_BOUNDARY_NOTE = (
+    "the likeliest distribution has empty cells, where the χ² p-value is too large; use bootstrap for the right one"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A test made concrete: the table with its kernel, the contrasts, the null hypothesis, and what must be said."""
+
+    name: str
+    table: FloatArray
+    kernel: Kernel
+    contrasts: FloatArray
+    fitter: Fitter
+    notes: tuple[str, ...] = ()
+
+    def statistics(self, tables: FloatArray) -> FloatArray:
+        """The test's statistic for a batch of tables (B, r_a, r_b)."""
+        if self.name == "likelihood-ratio":
+            return np.array([likelihood_ratio(t, self.kernel).statistic for t in tables])
+        return score_tests(tables, self.kernel, self.contrasts, self.fitter).statistic
+
+
+def test(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
+    counts: Counts,
+    mechanism: Randomizer | Kernel,
+    test: TestName = "independence",
+    *,
+    scores: tuple[ArrayLike, ArrayLike] | None = None,
+    calibration: Literal["auto", "asymptotic", "tilted", "bootstrap"] = "auto",
+    bootstrap: int = 1999,
+    random_state: int | np.random.Generator | None = None,
+) -> TestResult:
+    """Test an association of two attributes from counts of their randomized records.
+
+    Parameters
+    ----------
+    counts
+        of two attributes.
+    mechanism
+        that randomized them, or the kernel of exactly these two attributes.
+    test
+        one of `TESTS`.
+    scores
+        numbers for the categories of the two attributes, for "trend"; 0..r−1 unless given.
+    calibration
+        "auto": the χ² limit where it is good to a factor of two, tilted simulation beyond. "bootstrap": the share of
+        ``bootstrap`` tables, drawn from the fitted null, with a statistic at least as large; no p-value below
+        1/(bootstrap+1).
+    random_state
+        of simulations.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown test, or a table it cannot take. SingularMarginal where the mechanism hides the association.
+    """
+    kernel = mechanism if isinstance(mechanism, Kernel) else kernel_of(mechanism, counts.domain.names)
+    plan = _plan(counts, kernel, test, scores)
+    kernel.check_invertible()
+    rng = np.random.default_rng(random_state)
+    if test == "likelihood-ratio":
+        found = likelihood_ratio(plan.table, plan.kernel)
+        notes = (_BOUNDARY_NOTE,) if found.on_boundary and calibration != "bootstrap" else ()
+        out = TestResult(test, found.statistic, plan.contrasts.shape[0], found.p_value, counts.n, notes=notes)
+        if calibration == "tilted":
+            raise InvalidInput("tilted simulation is for score tests; use calibration='bootstrap' for the likelihood ratio")
+        return _bootstrapped(out, plan, bootstrap, rng) if calibration == "bootstrap" else out
+    return _score_result(plan, counts.n, calibration, bootstrap, rng)
+
+
+def _score_result(plan: _Plan, n: int, calibration: str, bootstrap: int, rng: np.random.Generator) -> TestResult:
+    found = score_tests(plan.table[None], plan.kernel, plan.contrasts, plan.fitter)
+    limit = float(reliable_down_to(found.fit, np.array([float(n)]), plan.kernel, plan.contrasts)[0])
+    p = float(found.p_value[0])
+    out = TestResult(
+        test=plan.name,
+        statistic=float(found.statistic[0]),
+        df=found.df,
+        p_value=p,
+        n=n,
+        effect=float(found.effect[0]) if found.df == 1 else None,
+        reliable_down_to=limit,
+        reliable=p >= limit,
+        notes=plan.notes,
+    )
+    if calibration == "bootstrap":
+        return _bootstrapped(out, plan, bootstrap, rng)
+    if calibration == "tilted" or (calibration == "auto" and not out.reliable):
+        return _tilted(out, plan, rng)
+    if not out.reliable:
+        note = f"below {limit:.2g} the χ² limit may be off by more than a factor of two; use calibration='tilted'"
+        return replace(out, notes=(*out.notes, note))
+    return out
+
+
+def _tilted(out: TestResult, plan: _Plan, rng: np.random.Generator) -> TestResult:
+    tail = tail_probability(plan.table, plan.kernel, plan.contrasts, plan.fitter, rng)
+    if not tail.relative_error < _TOO_NOISY:
+        note = f"the simulated tail has relative error {tail.relative_error:.2g}; only the χ² p-value's order is known"
+        return replace(out, reliable=False, notes=(*out.notes, note))
+    return replace(
+        out, p_value=tail.p_value, calibration="tilted", relative_error=tail.relative_error, reliable=True
+    )
+
+
+def _bootstrapped(out: TestResult, plan: _Plan, samples: int, rng: np.random.Generator) -> TestResult:
+    if samples < 1:
+        raise InvalidInput(f"bootstrap = {samples}; give a number of samples of at least 1")
+    expected = plan.fitter((plan.table / out.n)[None], plan.kernel).expected[0].ravel()
+    draws = rng.multinomial(out.n, expected / expected.sum(), size=samples).astype(np.float64)
+    # equal statistics differ by rounding
+    as_large = int(np.count_nonzero(plan.statistics(draws.reshape(samples, *plan.table.shape)) >= out.statistic * (1 - 1e-9)))
+    p = (as_large + 1) / (samples + 1)
+    return replace(
+        out,
+        p_value=p,
+        calibration="bootstrap",
+        relative_error=float(np.sqrt((1 - p) / (p * samples))),
+        reliable_down_to=1 / (samples + 1),
+        reliable=True,
+    )
+
+
+def _plan(counts: Counts, kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] | None) -> _Plan:
+    if test not in TESTS:
+        raise InvalidInput(f"there is no test {test!r}; choose among {', '.join(TESTS)}")
+    table = counts.table.astype(np.float64)
+    if table.ndim != 2 or kernel.sizes != table.shape:
+        raise InvalidInput(f"{test!r} tests two attributes, got {table.ndim} of shape {table.shape}; count a pair")
+    if counts.n < 2:
+        raise InvalidInput(f"{counts.n} records show no association; count at least 2")
+    if scores is not None and test != "trend":
+        raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
+    if test == "trend":
+        return _Plan(test, table, kernel, trend_contrast(*_checked_scores(table.shape, scores)), independence_fit)
+    if test in ("genotypic", "allelic") and table.shape[0] != _GENOTYPES:
+        raise InvalidInput(
+            f"the {test} test takes a genotype of three categories as first attribute, got {table.shape[0]}; "
+            "name the genotype first"
+        )
+    if test == "allelic":
+        contrast = trend_contrast(np.arange(table.shape[0]), np.arange(table.shape[1]))
+        return _Plan(test, table, kernel, contrast, hardy_weinberg_fit, (_ALLELIC_NOTE,))
+    return _Plan(test, table, kernel, all_contrasts(*table.shape), independence_fit)
+
+
+def _checked_scores(
+    shape: tuple[int, ...], scores: tuple[ArrayLike, ArrayLike] | None
+) -> tuple[FloatArray, FloatArray]:
+    given = scores if scores is not None else (np.arange(shape[0]), np.arange(shape[1]))
+    x, y = (np.asarray(s, dtype=np.float64) for s in given)
+    if (x.size, y.size) != shape or np.ptp(x) == 0 or np.ptp(y) == 0:
+        raise InvalidInput(f"the scores must be {shape[0]} and {shape[1]} numbers that are not all alike")
+    return x, y
