@@ -18,7 +18,12 @@ _COMMANDS = {
     "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
     "perturb": ("optrr.cli.records", "perturb", "Randomize a CSV or Parquet file."),
     "estimate": ("optrr.cli.records", "estimate", "Estimate a table from randomized records."),
+    "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
     "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design file."),
+    "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
+    "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
+    "gwas": ("optrr.cli.genomics", "gwas", "Association tests of randomized genotypes."),
+    "gwas-study": ("optrr.cli.genomics", "gwas_study", "What association tests lose at a total epsilon, by simulation."),
     "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
 }
 

@@ -28,6 +28,8 @@ _FACTOR = 1e-10
 _ROUGH = 1e-4
 # The status' ε is found to this share of the total; the objective is flat there.
 _STATUS = 0.01
+# At 10 nats one status in 22,000 is changed; more serves nothing.
+_MOST_STATUS = 10.0
 
 
 @dataclass(frozen=True)
@@ -133,17 +135,21 @@ class _Search:
         assert self.layout.status is not None
         center, leaves = self.layout.status, self.layout.attributes[:, 0]
 
-        def faintness(share: float) -> float:
+        reasons: list[str] = []
+
+        def faintness(status: float) -> float:
             try:
-                law = self.at_total(total, share * total, _ROUGH).law
+                law = self.at_total(total, status, _ROUGH).law
                 return -float(np.mean(star_eigenvalues(law, leaves, center).joint ** 2))
-            except InvalidInput:
+            except InvalidInput as error:
+                reasons.append(str(error))
                 return 0.0
 
-        found = minimize_scalar(faintness, bounds=(0.02, 0.98), method="bounded", options={"xatol": _STATUS})
+        bounds = (0.02 * total, min(0.98 * total, _MOST_STATUS))
+        found = minimize_scalar(faintness, bounds=bounds, method="bounded", options={"xatol": _STATUS * total})
         if not found.fun < 0:
-            raise InvalidInput(f"no status epsilon fits a total of {total:g} with method {self.wanted.method!r}; raise it")
-        return min(float(found.x) * total, EPSILON_RANGE[1])
+            raise InvalidInput(f"method {self.wanted.method!r}, total epsilon {total:g}: {reasons[0]}")
+        return float(found.x)
 
 
 def _bracket(excess: Callable[[float], float], start: float, limits: tuple[float, float], total: float) -> tuple[float, float]:
@@ -152,7 +158,9 @@ def _bracket(excess: Callable[[float], float], start: float, limits: tuple[float
     if excess(start) > 0:
         while excess(low) > 0:
             if low <= limits[0]:
-                raise InvalidInput(f"a total epsilon of {total:g} is below what the smallest supported epsilons need")
+                raise InvalidInput(
+                    f"even the smallest supported epsilons need a total above {total:g}; raise the total or take fewer variants"
+                )
             low, high = max(low - np.log(2), limits[0]), low
         return low, high
     while excess(high) <= 0:

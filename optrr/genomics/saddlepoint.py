@@ -23,6 +23,10 @@ NORMAL = 2.0
 _STEPS = 60
 # Newton's residual |K'(t) − s| relative to a standard deviation of one weight; far below what a p-value shows.
 _SOLVED = 1e-10
+# What is accepted where doubles cannot do better; a p-value is then off by a relative 1e-6 · n t, still far below its use.
+_ACCEPTED = 1e-6
+# A value this close to the largest weight, relative, is where only one cell is left and K' is flat.
+_EDGE = 1e-9
 
 
 def two_sided(weights: FloatArray, law: FloatArray, mean: FloatArray, n: FloatArray, chi_squared: FloatArray) -> FloatArray:
@@ -50,34 +54,47 @@ def two_sided(weights: FloatArray, law: FloatArray, mean: FloatArray, n: FloatAr
 
 def _upper_tail(w: FloatArray, q: FloatArray, s: FloatArray, n: FloatArray) -> FloatArray:
     """ln Pr(average ≥ s), s > 0, NaN where s is at or beyond the largest weight; shape (V,)."""
+    out = np.full(s.shape, np.nan)
     top = np.max(np.where(q > 0, w, -np.inf), axis=1)
-    scale = np.sqrt(np.sum(q * w**2, axis=1))
-    t = s / scale**2
-    low, high = np.zeros_like(s), np.full_like(s, np.inf)
-    for _ in range(_STEPS):
-        _, slope, curve = _cumulants(w, q, t)
-        gap = slope - s
-        if np.all((np.abs(gap) <= _SOLVED * scale) | (s >= top)):
-            break
-        low, high = np.where(gap < 0, t, low), np.where(gap >= 0, t, high)
-        step = t - gap / np.maximum(curve, 1e-300)
-        middle = np.where(np.isfinite(high), (low + np.minimum(high, 1e300)) / 2, 2 * t)
-        t = np.where((step > low) & (step < high), step, middle)
+    reach = np.flatnonzero(s < top * (1 - _EDGE))
+    if not reach.size:
+        return out
+    w, q, s, n = w[reach], q[reach], s[reach], n[reach]
+    t = _saddlepoint(w, q, s)
     value, slope, curve = _cumulants(w, q, t)
-    solved = (s < top) & (np.abs(slope - s) <= 1e-6 * scale)
+    solved = np.abs(slope - s) <= _ACCEPTED * np.sqrt(np.sum(q * w**2, axis=1))
     with np.errstate(all="ignore"):
         r = np.sqrt(2 * n * np.maximum(t * s - value, 0.0))
         u = t * np.sqrt(n * curve)
         # Φ̄(r) + φ(r)(1/u − 1/r) = φ(r) (Mills(r) + 1/u − 1/r), in logarithms: p may be below 1e-300
         log_density = -(r**2) / 2 - 0.5 * np.log(2 * np.pi)
         bracket = np.exp(log_ndtr(-r) - log_density) + 1 / u - 1 / r
-        out = log_density + np.log(bracket)
-    return np.where(solved & (bracket > 0), out, np.nan)
+        out[reach] = np.where(solved & (bracket > 0), log_density + np.log(bracket), np.nan)
+    return out
+
+
+def _saddlepoint(w: FloatArray, q: FloatArray, s: FloatArray) -> FloatArray:
+    """T with K'(t) = s, for 0 < s < max w: Newton inside a bracket that doubles until it holds the root, shape (V,)."""
+    scale = np.sqrt(np.sum(q * w**2, axis=1))
+    t = s / scale**2
+    low, high = np.zeros_like(s), np.full_like(s, np.inf)
+    for _ in range(_STEPS):
+        _, slope, curve = _cumulants(w, q, t)
+        gap = slope - s
+        if np.all(np.abs(gap) <= _SOLVED * scale):
+            break
+        low, high = np.where(gap < 0, t, low), np.where(gap >= 0, t, high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            step = t - gap / curve
+            middle = np.where(np.isfinite(high), (low + high) / 2, 2 * t)
+        t = np.where((step > low) & (step < high), step, middle)
+    return t
 
 
 def _cumulants(w: FloatArray, q: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """K, K', K'' at t, shape (V,) each."""
-    exponent = t[:, None] * w
+    # a cell that cannot occur must not set the peak
+    exponent = np.where(q > 0, t[:, None] * w, -np.inf)
     peak = exponent.max(axis=1, keepdims=True)
     mass = q * np.exp(exponent - peak)
     total = mass.sum(axis=1, keepdims=True)

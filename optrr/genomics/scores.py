@@ -136,16 +136,26 @@ def _allelic(fit: _Fit) -> Scores:
 
 def _genotypic(fit: _Fit) -> Scores:
     law = fit.law(fit.genotypes)
-    units = [np.broadcast_to(np.eye(3)[g], fit.genotypes.shape) for g in (0, 1)]
+    units = _two_units(fit)
     a, b = (fit.weights(u) for u in units)
     x, y = (fit.contrast(u) for u in units)
-    var_a, var_b = linear_variance(a, law), linear_variance(b, law)
-    cov = (linear_variance(a + b, law) - var_a - var_b) / 2
+    var_a, var_b, cov = _covariance(a, b, law)
     det = var_a * var_b - cov**2
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = fit.n * (var_b * x**2 - 2 * cov * x * y + var_a * y**2) / det
     statistic = np.where(det > _SINGULAR * var_a * var_b, statistic, np.nan)
     return Scores(statistic, 2, chdtrc(2, statistic), np.full_like(statistic, np.nan), fit.n * law.min(axis=(1, 2)))
+
+
+def _two_units(fit: _Fit) -> tuple[FloatArray, FloatArray]:
+    zero, one = (np.broadcast_to(np.eye(3)[g], fit.genotypes.shape) for g in (0, 1))
+    return zero, one
+
+
+def _covariance(a: FloatArray, b: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Variances of two weights and their covariance, shape (V,) each."""
+    var_a, var_b = linear_variance(a, law), linear_variance(b, law)
+    return var_a, var_b, (linear_variance(a + b, law) - var_a - var_b) / 2
 
 
 TESTS: dict[str, Callable[[_Fit], Scores]] = {"trend": _trend, "genotypic": _genotypic, "allelic": _allelic}
@@ -186,11 +196,26 @@ def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
 
 
 def association_chi_squared(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: str = "trend") -> FloatArray:
-    """Plug-in estimate of the statistic that the true table would have, shape (V,); not a test.
+    """Estimate of the χ² that the true table of these people would have, shape (V,); an estimate, not a test.
 
-    n θ̂² over the variance that θ̂ would have without a mechanism, at the null fit. Biased upwards by the mechanism's noise,
-    of which :func:`score_test` is free; meant for POR's error measure |χ² − χ²_true|.
+    n θ̂ᵀ V⁻¹ θ̂ with V the covariance that θ̂ would have without a mechanism, at the null fit, less what the mechanism's noise
+    adds to it on average, tr(V⁻¹ (V_mechanism − V)); kept within 0..n·df, where χ² of a table lies. For POR's error measure
+    |χ² − χ²_true|.
     """
     fit = _fit(counts, eigenvalues)
     plain = _Fit(fit.n, fit.estimate, fit.genotypes, fit.status, fit.missing, PairEigenvalues.untouched())
-    return TESTS[test](plain).statistic
+    plug_in = TESTS[test](plain)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.clip(plug_in.statistic - (_noise(fit, plain, test) - plug_in.df), 0.0, fit.n * plug_in.df)
+
+
+def _noise(fit: _Fit, plain: _Fit, test: str) -> FloatArray:
+    """tr(V⁻¹ V_mechanism): the expected plug-in χ² where nothing is associated, shape (V,)."""
+    law, plain_law = fit.law(fit.genotypes), plain.law(plain.genotypes)
+    if test == "genotypic":
+        units = _two_units(fit)
+        a, b, c = _covariance(*(fit.weights(u) for u in units), law)
+        x, y, z = _covariance(*(plain.weights(u) for u in units), plain_law)
+        return np.asarray((y * a - 2 * z * c + x * b) / (x * y - z**2))
+    copies = _copies(fit)
+    return linear_variance(fit.weights(copies), law) / linear_variance(plain.weights(copies), plain_law)

@@ -1,0 +1,365 @@
+"""optrr gwas-design, gwas-perturb, gwas, gwas-study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.design_file import load_design, save_design
+from optrr.designs import Design
+from optrr.errors import InvalidInput
+from optrr.genomics.alleles import read_allele_tables, scan_alleles
+from optrr.genomics.associations import Associations
+from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
+from optrr.genomics.csv_genotypes import text_column
+from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
+from optrr.genomics.multiple import GENOME_WIDE, bonferroni
+from optrr.genomics.plots import manhattan, qq, save_figure
+from optrr.genomics.protocols import METHODS
+from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
+from optrr.genomics.scan import ScanOptions, scan
+from optrr.genomics.scan_report import scan_page
+from optrr.genomics.scores import TESTS
+from optrr.genomics.study import Study, StudyOptions, run_study
+from optrr.genomics.study_report import naive_failures, study_page, study_rows
+from optrr.genomics.tables import Progress
+from optrr.report import write_page
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FILE = click.Path(path_type=Path)
+_TOP = 10
+
+input_argument = click.argument("input", metavar="INPUT", type=FILE)
+design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design.")
+seed_option = click.option(
+    "--random-state", type=click.IntRange(min=0), help="Seed, for studies only; the default draws from the operating system."
+)
+test_option = click.option("--test", type=click.Choice(list(TESTS)), default="trend", show_default=True)
+
+
+def phenotype_options(command: Command) -> Command:
+    """The options that say who is a case."""
+    for option in (
+        click.option("--control", "controls", multiple=True, help="Value of controls; everyone else unless given. Repeatable."),
+        click.option("--case", "cases", multiple=True, help="Value of cases. Repeatable."),
+        click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
+        click.option("--sample-column", help="Column of people's names.  [default: sample]"),
+        click.option("--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."),
+    ):
+        command = option(command)
+    return command
+
+
+def _phenotype(options: dict[str, Any]) -> PhenotypeColumns:
+    return PhenotypeColumns(
+        options["phenotype_file"], options["sample_column"], options["phenotype_column"], options["cases"], options["controls"]
+    )
+
+
+@contextmanager
+def progress_bar(description: str) -> Iterator[Progress]:
+    """A bar on standard error, on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 (60 ms to import)
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task: Any = None
+
+        def report(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(description, total=total)
+            bar.update(task, completed=done, total=total)
+
+        yield report
+
+
+@click.command("gwas-design")
+@input_argument
+@click.option("-o", "--output", type=FILE, help="Design file to write.")
+@click.option("--total-epsilon", type=float, help="Total epsilon of a person's record; variants and status are scaled to it.")
+@click.option("--variant-epsilon", type=float, help="Epsilon of every variant, instead of a total.")
+@click.option("--budgets", type=FILE, help="CSV with columns variant, epsilon: each variant's own; with a total, their ratios.")
+@click.option("--status-epsilon", type=float, help="Epsilon of the status; default: the most useful one at the total, else 1.")
+@click.option("--layout", type=click.Choice(["genotype", "alleles"]), default="genotype", show_default=True)
+@click.option(
+    "--missing", type=click.Choice(["refuse", "category"]), default="refuse", show_default=True, help="category: randomize missing calls too."
+)
+@click.option("--method", default="auto", show_default=True, help="Any method of optrr design; kronecker and inductive are baselines.")
+@click.option("--keep-pairs", is_flag=True, help="Keep every pair of variant and status at least as visible as under Kronecker.")
+@phenotype_options
+@json_option
+def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
+    """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
+    names = read_genotypes(input, _phenotype(options)).variants.name.tolist()
+    wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], options["keep_pairs"])
+    made = genomic_design(wanted, _budget(names, options))
+    if output is not None:
+        save_design(made, output)
+    if as_json:
+        print_json(made.summary())
+    else:
+        _show_design(made)
+    warn(made.warnings())
+
+
+def _budget(names: list[str], options: dict[str, Any]) -> Budget:
+    total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
+    if each is not None and (file is not None or total is not None):
+        raise InvalidInput("--variant-epsilon is one fixed epsilon for all; leave out --budgets and --total-epsilon, or it")
+    if total is None and each is None and file is None:
+        raise InvalidInput("give --total-epsilon, --variant-epsilon or --budgets")
+    if file is None:
+        return Budget(total, 1.0 if each is None else each, status)
+    given = dict(zip(text_column(file, "variant"), text_column(file, "epsilon"), strict=True))
+    absent = [name for name in names if given.get(name) is None]
+    if absent:
+        raise InvalidInput(f"{file} has no epsilon for variant {absent[0]!r} ({len(absent)} in all); give one for each")
+    try:
+        values = np.array([float(str(given[name])) for name in names])
+    except ValueError as error:
+        raise InvalidInput(f"{file}, column 'epsilon': {error}") from error
+    return Budget(total, values, status)
+
+
+def _show_design(made: Design) -> None:
+    layout = layout_of(made.domain)
+    one, conditional = made.attribute_epsilons, made.conditional_epsilons
+    click.echo(
+        f"{layout.variants} variants in the {layout.kind} layout, {made.domain.m} attributes: total epsilon {made.epsilon:.6f}   "
+        f"certified lower bound {made.lower_bound:.6f}   Kronecker's total {made.kronecker_epsilon:.6f}   method {made.method}"
+    )
+    groups = [("variants", layout.attributes.ravel())] + ([] if layout.status is None else [(STATUS, np.array([layout.status]))])
+    print_table(
+        "epsilon in nats; one person's genotypes and status are one record",
+        ["attributes", "smallest", "largest", "largest conditional"],
+        [(name, float(one[at].min()), float(one[at].max()), float(conditional[at].max())) for name, at in groups],
+    )
+
+
+@click.command("gwas-perturb")
+@input_argument
+@design_option
+@click.option("-o", "--output", required=True, type=FILE, help=".bed (with .bim and .fam), .csv or .parquet to write.")
+@click.option(
+    "--missing", type=click.Choice(["refuse", "exclude"]), default="refuse", show_default=True, help="exclude: missing calls stay missing, unprotected."
+)
+@seed_option
+@phenotype_options
+@json_option
+def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
+    """Randomize everybody's genotypes and status in INPUT, as one record each."""
+    plink = output.suffix.lower() == ".bed"
+    if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
+        raise InvalidInput(f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet")
+    design = load_design(design_file)
+    layout = layout_of(design.domain)
+    if plink and layout.status is None:
+        raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")
+    cohort = read_cohort(input, _phenotype(options))
+    if output.exists() and output.samefile(input):
+        raise InvalidInput(f"{output} is the input itself; write the randomized records to another file")
+    records = records_of(cohort, layout, options["missing"])
+    with progress_bar("randomizing") as progress:
+        randomize_records(records, design.mechanism, options["random_state"], progress)
+    if plink:
+        write_plink(randomized_cohort(cohort, records, layout), output)
+    else:
+        write_records(records, design.domain, cohort.people, output)
+    left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
+    warn(f"left out: {count} {reason}" for reason, count in left_out.items())
+    if as_json:
+        print_json(
+            {"records": cohort.n, "variants": layout.variants, "epsilon": design.epsilon, "output": str(output), "left_out": left_out}
+        )
+    else:
+        click.echo(f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {design.epsilon:.6f}, written to {output}")
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@test_option
+@click.option("--naive", is_flag=True, help="Add the test that ignores the randomization: NOT valid, for comparison.")
+@click.option("--manhattan", "manhattan_file", type=FILE, help="Manhattan plot to write (.svg, .png, .pdf).")
+@click.option("--qq", "qq_file", type=FILE, help="QQ plot to write.")
+@click.option("--report", "report_file", type=FILE, help="HTML report to write.")
+@phenotype_options
+@json_option
+def gwas(
+    input: Path,
+    design_file: Path,
+    output: Path | None,
+    test: str,
+    naive: bool,
+    manhattan_file: Path | None,
+    qq_file: Path | None,
+    report_file: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Association tests of every variant of already randomized INPUT, valid under its design."""
+    design = load_design(design_file)
+    found = _scanned(input, design, ScanOptions(test, naive), _phenotype(options))
+    if output is not None:
+        found.write_tsv(output)
+    if manhattan_file is not None:
+        save_figure(manhattan(found.variants, found.scores.p_value), manhattan_file)
+    if qq_file is not None:
+        series = {"valid test": found.scores.p_value} | ({"naive (not valid)": found.naive.p_value} if found.naive else {})
+        save_figure(qq(series), qq_file)
+    if report_file is not None:
+        write_page(report_file, scan_page(found, design, f"Association scan of {input.name}"))
+    if as_json:
+        print_json(_scan_summary(found, design))
+    else:
+        _show_scan(found, design)
+    warn([*found.warnings, *(f"{count} variants left out: {reason}" for reason, count in found.skipped.items())])
+    if naive:
+        warn(["the naive test takes randomized counts for true ones; its p-values (NAIVE_P) are not valid"])
+
+
+def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
+    layout = layout_of(design.domain)
+    with progress_bar("scanning") as progress:
+        if layout.status is None:
+            return scan_alleles(read_allele_tables(path, design.domain, layout, progress), design.law, layout, options)
+        cohort = _randomized(path, phenotype)
+        return scan(cohort, design.law, layout, options, progress)
+
+
+def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
+    """The cohort; in a table, the column and the categories that gwas-perturb writes are the default."""
+    if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
+        phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
+    return read_cohort(path, phenotype)
+
+
+def _scan_summary(found: Associations, design: Design) -> dict[str, Any]:
+    p = found.scores.p_value
+    table = found.columns
+    top = [{c: _jsonable(table[c][k]) for c in table} for k in found.top(_TOP)]
+    return {
+        "test": found.test,
+        "n": int(found.n.max()),
+        "variants": len(found.variants),
+        "epsilon": design.epsilon,
+        "max_conditional_epsilon": float(design.conditional_epsilons.max()),
+        "lambda_gc": _jsonable(found.lambda_gc),
+        "genome_wide": int(np.sum(p <= GENOME_WIDE)),
+        "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
+        "skipped": dict(found.skipped),
+        "warnings": list(found.warnings),
+        "top": top,
+    }
+
+
+def _jsonable(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and not np.isfinite(plain) else plain
+
+
+def _show_scan(found: Associations, design: Design) -> None:
+    p = found.scores.p_value
+    click.echo(
+        f"{len(found.variants)} variants, {found.test} test, total epsilon {design.epsilon:.6f}: {int(np.sum(bonferroni(p) <= 0.05))} "
+        f"significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at 5e-8; genomic control λ = {found.lambda_gc:.3f}"
+    )
+    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
+    rows = [[_jsonable(found.columns[c][k]) for c in columns] for k in found.top(_TOP)]
+    print_table("most associated", columns, rows)
+
+
+@click.command("gwas-study")
+@input_argument
+@click.option("--total-epsilon", "totals", multiple=True, required=True, help="Total epsilon, or several (1,2,4). Repeatable.")
+@click.option("--repeats", type=int, default=20, show_default=True)
+@click.option("--methods", default=",".join(METHODS), show_default=True)
+@test_option
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of one test.")
+@click.option("--top", type=int, default=20, show_default=True, help="Variants whose ranks are compared.")
+@click.option("--missing", type=click.Choice(["refuse", "exclude", "category"]), default="refuse", show_default=True)
+@click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("--report", "report_file", type=FILE, help="HTML report to write.")
+@phenotype_options
+@json_option
+def gwas_study(
+    input: Path,
+    totals: tuple[str, ...],
+    repeats: int,
+    methods: str,
+    test: str,
+    alpha: float,
+    top: int,
+    missing: str,
+    random_state: int,
+    output: Path | None,
+    report_file: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Randomize true genotypes of INPUT again and again, test, and compare with the truth, for several total epsilons."""
+    category = missing == "category"
+    chosen = StudyOptions(
+        _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
+        "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
+    )  # fmt: skip
+    cohort = read_cohort(input, _phenotype(options))
+    with progress_bar("study") as progress:
+        study = run_study(cohort, chosen, progress)
+    columns, rows = study_rows(study)
+    if output is not None:
+        _write_rows(output, columns, rows)
+    if report_file is not None:
+        write_page(report_file, study_page(study, f"Protected association study of {input.name}"))
+    if as_json:
+        print_json(_study_summary(study, columns, rows))
+    else:
+        shown = ["total", "method", "power", "type_one", "naive_type_one", "chi2_error", "rank_correlation"]
+        print_table("means over the repeats", shown, [[row[columns.index(c)] for c in shown] for row in rows])
+    warn(f"left out: {count} {reason}" for reason, count in study.left_out.items())
+    warn(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable)
+    warn(
+        f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is {o.measures['naive_type_one'][0]:.3f} at level {alpha:g}; it is not valid"
+        for o in naive_failures(study)
+    )
+
+
+def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for text in texts for part in text.split(","))
+    except ValueError as error:
+        raise InvalidInput(f"total epsilons {', '.join(texts)!r}: {error}; give numbers such as 1,2,4") from error
+
+
+def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -> dict[str, Any]:
+    return {
+        "n": study.n,
+        "cases": study.cases,
+        "variants": len(study.variants),
+        "associated": int(study.truth.associated.size),
+        "test": study.options.test,
+        "repeats": study.options.repeats,
+        "results": [{c: _jsonable(v) for c, v in zip(columns, row, strict=True)} for row in rows],
+        "unavailable": [{"total": t, "method": m, "reason": why} for t, m, why in study.unavailable],
+        "naive_fails": [{"total": o.total, "method": o.protocol.name} for o in naive_failures(study)],
+        "left_out": study.left_out,
+    }
+
+
+def _write_rows(path: Path, columns: list[str], rows: list[list[object]]) -> None:
+    from optrr.batches import whole_file  # noqa: PLC0415 (only where a table is written)
+
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
+        out.write("\t".join(columns) + "\n")
+        for row in rows:
+            out.write("\t".join("NA" if v is None or v != v else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row) + "\n")

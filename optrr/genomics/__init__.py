@@ -1,0 +1,47 @@
+"""Association studies on protected genotypes: read, design, randomize, test, compare (POR §V-B)."""
+
+from __future__ import annotations
+
+from optrr.genomics.associations import Associations
+from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
+from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.effects import PairEigenvalues
+from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants
+from optrr.genomics.layout import Layout, genomic_domain, layout_of
+from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
+from optrr.genomics.scan import ScanOptions, scan
+from optrr.genomics.scores import Scores, naive_score_test, score_test
+from optrr.genomics.star import star_eigenvalues
+from optrr.genomics.study import Study, StudyOptions, run_study
+
+__all__ = [
+    "Associations",
+    "Budget",
+    "Cohort",
+    "Genotypes",
+    "Layout",
+    "MatrixGenotypes",
+    "PairEigenvalues",
+    "PhenotypeColumns",
+    "ScanOptions",
+    "Scores",
+    "Study",
+    "StudyOptions",
+    "Variants",
+    "Wanted",
+    "genomic_design",
+    "genomic_domain",
+    "layout_of",
+    "naive_score_test",
+    "randomize_records",
+    "randomized_cohort",
+    "read_cohort",
+    "read_genotypes",
+    "records_of",
+    "run_study",
+    "scan",
+    "score_test",
+    "star_eigenvalues",
+    "write_plink",
+    "write_records",
+]

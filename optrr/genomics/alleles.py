@@ -1,0 +1,158 @@
+"""POR's layout: a person's two alleles, each reported with the status as one attribute of size 4 (POR §V-B).
+
+Two reports of one person are not two people: they share the status, and one draw of the mechanism randomized both. So the unit is
+the person, the cell the pair of reports (z_1, z_2), 4 × 4. With h_k the gradient of the contrast, pulled back through
+report k, the allelic statistic is the average over people of (h_1(z_1) + h_2(z_2))/2, and its variance is that of the
+pair's law under the null hypothesis: alleles in Hardy–Weinberg proportions, independent of the status.
+
+Cells are numbered 2 · (allele is A1) + (case), as in :data:`optrr.genomics.layout.ALLELE_CATEGORIES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from optrr.batches import RecordFile
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.frames import FrameCodec
+from optrr.genomics.associations import Associations
+from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions, unbiased
+from optrr.genomics.genotypes import Variants
+from optrr.genomics.layout import Layout
+from optrr.genomics.odds import OddsRatios
+from optrr.genomics.saddlepoint import two_sided
+from optrr.genomics.scan import ScanOptions
+from optrr.genomics.scores import Scores, naive_score_test
+from optrr.genomics.tables import Progress
+from optrr_solvers.laws import Law
+from optrr_solvers.problem import FloatArray, IntArray
+
+CELLS = 4
+
+
+def allele_tables(records: np.ndarray[tuple[int, int], np.dtype[np.integer]], layout: Layout) -> IntArray:
+    """Counts of pairs of reports, shape (V, 4, 4), from records of the alleles layout, shape (n, 2 V)."""
+    out = np.empty((layout.variants, CELLS, CELLS), dtype=np.int64)
+    for v, (first, second) in enumerate(layout.attributes):
+        cell = CELLS * records[:, first].astype(np.int64) + records[:, second]
+        out[v] = np.bincount(cell, minlength=CELLS * CELLS).reshape(CELLS, CELLS)
+    return out
+
+
+def read_allele_tables(path: Path, domain: Domain, layout: Layout, progress: Progress | None = None) -> IntArray:
+    """The same from a CSV or Parquet file, batch by batch."""
+    file = RecordFile(path, domain)
+    total = np.zeros((layout.variants, CELLS, CELLS), dtype=np.int64)
+    codec: FrameCodec | None = None
+    for batch in file.batches(list(domain.names)):
+        codec = codec or FrameCodec(domain, batch.schema)
+        total += allele_tables(codec.encode(batch), layout)
+        if progress is not None:
+            progress(codec.records, codec.records)
+    if codec is None:
+        raise InvalidInput(f"{path} holds no people; give at least two")
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _AlleleFit:
+    estimate: FloatArray
+    weights: FloatArray
+    law: FloatArray
+
+
+def pair_eigenvalues_of(law: Law, layout: Layout) -> PairEigenvalues:
+    """λ of the first report, of the second, and of both, for each variant; one marginal each."""
+    lam = np.array([law.eigenvalues((int(a), int(b))).ravel() for a, b in layout.attributes])
+    return PairEigenvalues(lam[:, 2], lam[:, 1], lam[:, 3])
+
+
+def allele_score_test(counts: IntArray, lam: PairEigenvalues) -> Scores:
+    """The allelic test, 1 degree of freedom, for tables of pairs of reports (V, 4, 4)."""
+    n = counts.sum(axis=(1, 2)).astype(np.float64)
+    fit = _fit(counts / n[:, None, None], lam)
+    table = fit.estimate
+    effect = table[:, 1, 1] * table[:, 0, 0] - table[:, 1, 0] * table[:, 0, 1]
+    variance = linear_variance(fit.weights, fit.law)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
+    p = two_sided(fit.weights, fit.law, effect, n, statistic)
+    return Scores(statistic, 1, p, effect, n * fit.law.min(axis=(1, 2)))
+
+
+def _fit(observed: FloatArray, lam: PairEigenvalues) -> _AlleleFit:
+    first = _one_report(observed.sum(axis=2), lam.row)
+    second = _one_report(observed.sum(axis=1), lam.column)
+    estimate = (first + second) / 2
+    alleles = to_proportions(estimate.sum(axis=2), axis=1)
+    status = to_proportions(estimate.sum(axis=1), axis=1)
+    centred = np.array([0.0, 1.0])[None, :] - alleles[:, 1:]
+    gradient = centred[:, :, None] * np.stack([-status[:, 1], status[:, 0]], axis=1)[:, None, :]
+    return _AlleleFit(estimate, _pulled_back(gradient, lam), _null_law(alleles, status, lam))
+
+
+def _pulled_back(gradient: FloatArray, lam: PairEigenvalues) -> FloatArray:
+    """What one person's two reports add to a contrast with this gradient (V, 2, 2): shape (V, 4, 4)."""
+    flat = gradient.reshape(-1, CELLS)
+    flat = flat - flat.mean(axis=1, keepdims=True)
+    return np.asarray((flat[:, :, None] / lam.row[:, None, None] + flat[:, None, :] / lam.column[:, None, None]) / 2)
+
+
+def allele_odds(counts: IntArray, lam: PairEigenvalues) -> OddsRatios:
+    """Odds ratio of A1 for tables of pairs of reports; the person is the sampling unit, NaN where a cell is not positive."""
+    n = counts.sum(axis=(1, 2)).astype(np.float64)
+    observed = counts / n[:, None, None]
+    first, second = _one_report(observed.sum(axis=2), lam.row), _one_report(observed.sum(axis=1), lam.column)
+    table = (first + second) / 2
+    inside = np.all(table > 0, axis=(1, 2))
+    safe = np.where(inside[:, None, None], table, 0.25)
+    sign = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    spread = np.sqrt(linear_variance(_pulled_back(sign / safe, lam), observed) / n)
+    log_ratio = np.sum(sign * np.log(safe), axis=(1, 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        frequency = table[:, 1] / table.sum(axis=1)
+    nan = np.full(n.shape, np.nan)
+    return OddsRatios(
+        np.where(inside, log_ratio, nan), np.where(inside, spread, nan), frequency[:, 1], frequency[:, 0]
+    )
+
+
+def _one_report(observed: FloatArray, eigenvalue: FloatArray) -> FloatArray:
+    """Unbiased allele × status table from one report's proportions, shape (V, 2, 2)."""
+    uniform = 1 / CELLS
+    return np.asarray(uniform + (observed - uniform) / eigenvalue[:, None]).reshape(-1, 2, 2)
+
+
+def _null_law(alleles: FloatArray, status: FloatArray, lam: PairEigenvalues) -> FloatArray:
+    """Law of the pair of reports, (V, 4, 4): independent alleles, one status, randomized together."""
+    true = np.einsum("va,vb,vs,st->vasbt", alleles, alleles, status, np.eye(2)).reshape(-1, CELLS, CELLS)
+    return np.maximum(scale_effects(true, lam), 0.0)
+
+
+def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOptions = ScanOptions("allelic")) -> Associations:
+    """The allelic test of every variant of records in the alleles layout.
+
+    ``counts`` from :func:`allele_tables`. Only names of variants are known. Odds ratios come from the pooled allele × status
+    table; the naive test takes every report for a person of its own.
+
+    Raises
+    ------
+    InvalidInput
+        for tests other than the allelic one: this layout has no genotypes.
+    """
+    if options.test != "allelic":
+        raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")
+    lam = pair_eigenvalues_of(law, layout)
+    scores = allele_score_test(counts, lam)
+    reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
+    naive = naive_score_test(reports, "allelic") if options.naive else None
+    people = counts.sum(axis=(1, 2))
+    warnings = (
+        "each person's two alleles are two reports in one record, and both are paid for; the genotype layout reports them as one",
+        "the allelic test is valid only in Hardy-Weinberg proportions; the trend test needs the genotype layout",
+    )
+    return Associations(Variants.named(list(layout.names)), "allelic", people, scores, allele_odds(counts, lam), naive, {}, warnings)

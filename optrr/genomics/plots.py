@@ -1,0 +1,118 @@
+"""Manhattan and QQ plots, as matplotlib figures made without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.batches import whole_file
+from optrr.errors import InvalidInput
+from optrr.genomics.genotypes import Variants
+from optrr.genomics.multiple import GENOME_WIDE
+from optrr.report import COLOURS, new_figure
+from optrr_solvers.problem import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# More points than this become a picture inside the figure; a vector file would have megabytes of circles.
+_VECTOR_POINTS = 3000
+# p-values below the smallest double still have a place.
+_SMALLEST = 1e-300
+
+
+def minus_log10(p: FloatArray) -> FloatArray:
+    """−log10 p, at most 300; NaN stays."""
+    return np.asarray(-np.log10(np.maximum(p, _SMALLEST)))
+
+
+def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
+    """−log10 p along the genome, with lines at 5e-8 and at Bonferroni's 5 %."""
+    figure = new_figure(8.0, 3.6)
+    axes: Any = figure.add_subplot()
+    order, where, centres, names = _along_the_genome(variants)
+    height = minus_log10(p)[order]
+    chromosome = variants.chromosome[order]
+    for k, name in enumerate(names):
+        on = chromosome == name
+        axes.scatter(
+            where[on], height[on], s=12, color=COLOURS[0] if k % 2 == 0 else COLOURS[4], linewidths=0,
+            rasterized=len(variants) > _VECTOR_POINTS,
+        )
+    tested = max(int(np.isfinite(p).sum()), 1)
+    for level, label, colour in ((GENOME_WIDE, "5e-8", COLOURS[3]), (0.05 / tested, "Bonferroni 5 %", COLOURS[1])):
+        axes.axhline(-np.log10(level), color=colour, linewidth=1, label=label)
+    axes.set_xticks(centres, [str(n) for n in names], fontsize=7)
+    axes.set_xlabel("chromosome")
+    axes.set_ylabel("−log10 p")
+    axes.set_title(title)
+    axes.legend(fontsize=8, loc="upper right")
+    return figure
+
+
+def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float], list[str]]:
+    """Order, positions on one axis, the middle of each chromosome, and the chromosomes, numbers first."""
+    names = sorted(set(variants.chromosome), key=lambda c: (not str(c).isdigit(), int(c) if str(c).isdigit() else 0, str(c)))
+    rank = {name: k for k, name in enumerate(names)}
+    number = np.array([rank[c] for c in variants.chromosome])
+    order = np.lexsort((variants.position, number))
+    number, position = number[order], variants.position[order].astype(float)
+    where, start, centres = np.empty(order.size), 0.0, []
+    for k in range(len(names)):
+        on = number == k
+        # variants without a position stand one after another
+        inside = position[on] - position[on].min() if np.ptp(position[on]) else np.arange(float(on.sum()))
+        where[on] = start + inside
+        centres.append(start + inside.max() / 2)
+        start += 1.05 * max(inside.max(), 1.0)
+    return order, where, centres, names
+
+
+def expected_exponentials(count: int) -> FloatArray:
+    """Expected values of the sorted −ln p of ``count`` true null hypotheses, largest first: Σ_{j ≥ i} 1/j."""
+    return np.cumsum(1.0 / np.arange(count, 0, -1))[::-1]
+
+
+def qq_slope(p: FloatArray) -> float:
+    """Slope through the origin of the QQ plot of −ln p; its expectation is exactly 1 for uniform p-values."""
+    tested = p[np.isfinite(p)]
+    if not tested.size:
+        return float("nan")
+    expected = expected_exponentials(tested.size)
+    observed = np.sort(-np.log(np.maximum(tested, _SMALLEST)))[::-1]
+    return float(expected @ observed / (expected @ expected))
+
+
+def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
+    """QQ plot of −log10 p of one or more tests against the uniform law."""
+    figure = new_figure(5.0, 4.4)
+    axes: Any = figure.add_subplot()
+    reach = 1.0
+    for (name, p), colour in zip(series.items(), COLOURS, strict=False):
+        tested = p[np.isfinite(p)]
+        if not tested.size:
+            continue
+        expected = expected_exponentials(tested.size) / np.log(10)
+        axes.scatter(
+            expected, np.sort(minus_log10(tested))[::-1], s=9, color=colour, label=name, linewidths=0,
+            rasterized=tested.size > _VECTOR_POINTS,
+        )
+        reach = max(reach, float(expected[0]))
+    axes.plot([0, reach], [0, reach], color=COLOURS[5], linewidth=1)
+    axes.set_xlabel("expected −log10 p")
+    axes.set_ylabel("observed −log10 p")
+    axes.set_title(title)
+    axes.legend(fontsize=8, loc="upper left")
+    return figure
+
+
+def save_figure(figure: Figure, target: Path) -> None:
+    """Write as .svg, .png or .pdf, whole or not at all."""
+    suffix = target.suffix.lower()
+    if suffix not in (".svg", ".png", ".pdf"):
+        raise InvalidInput(f"{target} ends in {target.suffix!r}; plots are written as .svg, .png or .pdf")
+    with whole_file(target) as partial:
+        figure.savefig(partial, format=suffix[1:], dpi=150)

@@ -1,0 +1,171 @@
+"""Ways to randomize the same cohort at the same total ε, for comparison.
+
+    optimum     the certified optimum over all variants and the status
+    kronecker   each attribute on its own
+    inductive   POR's heuristic (status first, so that its ε is not the one replaced)
+    sampling    each person reports k randomly chosen variants and the status, each on its own: fewer people per variant,
+                larger ε for each; k is the one with the most visible associations, k λ_i² λ_s² / V
+
+Every protocol turns true records into count tables and says with which eigenvalues to read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.designs import Design
+from optrr.errors import InvalidInput
+from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.effects import PairEigenvalues
+from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
+from optrr.genomics.layout import Layout, layout_of
+from optrr.genomics.randomize import randomize_records
+from optrr.genomics.star import star_eigenvalues
+from optrr.genomics.tables import genotype_tables
+from optrr_solvers.problem import IntArray
+from optrr_solvers.randomness import as_source
+
+METHODS = ("optimum", "kronecker", "inductive", "sampling")
+
+# Variants counted at once.
+_BLOCK = 2048
+# People randomized at once when sampling variants: n · V keys would not fit for many variants.
+_KEYS = 1 << 22
+
+
+class GenomicProtocol(Protocol):
+    """``epsilon`` is the total per person; ``reported`` how many variants a person reports."""
+
+    name: str
+    epsilon: float
+    design: Design
+    reported: int
+    eigenvalues: PairEigenvalues
+
+    def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
+        """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2)."""
+        ...
+
+
+def record_tables(records: Codes, layout: Layout) -> IntArray:
+    """Counts of all variants from records of the genotype layout, shape (V, R, 2)."""
+    assert layout.status is not None
+    status, at = records[:, layout.status], layout.attributes[:, 0]
+    out = np.empty((at.size, GENOTYPES + layout.missing, 2), dtype=np.int64)
+    for start in range(0, at.size, _BLOCK):
+        chosen = slice(start, start + _BLOCK)
+        codes = records[:, at[chosen]]
+        if layout.missing:
+            codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
+        out[chosen] = genotype_tables(codes, status, layout.missing)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRecord:
+    """One design over all variants and the status."""
+
+    name: str
+    design: Design
+    layout: Layout
+    eigenvalues: PairEigenvalues
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats."""
+        return self.design.epsilon
+
+    @property
+    def reported(self) -> int:
+        """All variants."""
+        return self.layout.variants
+
+    def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
+        """Counts of one randomized copy."""
+        randomized = records.copy()
+        randomize_records(randomized, self.design.mechanism, generator)
+        return record_tables(randomized, self.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledVariants:
+    """``design`` over the status and ``reported`` variants, which every person draws anew among ``variants``."""
+
+    design: Design
+    variants: int
+    missing: bool
+    eigenvalues: PairEigenvalues
+    name: str = "sampling"
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats: which variants are drawn depends on nothing, and is public."""
+        return self.design.epsilon
+
+    @property
+    def reported(self) -> int:
+        """k, variants per person."""
+        return self.design.domain.m - 1
+
+    def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
+        """Counts of one randomized copy: everybody counts for the k variants reported."""
+        rows = GENOTYPES + self.missing
+        cells = np.zeros(self.variants * rows * 2, dtype=np.int64)
+        step = max(1, _KEYS // self.variants)
+        source = as_source(generator)
+        for start in range(0, records.shape[0], step):
+            piece = records[start : start + step]
+            chosen = np.argpartition(generator.random((piece.shape[0], self.variants)), self.reported - 1, axis=1)
+            chosen = chosen[:, : self.reported]
+            reports = np.concatenate([piece[:, :1], np.take_along_axis(piece, 1 + chosen, axis=1)], axis=1)
+            randomize_records(reports, self.design.mechanism, source)
+            genotype, status = reports[:, 1:], reports[:, :1]
+            cell = (chosen * rows + genotype) * 2 + status
+            cells += np.bincount(cell[genotype != MISSING], minlength=cells.size)
+        return cells.reshape(self.variants, rows, 2)
+
+
+def protocol_for(method: str, names: NDArray[np.object_], total: float, missing: bool = False) -> GenomicProtocol:
+    """The protocol of that name at that total.
+
+    Raises
+    ------
+    InvalidInput
+        where the method cannot reach so small a total (POR's heuristic, for many variants).
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
+    if method == "sampling":
+        return _best_sampling(names, total, missing)
+    solver = "auto" if method == "optimum" else method
+    design = genomic_design(Wanted(list(names), missing=missing, method=solver), Budget(total=total))
+    return whole_record(method, design)
+
+
+def whole_record(name: str, design: Design) -> WholeRecord:
+    """A protocol from a design of the genotype layout."""
+    layout = layout_of(design.domain)
+    if layout.status is None:
+        raise InvalidInput("the alleles layout is not among the protocols compared; design the genotype layout")
+    lam = star_eigenvalues(design.law, layout.attributes[:, 0], layout.status)
+    return WholeRecord(name, design, layout, lam)
+
+
+def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> SampledVariants:
+    best: tuple[float, SampledVariants] | None = None
+    k = 1
+    while k <= names.size:
+        reported = [f"report {j + 1}" for j in range(k)]
+        design = genomic_design(Wanted(reported, missing=missing, method="kronecker"), Budget(total=total))
+        lam = star_eigenvalues(design.law, np.array([1]), 0)
+        value = k * float(lam.joint[0]) ** 2
+        if best is not None and value < best[0]:
+            break
+        best = value, SampledVariants(design, int(names.size), missing, lam)
+        k *= 2
+    assert best is not None
+    return best[1]

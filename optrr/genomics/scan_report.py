@@ -1,0 +1,54 @@
+"""A scan of randomized records as one page: plots, top variants, warnings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optrr.designs import Design
+from optrr.genomics.associations import Associations
+from optrr.genomics.multiple import genomic_control
+from optrr.genomics.plots import manhattan, qq
+from optrr.report import Chart, Page, Section, Table, Text, figure_svg
+
+_TOP = 30
+
+
+def scan_page(found: Associations, design: Design, title: str) -> Page:
+    """The report."""
+    people = int(found.n.max())
+    lead = (
+        f"{len(found.variants)} variants, up to {people} people each; {found.test} test in score form, valid under the mechanism.",
+        f"Total epsilon of a person's record {design.epsilon:.6g} nats (certified at least {design.lower_bound:.6g}), largest "
+        f"conditional epsilon {float(design.conditional_epsilons.max()):.6g}. Genotypes and status are one record and share it.",
+    )
+    columns = ["CHR", "SNP", "BP", "A1", "A2", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
+    table = found.columns
+    rows = [[_plain(table[c][k]) for c in columns] for k in found.top(_TOP)]
+    series = {"valid test": found.scores.p_value}
+    parts: list[Text | Table | Chart] = [Text(w) for w in found.warnings]
+    if found.naive is not None:
+        series["naive test (not valid)"] = found.naive.p_value
+        parts.append(
+            Text(
+                "WARNING: the naive test takes randomized counts for true ones; its p-values are not valid. Its genomic control "
+                f"factor is {genomic_control(found.naive.statistic, found.naive.df):.3g}, the valid test's {found.lambda_gc:.3g}."
+            )
+        )
+    if found.skipped:
+        parts.append(Table(["left out", "how many"], list(found.skipped.items())))
+    return Page(
+        title,
+        [
+            Section("Along the genome", [Chart(figure_svg(manhattan(found.variants, found.scores.p_value)))]),
+            Section("QQ plot", [Chart(figure_svg(qq(series)), f"Genomic control factor {found.lambda_gc:.3f}.")]),
+            Section("Top variants", [Table(columns, rows)]),
+            *([Section("To know", parts)] if parts else []),
+        ],
+        lead,
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and np.isnan(value) else value

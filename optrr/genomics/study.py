@@ -1,0 +1,227 @@
+"""What a genome scan loses to randomization: protocols compared on the same people at the same total ε.
+
+Each repeat randomizes the cohort, tests every variant and compares with the truth; and does the same with permuted
+phenotypes, where nothing is associated and every rejection is an error. The truth is this data set's unrandomized test.
+
+    power            share of truly associated variants (Bonferroni at 5 % without randomization) found at level α
+    type_one         share of variants with p ≤ α under permuted phenotypes; the naive test beside it
+    qq_slope         of −ln p under permuted phenotypes; 1 where p-values are uniform
+    chi2_error       mean |χ² − χ²_true| of the plug-in estimate from the unbiased table (POR's measure); naive beside it
+    rank_correlation Spearman, between true and estimated χ² of the truly top variants
+
+Standard errors are between repeats, because the variants of one repeat share their people and statuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.effects import PairEigenvalues
+from optrr.genomics.genotypes import Variants
+from optrr.genomics.layout import genomic_domain, layout_of
+from optrr.genomics.plots import qq_slope
+from optrr.genomics.protocols import METHODS, GenomicProtocol, protocol_for, record_tables
+from optrr.genomics.randomize import MissingPolicy, records_of
+from optrr.genomics.scan import ScanOptions
+from optrr.genomics.scores import Scores, association_chi_squared, naive_score_test, score_test
+from optrr_solvers.problem import FloatArray, IntArray
+
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """What to compare.
+
+    ``totals`` in nats; ``alpha`` the level of one test; ``top`` how many of the truly most associated variants the rank
+    correlation looks at; ``missing_category``: randomize missing calls as a category instead of leaving them out.
+    """
+
+    totals: Sequence[float]
+    repeats: int = 20
+    methods: Sequence[str] = METHODS
+    test: str = "trend"
+    alpha: float = 0.05
+    top: int = 20
+    seed: int = 1
+    missing: MissingPolicy = "refuse"
+    missing_category: bool = False
+
+    def __post_init__(self) -> None:
+        ScanOptions(self.test)
+        if not self.totals or not all(np.isfinite(t) and t > 0 for t in self.totals):
+            raise InvalidInput(f"total epsilons {list(self.totals)}; give one or more positive numbers of nats")
+        if self.repeats < 2:
+            raise InvalidInput(f"{self.repeats} repeats; give at least 2, standard errors come from their spread")
+        if not 0 < self.alpha < 1:
+            raise InvalidInput(f"level {self.alpha}; give a number between 0 and 1")
+        for method in self.methods:
+            if method not in METHODS:
+                raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The unrandomized scan: statistics, which variants are associated, which are at the top, which vary at all."""
+
+    scores: Scores
+    people: IntArray
+    associated: IntArray
+    top: IntArray
+    usable: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One protocol at one total; ``measures`` maps each name to (mean, standard error) over the repeats.
+
+    ``null_p`` and ``naive_null_p`` are all p-values under permuted phenotypes, ``first`` the first repeat's scores.
+    """
+
+    protocol: GenomicProtocol
+    total: float
+    measures: dict[str, tuple[float, float]]
+    null_p: FloatArray
+    naive_null_p: FloatArray
+    first: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All outcomes; ``unavailable``: (total, method, why) where a method cannot reach a total."""
+
+    options: StudyOptions
+    n: int
+    cases: int
+    variants: Variants
+    truth: Truth
+    outcomes: list[Outcome] = field(default_factory=list)
+    unavailable: list[tuple[float, str, str]] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = None) -> Study:
+    """Randomize, test and compare, for every total and method; O(totals · methods · repeats · n V).
+
+    Memory: three times the records (n · V bytes) and the p-values of all permuted repeats.
+
+    Raises
+    ------
+    InvalidInput
+        for missing calls without a policy, and where no variant varies.
+    """
+    generator = np.random.default_rng(options.seed)
+    layout = layout_of(genomic_domain(list(cohort.variants.name), missing=options.missing_category))
+    records = records_of(cohort, layout, options.missing)
+    truth = _truth(record_tables(records, layout), options)
+    left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
+    still = len(cohort.variants) - truth.usable.size
+    if still:
+        left_out["variants that do not vary"] = still
+    study = Study(options, cohort.n, int(cohort.status.sum()), cohort.variants, truth, left_out=left_out)
+    steps = len(options.totals) * len(options.methods) * options.repeats
+    done = 0
+    for total in options.totals:
+        for method in options.methods:
+            try:
+                protocol = protocol_for(method, cohort.variants.name, total, options.missing_category)
+            except InvalidInput as error:
+                study.unavailable.append((total, method, str(error)))
+                done += options.repeats
+                continue
+            trials = []
+            for _ in range(options.repeats):
+                trials.append(_trial(protocol, records, truth, options, generator))
+                done += 1
+                if progress is not None:
+                    progress(done, steps)
+            study.outcomes.append(_outcome(protocol, total, trials))
+    return study
+
+
+def _truth(tables: IntArray, options: StudyOptions) -> Truth:
+    scores = score_test(tables, PairEigenvalues.untouched(), options.test)
+    usable = np.flatnonzero(np.isfinite(scores.p_value))
+    if not usable.size:
+        raise InvalidInput("no variant varies among these people; there is nothing to test")
+    associated = usable[scores.p_value[usable] * usable.size <= 0.05]
+    order = usable[np.argsort(-scores.statistic[usable], kind="stable")]
+    return Truth(scores, tables.sum(axis=(1, 2)), associated, order[: options.top], usable)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    measures: dict[str, float]
+    null_p: FloatArray
+    naive_null_p: FloatArray
+    scores: Scores
+
+
+def _trial(
+    protocol: GenomicProtocol,
+    records: np.ndarray[tuple[int, int], np.dtype[np.int8]],
+    truth: Truth,
+    options: StudyOptions,
+    generator: np.random.Generator,
+) -> _Trial:
+    tables = protocol.tables(records, generator)
+    lam = protocol.eigenvalues
+    scores, naive = score_test(tables, lam, options.test), naive_score_test(tables, options.test)
+    # protocols that ask everybody for a few variants only have fewer people for each
+    people = tables.sum(axis=(1, 2))
+    estimate = association_chi_squared(tables, lam, options.test) * truth.people / np.maximum(people, 1)
+    permuted = records.copy()
+    # the status is the first attribute of the genotype layout
+    permuted[:, 0] = generator.permutation(records[:, 0])
+    null_tables = protocol.tables(permuted, generator)
+    # without permuting the people, the same law of p-values would hold only if nothing were associated
+    null_p = score_test(null_tables, lam, options.test).p_value[truth.usable]
+    naive_null_p = naive_score_test(null_tables, options.test).p_value[truth.usable]
+    true, use, a = truth.scores.statistic, truth.usable, options.alpha
+    found = scores.p_value[truth.associated]
+    bonferroni = 0.05 / use.size
+    measures = {
+        "power": _share(found <= a),
+        "power_bonferroni": _share(found <= bonferroni),
+        "type_one": _share(null_p <= a),
+        "naive_type_one": _share(naive_null_p <= a),
+        "qq_slope": qq_slope(null_p),
+        "naive_qq_slope": qq_slope(naive_null_p),
+        "chi2_error": float(np.nanmean(np.abs(estimate[use] - true[use]))),
+        "naive_chi2_error": float(np.nanmean(np.abs(naive.statistic[use] - true[use]))),
+        "rank_correlation": _rank(true[truth.top], scores.statistic[truth.top]),
+    }
+    return _Trial(measures, null_p, naive_null_p, scores)
+
+
+def _share(hits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
+    return float(hits.mean()) if hits.size else float("nan")
+
+
+def _rank(true: FloatArray, found: FloatArray) -> float:
+    if true.size < 3 or np.ptp(true) == 0 or not np.isfinite(found).all() or np.ptp(found) == 0:
+        return float("nan")
+    return float(spearmanr(true, found).statistic)
+
+
+def _outcome(protocol: GenomicProtocol, total: float, trials: Sequence[_Trial]) -> Outcome:
+    measures = {}
+    for name in trials[0].measures:
+        values = np.array([t.measures[name] for t in trials])
+        values = values[np.isfinite(values)]
+        spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+        measures[name] = (float(values.mean()) if values.size else float("nan"), float(spread))
+    return Outcome(
+        protocol,
+        total,
+        measures,
+        np.concatenate([t.null_p for t in trials]),
+        np.concatenate([t.naive_null_p for t in trials]),
+        trials[0].scores,
+    )

@@ -1,0 +1,192 @@
+"""The study as one page: what was compared, what it cost, what was found, and the naive test's failure as a warning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.genomics.plots import manhattan, qq
+from optrr.genomics.study import Outcome, Study
+from optrr.report import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# A type I error this many standard errors above the level is called a failure: one false alarm in 30,000.
+_FAILS = 4.0
+
+_ACCOUNTING = (
+    "Genotypes and status of one person are one record: the total epsilon covers all of it at once, whatever is tested later. "
+    "The conditional epsilon says what somebody who already knows a person's other attributes learns about one of them; at the "
+    "optimum it goes up to the total, under Kronecker it is that attribute's own epsilon."
+)
+_MEASURES = (
+    "Power: share of the truly associated variants (Bonferroni at 5 % without randomization) with p at most the level. Type I error: "
+    "the same share under permuted phenotypes, where every rejection is an error. χ² error: mean |χ² − χ² without randomization| "
+    "of the estimate from the unbiased table. Rank correlation: Spearman's, over the truly most associated variants."
+)
+
+
+def study_rows(study: Study) -> tuple[list[str], list[list[object]]]:
+    """The results as a table: column names and one row for each protocol and total."""
+    names = list(study.outcomes[0].measures) if study.outcomes else []
+    columns = [
+        "total", "method", "epsilon", "lower_bound", "variants_reported", "variant_epsilon", "status_epsilon",
+        "max_conditional_epsilon", "joint_eigenvalue", *(c for n in names for c in (n, f"{n}_se")),
+    ]
+    rows: list[list[object]] = []
+    for o in study.outcomes:
+        d, p = o.protocol.design, o.protocol
+        achieved = d.attribute_epsilons
+        rows.append([
+            o.total, p.name, p.epsilon, d.lower_bound, p.reported, float(np.median(achieved[1:])), float(achieved[0]),
+            float(d.conditional_epsilons.max()), float(np.median(np.abs(p.eigenvalues.joint))),
+            *(x for n in names for x in o.measures[n]),
+        ])  # fmt: skip
+    return columns, rows
+
+
+def naive_failures(study: Study) -> list[Outcome]:
+    """Outcomes whose naive test rejects true null hypotheses clearly more often than its level."""
+    out = []
+    for o in study.outcomes:
+        rate, error = o.measures["naive_type_one"]
+        if rate > study.options.alpha + _FAILS * max(error, 1e-9):
+            out.append(o)
+    return out
+
+
+def study_page(study: Study, title: str) -> Page:
+    """The report."""
+    o = study.options
+    lead = (
+        f"{study.n} people ({study.cases} cases), {len(study.variants)} variants, {study.truth.associated.size} of them truly "
+        f"associated; {o.test} test at level {o.alpha:g}, {o.repeats} repeats each, seed {o.seed}.",
+        _ACCOUNTING,
+    )
+    sections = [_cost(study), _found(study), _naive(study), _null(study), _example(study), _left_out(study)]
+    return Page(title, [s for s in sections if s is not None], lead)
+
+
+def _cost(study: Study) -> Section:
+    rows = [
+        [
+            o.total, o.protocol.name, o.protocol.epsilon, o.protocol.design.lower_bound, o.protocol.reported,
+            float(np.median(o.protocol.design.attribute_epsilons[1:])), float(o.protocol.design.attribute_epsilons[0]),
+            float(o.protocol.design.conditional_epsilons.max()), float(np.median(np.abs(o.protocol.eigenvalues.joint))),
+        ]
+        for o in study.outcomes
+    ]  # fmt: skip
+    columns = [
+        "asked total", "method", "total epsilon", "certified at least", "variants per person", "epsilon per variant (median)",
+        "epsilon of status", "largest conditional", "joint eigenvalue",
+    ]  # fmt: skip
+    note = "The joint eigenvalue is the share of a variant's association that remains visible; the power depends on it alone."
+    parts: list[Text | Table | Chart] = [Table(columns, rows, "What each protocol buys for the same total, in nats", note)]
+    if study.unavailable:
+        reasons = [[t, m, why] for t, m, why in study.unavailable]
+        parts.append(Table(["asked total", "method", "why it is not here"], reasons, "Not available"))
+    return Section("Cost and accuracy", parts)
+
+
+def _found(study: Study) -> Section:
+    charts = [
+        ("power", f"Power at level {study.options.alpha:g}", False),
+        ("power_bonferroni", "Power at Bonferroni's 5 %", False),
+        ("chi2_error", "χ² error", True),
+        ("rank_correlation", "Rank correlation of the top variants", False),
+    ]
+    parts: list[Text | Table | Chart] = [Text(_MEASURES)]
+    parts += [Chart(figure_svg(_curve(study, key, label, log)), f"{label} against total epsilon.") for key, label, log in charts]
+    columns = ["total", "method", *(c for key, label, _ in charts for c in (label, "±"))]
+    rows = [
+        [o.total, o.protocol.name, *(x for key, _, _ in charts for x in o.measures[key])] for o in study.outcomes
+    ]
+    parts.append(Table(columns, rows, "Means over the repeats, and their standard errors"))
+    return Section("What is found", parts)
+
+
+def _curve(study: Study, key: str, label: str, log: bool) -> Figure:
+    figure = new_figure(6.4, 3.6)
+    axes: Any = figure.add_subplot()
+    for method, colour in zip(study.options.methods, COLOURS, strict=False):
+        mine = [o for o in study.outcomes if o.protocol.name == method]
+        if mine:
+            x = [o.total for o in mine]
+            y, spread = zip(*(o.measures[key] for o in mine), strict=True)
+            axes.errorbar(x, y, yerr=np.nan_to_num(spread), color=colour, marker="o", markersize=4, label=method, capsize=2)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(study.options.totals), [f"{t:g}" for t in sorted(study.options.totals)])
+    axes.minorticks_off()
+    if log:
+        axes.set_yscale("log")
+    axes.set_xlabel("total epsilon, nats")
+    axes.set_ylabel(label)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def _naive(study: Study) -> Section:
+    failed = naive_failures(study)
+    worst = max(failed, key=lambda o: o.measures["naive_type_one"][0], default=None)
+    sentence = (
+        "In this run the naive test kept its level within Monte Carlo error; it is still not valid on randomized records."
+        if worst is None
+        else f"WARNING: the naive test is wrong on these data. For method {worst.protocol.name} at total epsilon {worst.total:g} it calls "
+        f"{100 * worst.measures['naive_type_one'][0]:.1f} % of the variants associated when nothing is, at a stated level of "
+        f"{100 * study.options.alpha:g} %. Never use an ordinary χ² or trend test on randomized genotypes."
+    )
+    columns = ["total", "method", "valid test: type I", "±", "QQ slope", "±", "naive test: type I", "±", "QQ slope", "±"]
+    keys = ("type_one", "qq_slope", "naive_type_one", "naive_qq_slope")
+    rows = [[o.total, o.protocol.name, *(x for k in keys for x in o.measures[k])] for o in study.outcomes]
+    strong = [k for k, o in enumerate(study.outcomes) if o in failed]
+    why = (
+        "A test that takes randomized counts for true ones rejects too often wherever the mechanism itself makes genotype and status "
+        "dependent, as every mechanism that is better than Kronecker does; and it underestimates every χ²."
+    )
+    note = "Rows set off: the naive test exceeds its level by more than four standard errors."
+    return Section("The naive test", [Text(sentence), Text(why), Table(columns, rows, "Permuted phenotypes", note, strong)])
+
+
+def _null(study: Study) -> Section | None:
+    shown = [o for o in study.outcomes if o.protocol.name in ("optimum", "kronecker")]
+    if not shown:
+        return None
+    worst = max(shown, key=lambda o: o.measures["naive_type_one"][0])
+    total = worst.total
+    series = {f"{o.protocol.name}, valid": o.null_p for o in shown if o.total == total}
+    series |= {f"{o.protocol.name}, naive": o.naive_null_p for o in shown if o.total == total}
+    figure = qq(series, f"Permuted phenotypes, total epsilon {total:g}")
+    return Section("p-values where nothing is associated", [Chart(figure_svg(figure), "Valid tests follow the line.")])
+
+
+def _example(study: Study) -> Section | None:
+    shown = [o for o in study.outcomes if o.protocol.name == "optimum"]
+    if not shown:
+        return None
+    last = shown[-1]
+    truth = study.truth
+    rows = [
+        [
+            str(study.variants.name[k]), str(study.variants.chromosome[k]), int(study.variants.position[k]),
+            float(truth.scores.statistic[k]), float(truth.scores.p_value[k]),
+            float(last.first.statistic[k]), float(last.first.p_value[k]),
+        ]
+        for k in truth.top.tolist()
+    ]  # fmt: skip
+    columns = ["variant", "chromosome", "position", "χ²", "p", "χ² randomized", "p randomized"]
+    return Section(
+        "One release",
+        [
+            Chart(figure_svg(manhattan(study.variants, truth.scores.p_value, "without randomization"))),
+            Chart(figure_svg(manhattan(study.variants, last.first.p_value, f"optimum, total epsilon {last.total:g}"))),
+            Table(columns, rows, f"The truly most associated variants, optimum at total epsilon {last.total:g}"),
+        ],
+    )
+
+
+def _left_out(study: Study) -> Section | None:
+    if not study.left_out:
+        return None
+    return Section("Left out", [Table(["what", "how many"], list(study.left_out.items()))])
