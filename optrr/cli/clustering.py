@@ -1,0 +1,111 @@
+"""optrr cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.records import design_option, input_argument, split_names
+from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
+from optrr.cluster.greedy import combinations_of
+from optrr.dependence.from_records import dependences_from_randomized
+from optrr.dependence.learned import Dependences
+from optrr.design_file import load_design, save_design
+from optrr.domain import Domain
+from optrr.protocols.account import Spent
+from optrr.protocols.cluster_design import cluster_design
+from optrr.protocols.cluster_laws import ClusterMatrix
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option("--max-combinations", required=True, type=click.IntRange(min=2), metavar="T_V", help="Largest cluster.")
+@click.option(
+    "--min-dependence", required=True, type=click.FloatRange(0, 1), metavar="T_D", help="Weakest dependence to cluster at."
+)
+@click.option("--algorithm", type=click.Choice(get_args(Algorithm)), default="greedy", show_default=True)
+@click.option("--clusters", type=click.IntRange(min=1), default=3, show_default=True, help="Groups of pic and spectral.")
+@click.option("--ordinal", default="", metavar="A,B", help="Attributes in order, to be measured by correlation.")
+@click.option("--attenuated", is_flag=True, help="Measure the randomized records as they are (MDR §4.1).")
+@click.option("--matrix", type=click.Choice(get_args(ClusterMatrix)), default="joint", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write, for the second round.")
+@json_option
+def cluster(
+    input: Path,
+    design_file: Path,
+    max_combinations: int,
+    min_dependence: float,
+    algorithm: Algorithm,
+    clusters: int,
+    ordinal: str,
+    attenuated: bool,
+    matrix: ClusterMatrix,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Cluster attributes by the dependences seen in randomized records.
+
+    INPUT holds records randomized by the design (first round); the design written by -o randomizes each cluster jointly
+    (second round) at the same total.
+    """
+    first = load_design(design_file)
+    learned = dependences_from_randomized(
+        input,
+        first.mechanism,
+        ordinal=split_names(ordinal) if ordinal else (),
+        correct=not attenuated,
+        small_sample=not attenuated,
+    )
+    found = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
+    second = cluster_design(first, found, matrix, learned.account)
+    if output is not None:
+        save_design(second, output)
+    spent = {
+        "learning": learned.account.epsilon,
+        "release": second.epsilon,
+        "total": learned.account.plus(Spent("release", second.epsilon)).epsilon,
+    }
+    if as_json:
+        print_json(_summary(first.domain, found, learned, spent, algorithm, second.method))
+        return
+    print_table(
+        "clusters",
+        ["attributes", "combinations"],
+        [(", ".join(c), combinations_of(first.domain.indices(c), first.domain.sizes.tolist())) for c in found],
+    )
+    click.echo(
+        f"total epsilon {spent['total']:.6f}: {spent['learning']:.6f} for learning, {spent['release']:.6f} for the release"
+    )
+    warn(_oversized(first.domain, found, max_combinations))
+
+
+def _summary(
+    domain: Domain,
+    found: NamedClusters,
+    learned: Dependences,
+    spent: dict[str, float],
+    algorithm: str,
+    method: str,
+) -> dict[str, Any]:
+    sizes = domain.sizes.tolist()
+    return {
+        "clusters": [list(c) for c in found],
+        "combinations": [combinations_of(domain.indices(c), sizes) for c in found],
+        "algorithm": algorithm,
+        "method": method,
+        "epsilon": spent,
+        "attributes": list(domain.names),
+        "dependence": learned.matrix.tolist(),
+    }
+
+
+def _oversized(domain: Domain, found: NamedClusters, max_combinations: int) -> list[str]:
+    sizes = domain.sizes.tolist()
+    large = [c for c in found if combinations_of(domain.indices(c), sizes) > max_combinations]
+    return [
+        f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)" for c in large
+    ]

@@ -1,0 +1,68 @@
+"""Cluster designs: MDR §4's second round as an ordinary design, so that files, perturb, estimate, test and verify serve it.
+
+Its law is a BlockLaw over the clusters, each spending the sum of its attributes' requested ε (MDR §6.3.2), so the total is
+the Kronecker total. It claims no optimality: status BASELINE, with the KL bound below it, and achieved accuracies that may
+lie above or below the requested ones (in a joint response large attributes gain, small ones lose). Estimates from it need no
+independence between clusters: the unbiased estimate inverts the whole law, across clusters too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from optrr.cluster.choose import NamedClusters, checked_clusters, named
+from optrr.designs import Design
+from optrr.protocols.account import Account
+from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
+from optrr_solvers import Problem
+from optrr_solvers.solution import checked
+
+
+def cluster_design(
+    first: Design,
+    clusters: Sequence[Sequence[str]],
+    matrix: ClusterMatrix = "joint",
+    learned: Account | None = None,
+) -> Design:
+    """A design for the release after the clusters were found.
+
+    Parameters
+    ----------
+    first
+        gives the domain and the requested ε of every attribute.
+    clusters
+        names, a partition of the domain.
+    matrix
+        see :mod:`optrr.protocols.cluster_laws`.
+    learned
+        what finding the clusters cost: the notes say it, and the sum with this release.
+
+    Raises
+    ------
+    InvalidInput, InvalidProblem
+        for clusters that are no partition, or a matrix that does not exist at this ε.
+    """
+    started = time.perf_counter()
+    domain = first.domain
+    members = checked_clusters(clusters, domain)
+    law = clusters_law(members, domain.sizes, first.requested_epsilons, matrix)
+    notes = [f"clusters: {'; '.join(', '.join(c) for c in named(members, domain))}"]
+    if learned is not None and learned.steps:
+        both = learned.epsilon + law.epsilon
+        notes.append(
+            f"finding the clusters spent {learned.epsilon:.6g} nats more: a person who took part in both rounds has spent "
+            f"{both:.6g} in all"
+        )
+    problem = Problem(domain.sizes, first.requested_epsilons, names=domain.names)
+    return Design(
+        domain,
+        checked(problem, f"clusters-{matrix}", law, None, started=started, tolerance=None, notes=tuple(notes)),
+    )
+
+
+def clusters_of(design: Design) -> NamedClusters:
+    """The clusters of a cluster design; all attributes in one for any other."""
+    from optrr.protocols.kinds import block_names  # noqa: PLC0415  # the kinds know designs
+
+    return block_names(design.domain, design.law)

@@ -1,0 +1,152 @@
+"""optrr cluster, and cluster designs through files, perturb, estimate and verify."""
+
+import json
+
+import numpy as np
+import pytest
+
+from optrr.batches import RecordFile
+from optrr.cli.main import run
+from optrr.counts import count
+from optrr.design_file import load_design, save_design
+from optrr.designs import design
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.estimate import estimate
+from optrr.protocols import of_design
+from optrr.protocols.cluster_design import cluster_design, clusters_of
+from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr_solvers import Status
+from optrr_solvers.laws import BlockLaw
+
+DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": ["p", "q", "r", "s"], "c": ["0", "1"], "d": ["0", "1"]})
+
+
+@pytest.fixture
+def first_round(tmp_path):
+    rng = np.random.default_rng(1)
+    n = 20_000
+    a, c = rng.integers(0, 3, n), rng.integers(0, 2, n)
+    b = np.where(rng.random(n) < 0.7, a, rng.integers(0, 4, n))
+    codes = np.stack([a, b, c, c], axis=1)
+    lines = [",".join(DOMAIN.names)]
+    lines += [",".join(t.texts[v] for t, v in zip(DOMAIN, row, strict=True)) for row in codes.tolist()]
+    (tmp_path / "true.csv").write_text("\n".join(lines) + "\n")
+    save_design(design(DOMAIN, 1.5, method="kronecker"), tmp_path / "first.json")
+    assert run(["perturb", str(tmp_path / "true.csv"), "--design", str(tmp_path / "first.json"),
+                "-o", str(tmp_path / "randomized.csv"), "--random-state", "2"]) == 0
+    return tmp_path, codes
+
+
+def clustered(folder, *more):
+    return ["cluster", str(folder / "randomized.csv"), "--design", str(folder / "first.json"),
+            "--max-combinations", "12", "--min-dependence", "0.2", *more]
+
+
+def test_the_command_finds_the_clusters_and_states_both_rounds(first_round, capsys):
+    folder, _ = first_round
+    capsys.readouterr()
+    assert run(clustered(folder, "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["clusters"] == [["a", "b"], ["c", "d"]]
+    assert found["combinations"] == [12, 4]
+    assert found["epsilon"]["learning"] == pytest.approx(6.0)
+    assert found["epsilon"]["total"] == pytest.approx(12.0)
+    matrix = np.array(found["dependence"])
+    assert matrix[2, 3] > 0.9 > matrix[0, 1] > 0.5 > matrix[0, 2]
+
+
+@pytest.mark.parametrize("more", [["--algorithm", "pic", "--clusters", "2"], ["--attenuated", "--min-dependence", "0.05"], ["--ordinal", "a,b"]])
+def test_other_ways_to_the_clusters(first_round, capsys, more):
+    folder, _ = first_round
+    capsys.readouterr()
+    assert run(clustered(folder, *more)) == 0
+    shown = capsys.readouterr().out
+    assert "a, b" in shown
+    assert "total epsilon 12.0000" in shown
+
+
+@pytest.mark.parametrize("matrix", ["joint", "inverse-distance", "product", "optimum"])
+def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
+    folder, codes = first_round
+    second = str(folder / "second.json")
+    assert run(clustered(folder, "--matrix", matrix, "-o", second)) == 0
+    assert run(["verify", second]) == 0
+    assert run(["perturb", str(folder / "true.csv"), "--design", second, "-o", str(folder / "y.parquet")]) == 0
+    capsys.readouterr()
+    assert run(["estimate", str(folder / "y.parquet"), "--design", second, "--attributes", "c,b", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    truth = np.zeros((2, 4))
+    np.add.at(truth, (codes[:, 2], codes[:, 1]), 1 / len(codes))
+    # attributes of different clusters: estimated without assuming independence; within 5 standard errors each
+    z = (np.array(found["estimate"]) - truth) / np.array(found["standard_error"])
+    assert np.abs(z).max() < 5
+    loaded = load_design(second)
+    assert isinstance(loaded.law, BlockLaw)
+    assert clusters_of(loaded) == (("a", "b"), ("c", "d"))
+    assert loaded.solution.status is Status.BASELINE
+    assert loaded.epsilon == pytest.approx(6.0, rel=1e-5)
+    assert any("in all" in note for note in loaded.solution.notes)
+    assert of_design(loaded).blocks == (("a", "b"), ("c", "d"))
+
+
+def test_estimates_across_clusters_are_unbiased(first_round):
+    folder, codes = first_round
+    second = cluster_design(design(DOMAIN, 1.5, method="kronecker"), [("a", "b"), ("c", "d")])
+    batches = RecordFile(folder / "true.csv", DOMAIN).batches(DOMAIN.names)
+    assert sum(b.num_rows for b in batches) == len(codes)
+    truth = count(codes, DOMAIN, ("a", "b", "c")).proportions
+    total = np.zeros_like(truth)
+    for seed in range(40):
+        randomized = second.mechanism.perturb_codes(codes, seed)
+        total += estimate(count(randomized, DOMAIN, ("a", "b", "c")), second.mechanism).proportions
+    spread = estimate(count(randomized, DOMAIN, ("a", "b", "c")), second.mechanism).standard_errors / np.sqrt(40)
+    # 24 cells at 4.5 standard errors: false alarm below 2e-4
+    assert np.abs((total / 40 - truth) / spread).max() < 4.5
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (["--max-combinations", "1"], "max-combinations"),
+        (["--min-dependence", "1.5"], "min-dependence"),
+        (["--algorithm", "kmeans"], "kmeans"),
+        (["--ordinal", "z"], "'z'"),
+        (["--matrix", "inverse-distance", "--min-dependence", "0", "--clusters", "0"], "clusters"),
+    ],
+)
+def test_bad_options_are_one_line(first_round, capsys, change, why):
+    folder, _ = first_round
+    capsys.readouterr()
+    assert run(clustered(folder, *change, "-o", str(folder / "none.json"))) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ")
+    assert shown.err.count("\n") == 1
+    assert why in shown.err
+    assert not (folder / "none.json").exists()
+
+
+def test_records_that_do_not_fit_are_refused(first_round, capsys):
+    folder, _ = first_round
+    (folder / "randomized.csv").write_text("a,b,c,d\nx,p,0,7\n")
+    capsys.readouterr()
+    assert run(clustered(folder)) == 2
+    assert "unknown category '7'" in capsys.readouterr().err
+
+
+def test_an_attribute_larger_than_the_limit_is_left_alone_and_named(first_round, capsys):
+    folder, _ = first_round
+    capsys.readouterr()
+    assert run(["cluster", str(folder / "randomized.csv"), "--design", str(folder / "first.json"),
+                "--max-combinations", "3", "--min-dependence", "0"]) == 0
+    shown = capsys.readouterr()
+    assert "'b' alone has 4 categories, more than 3" in shown.err
+
+
+def test_clusters_that_are_no_partition_make_no_design():
+    with pytest.raises(InvalidInput, match="'d' is in no cluster"):
+        cluster_design(design(DOMAIN, 1.0), [("a", "b"), ("c",)])
+
+
+def test_the_matrices_are_those_the_command_names():
+    assert ClusterMatrix.__args__ == ("joint", "inverse-distance", "product", "optimum")
