@@ -1,4 +1,4 @@
-"""The effect decomposition inverts P (design §3.2; laws.base.effect_transform and its inverse).
+"""The effect decomposition inverts P (design §3.2; laws.base.effect_transform, optrr.kernel.EffectKernel).
 
 One axis of size r: with I the identity and J the all-ones matrix, M = J/r averages and C = I − M subtracts the mean.
 A change of that axis replaces I by (J − I)/(r−1), whose eigenvalue is χ = −1/(r−1) on C and 1 on M. So P is diagonal:
@@ -15,9 +15,17 @@ from random import Random
 import numpy as np
 import sympy as sp
 
+from optrr.kernel import EffectKernel
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 
-BACKS = ("optrr_solvers.laws.base.effect_transform", "optrr_solvers.laws.base.inverse_effect_transform")
+BACKS = (
+    "optrr_solvers.laws.base.effect_transform",
+    "optrr_solvers.laws.base.inverse_effect_transform",
+    "optrr.kernel.EffectKernel._scaled",
+    "optrr.kernel.EffectKernel._squared_eigenvalues",
+    "optrr.kernel._from_deviations",
+    "optrr.kernel._to_deviations",
+)
 
 R = sp.Symbol("r", positive=True)
 SHAPES = ((2,), (5,), (2, 2), (2, 3), (4, 3), (2, 2, 2), (3, 2, 2), (2, 2, 2, 2))
@@ -136,3 +144,33 @@ def prove_the_code_computes_these_eigenvalues():
             assert abs(found[w] - float(eigenvalue(sizes, law, w))) < 1e-14
         back = inverse_effect_transform(found, np.array(sizes))
         assert np.abs(back - table).max() < 1e-14
+
+
+def prove_mean_and_deviations_are_the_two_projections():
+    """[mean, first r−1 deviations] scaled by (1, λ) and taken back is M + λ C, for explicit sizes and a symbolic table."""
+    lam = sp.Symbol("lambda")
+    for r in (2, 3, 5):
+        x = sp.Matrix(sp.symbols(f"x1:{r + 1}"))
+        mean = sum(x) / r
+        deviations = [lam * (x[k] - mean) for k in range(r - 1)]
+        back = sp.Matrix([mean + v for v in deviations] + [mean - sum(deviations)])
+        spectral = sp.ones(r, r) / r + lam * (sp.eye(r) - sp.ones(r, r) / r)
+        assert sp.simplify(back - spectral * x) == sp.zeros(r, 1)
+
+
+def prove_the_kernel_applies_the_exact_inverse():
+    """P, P^{-1} and the elementwise square of P^{-1}, against rationals; the inverse's entries are below 1e4 here."""
+    for sizes in SHAPES:
+        law = random_law(sizes, sum(sizes))
+        table = np.array([float(law[s]) for s in sorted(law)]).reshape((2,) * len(sizes))
+        kernel = EffectKernel(sizes, effect_transform(table, np.array(sizes)))
+        lam = {w: eigenvalue(sizes, law, w) for w in law}
+        exact = np.array([[float(x) for x in row] for row in effects(sizes, lambda w, lam=lam: 1 / lam[w])])
+        p = np.array([[float(x) for x in row] for row in whole_matrix(sizes, law)])
+        scale = np.abs(exact).max()
+        assert scale < 1e4
+        assert np.abs(kernel.matrix() - p).max() < 1e-14
+        assert np.abs(kernel.inverse() - exact).max() < 1e-13 * scale**2
+        unit = np.eye(kernel.cells).reshape(-1, *sizes)
+        squares = kernel.solve_squared(unit).reshape(kernel.cells, -1)
+        assert np.abs(squares - exact**2).max() < 1e-12 * scale**3
