@@ -56,7 +56,10 @@ def test_the_command_finds_the_clusters_and_states_both_rounds(first_round, caps
     assert matrix[2, 3] > 0.9 > matrix[0, 1] > 0.5 > matrix[0, 2]
 
 
-@pytest.mark.parametrize("more", [["--algorithm", "pic", "--clusters", "2"], ["--attenuated", "--min-dependence", "0.05"], ["--ordinal", "a,b"]])
+@pytest.mark.parametrize(
+    "more",
+    [["--algorithm", "pic", "--clusters", "2"], ["--attenuated", "--min-dependence", "0.05"], ["--ordinal", "a,b"]],
+)
 def test_other_ways_to_the_clusters(first_round, capsys, more):
     folder, _ = first_round
     capsys.readouterr()
