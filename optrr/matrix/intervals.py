@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 Interval = tuple[Fraction, Fraction]
 
@@ -16,6 +17,8 @@ _RELATIVE = Fraction(1, 10**55)
 _LARGEST = 1000
 
 
+# a matrix of t categories asks for the same 2t exponents again and again
+@lru_cache(maxsize=1 << 14)
 def exp_interval(exponent: Fraction) -> Interval:
     """Rationals around e^exponent, relative width 2e-55, for exponents up to 1000 in size."""
     if abs(exponent) > _LARGEST:
