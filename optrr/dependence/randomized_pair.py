@@ -6,9 +6,9 @@ record is (design §3.2)
     û_ab = 1/(r c) + (δ_a − 1/r)/(c λ_a) + (δ_b − 1/c)/(r λ_b) + (δ_a − 1/r)(δ_b − 1/c)/λ_ab,
 
 so under independent randomization, where λ_ab = λ_a λ_b, covariances shrink by λ_a λ_b: MDR's Proposition 1 (proved, with
-the extra term of other laws, in ``proofs/prove_dependence.py``). Each û_ab takes four values, so the sampling variance of ĉ_ab = π̂_ab − π̂_a π̂_b (delta method)
-costs no more than the table. Its sum Σ Var(ĉ_ab)/(π_a π_b) is what noise adds to φ² on average; subtracting it is Bergsma's
-correction carried over to randomized data (λ = 1 gives (r−1)(c−1)/n under independence).
+the extra term of other laws, in ``proofs/prove_dependence.py``). Each û_ab takes four values, so the sampling variance of
+ĉ_ab = π̂_ab − π̂_a π̂_b (delta method) costs no more than the table. Its sum Σ Var(ĉ_ab)/(π_a π_b) is what noise adds to φ² on
+average; subtracting it is Bergsma's correction carried over to randomized data (λ = 1 gives (r−1)(c−1)/n under independence).
 """
 
 from __future__ import annotations
