@@ -41,6 +41,17 @@ def eigenvalues_of(sizes: IntArray, epsilons: FloatArray) -> FloatArray:
     return np.where(np.isinf(epsilons), 1.0, flip_gaps(sizes, finite) * r / (r - 1))
 
 
+def needed_epsilon(size: int, target: float) -> float:
+    """ε_i at which G_{i} = (1−1/r)/λ_i² comes down to ``target``, rounded up; Infeasible where no ε does."""
+    least = 1 - 1 / size
+    if not target > least:
+        raise Infeasible(f"an error of {target:.4g} cannot be reached: sampling alone leaves {least:.4g}")
+    lam = math.sqrt(least / target)
+    # 1 − λ without cancellation
+    away = (target - least) / target / (1 + lam)
+    return math.log1p(size * lam / away) * (1 + 2.0**-48)
+
+
 @dataclass(frozen=True, eq=False)
 class TableWorkload:
     """Which tables are wanted, and how much their errors count.
@@ -198,6 +209,9 @@ class AllocationProblem:
         limits on ε_i in nats, shape (m,); 0 and ``inf`` where there is none. Alike within a class.
     caps
         upper limits on the conditional ε, shape (m,), ``inf`` where there is none.
+    targets
+        upper limits on G_U of every table, shape (tables,), ``inf`` where there is none. On a single attribute they are
+        floors on its ε.
     names
         what to call the attributes in messages.
 
@@ -212,6 +226,7 @@ class AllocationProblem:
     floors: FloatArray | None = None
     ceilings: FloatArray | None = None
     caps: FloatArray | None = None
+    targets: FloatArray | None = None
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -243,12 +258,30 @@ class AllocationProblem:
         return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
 
     def _filled(self, values: FloatArray | None, default: float) -> FloatArray:
-        return np.full(self.workload.m, default) if values is None else np.asarray(values, dtype=np.float64)
+        return np.full(self.workload.m, default) if values is None else np.array(values, dtype=np.float64)
 
     @cached_property
     def floor(self) -> FloatArray:
-        """Floors, 0 where there is none, shape (m,)."""
-        return self._filled(self.floors, 0.0)
+        """Floors, those of one-way targets among them, 0 where there is none, shape (m,)."""
+        out = self._filled(self.floors, 0.0)
+        for table, target in zip(self.workload.tables, self.target, strict=True):
+            if len(table) == 1 and np.isfinite(target):
+                members = self.workload.classes[self.workload.class_of[table[0]]]
+                out[members] = np.maximum(out[members], needed_epsilon(int(self.workload.sizes[table[0]]), float(target)))
+        return out
+
+    @cached_property
+    def target(self) -> FloatArray:
+        """Targets, ``inf`` where there is none, shape (tables,)."""
+        if self.targets is None:
+            return np.full(len(self.workload.tables), np.inf)
+        return np.asarray(self.targets, dtype=np.float64)
+
+    @cached_property
+    def joint_targets(self) -> IntArray:
+        """Numbers of the tables over several attributes that have a target."""
+        several = [k for k, table in enumerate(self.workload.tables) if len(table) > 1 and np.isfinite(self.target[k])]
+        return np.asarray(several, dtype=np.int64)
 
     @cached_property
     def ceiling(self) -> FloatArray:

@@ -24,7 +24,7 @@ from scipy.optimize import nnls
 from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocation_effects import EffectLattice
 from optrr_solvers.allocation_frame import Answer, kronecker_start, limits, oracle_of
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.problem import FloatArray, MethodTooLarge
 from optrr_solvers.solution import SolveFailed
 
 # A violated limit costs this many times F at a violation of 100 %: violations of 1e-6, which tightening then covers.
@@ -88,13 +88,14 @@ def solve(problem: AllocationProblem, options: AllocationOptions = AllocationOpt
     Raises
     ------
     MethodTooLarge
-        above 2^18 cells, or 2^9 with conditional caps.
-    Infeasible
-        where no law of that total meets the floors.
+        above 2^18 cells, or 2^9 with conditional caps; and for targets on tables of several attributes.
+    SolveFailed
+        where no law of that total meets the floors (:mod:`optrr_solvers.allocation_accuracy` says which total does).
     """
     started = time.perf_counter()
-    search = _Search(problem, options)
-    return search.run(started)
+    if problem.joint_targets.size:
+        raise MethodTooLarge("method 'lattice' takes no targets on tables of several attributes; use method 'program'")
+    return _Search(problem, options).run(started)
 
 
 class _Search:

@@ -44,10 +44,11 @@ class ProgramOptions:
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Share of the largest density per cell (u/ζ), and the multipliers of floors (≥ 0) and ceilings (≤ 0) by row."""
+    """Share of the largest density per cell (u/ζ), the multipliers of floors (≥ 0) and ceilings (≤ 0) by row, of targets."""
 
     share: FloatArray
     push: FloatArray
+    target_weights: FloatArray
 
 
 def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()) -> AllocatedLaw:
@@ -77,13 +78,16 @@ def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()
     used = len(problem.workload.effects)
     if not np.all(lam[:used] > 0):
         raise SolveFailed("program: Clarabel's answer hides an effect of the workload; use method 'lattice'")
+    # Lagrangian: every law within the targets has F ≥ F + Σ y (G − target)
+    weighted = problem.workload.reweighted(problem.workload.weights + solved.target_weights)
     slope = np.zeros(lattice.rows)
-    slope[:used] = 2 * problem.workload.coefficients / lam[:used] ** 3
+    slope[:used] = 2 * weighted.coefficients / lam[:used] ** 3
     bound, _ = oracle.best(lattice.cells_of(slope + solved.push))
     low, high = limits(problem, lattice)
-    push = solved.push
+    push, wanted = solved.push, solved.target_weights > 0
     credit = float(push[push > 0] @ low[push > 0] + push[push < 0] @ high[push < 0])
-    lower = problem.workload.error(lam[:used]) + float(slope @ lam) - bound + credit
+    credit -= float(solved.target_weights[wanted] @ problem.target[wanted])
+    lower = weighted.error(lam[:used]) + float(slope @ lam) - bound + credit
     answer = Answer(problem, lattice, "program", started, 1).of(above, lower)
     if answer.gap > options.worst_gap:
         raise SolveFailed(f"program: Clarabel's answer is certified only within {answer.gap:.2g}; use method 'lattice'")
@@ -104,7 +108,8 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
     share, uniform = cp.Variable(lattice.cells, nonneg=True), cp.Variable(nonneg=True)
     effects = (lattice.matrix() * scale / guess[:, None]) @ share
     weights = workload.coefficients / guess[: len(workload.effects)] ** 2
-    goal = cp.sum(cp.multiply(weights / weights.sum(), cp.power(effects[: len(workload.effects)], -2)))
+    errors = cp.power(effects[: len(workload.effects)], -2)
+    goal = cp.sum(cp.multiply(weights / weights.sum(), errors))
     low, high = limits(problem, lattice)
     floors, ceilings = np.flatnonzero(np.isfinite(low)), np.flatnonzero(np.isfinite(high))
     bounds = [
@@ -113,6 +118,11 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
     ]
     rules = [share <= uniform, corner.uniform * uniform + scale @ share == 1]
     rules += [rule for rule, rows in zip(bounds, (floors, ceilings), strict=True) if rows.size]
+    joint = problem.joint_targets
+    if joint.size:
+        per_table = workload.shares[joint].toarray() / guess[: len(workload.effects)] ** 2
+        met = per_table / problem.target[joint, None] @ errors <= 1
+        rules.append(met)
     if problem.capped:
         caps = problem.cap[[int(c[0]) for c in lattice.classes]]
         density = share + math.exp(-problem.total) / -math.expm1(-problem.total) * uniform
@@ -122,7 +132,10 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
     for rule, rows, sign in zip(bounds, (floors, ceilings), (1.0, -1.0), strict=True):
         if rows.size:
             push[rows] += sign * np.maximum(rule.dual_value, 0) * weights.sum() / guess[rows]
-    return _Solved(np.clip(share.value / uniform.value, 0, 1).reshape(lattice.shape), push)
+    target_weights = np.zeros(len(workload.tables))
+    if joint.size:
+        target_weights[joint] = np.maximum(met.dual_value, 0) * weights.sum() / problem.target[joint]
+    return _Solved(np.clip(share.value / uniform.value, 0, 1).reshape(lattice.shape), push, target_weights)
 
 
 def _run(cp: Any, program: Any, options: ProgramOptions) -> None:

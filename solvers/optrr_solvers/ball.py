@@ -38,8 +38,10 @@ _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
 _WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 34
 # A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
 _FINEST_UNIT = 1e-6
-# Weights of a counted ball are whole numbers of width × this.
-_COUNTED_UNIT = 1e-7
+# Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
+_COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
+# The certificate's grid, relative to the tolerance: rounding its weights costs a few hundredths of that.
+_CERTIFICATE_UNIT = 0.05
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
     path = _follow(classes, source, options, deadline)
     fit = _law(classes, path, options, counted)
-    certificate = _certificate(classes, path, fit.law.log_ratio)
+    certificate = _certificate(classes, path, 0.0 if counted else _CERTIFICATE_UNIT * options.tolerance)
     return _finish(problem, fit, certificate, path, options, started)
 
 
@@ -171,7 +173,7 @@ def _lower(classes: Classes, source: MomentSource, w: FloatArray, point: Point) 
     if _coarsest_useful(classes, w) * problem_size(classes) > _WORK_ON_THE_WAY:
         # many attributes: the total is as good as continuous and the loss is half the width's square
         return point.log_ratio - point.width**2
-    return _bound(classes, integer_weights(classes, w, _WORK_ON_THE_WAY))
+    return _bound(classes, integer_weights(classes, w, _WORK_ON_THE_WAY, 0.0))
 
 
 def _bound(classes: Classes, weights: tuple[int, ...]) -> float:
@@ -192,14 +194,12 @@ def _coarsest_useful(classes: Classes, w: FloatArray) -> float:
 def _window(classes: Classes, w: FloatArray) -> float:
     """Nats of total that a dynamic program holds at once."""
     radius = classes.radius(w)
-    tilted = w[classes.log_odds - w > -50]
-    del tilted
     return min(radius, wrapping_distance(classes.log_odds, classes.counts, w, radius, 1.0))
 
 
-def integer_weights(classes: Classes, w: FloatArray, work: int) -> tuple[int, ...]:
-    """Weights on the finest grid whose bound costs ``work`` at most."""
-    unit = max(problem_size(classes) * _window(classes, w) / work, _FINEST_UNIT)
+def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> tuple[int, ...]:
+    """Weights on a grid of ``unit`` nats, or the finest whose bound costs ``work`` at most."""
+    unit = max(problem_size(classes) * _window(classes, w) / work, unit, _FINEST_UNIT)
     # beyond the radius a weight only counts through its share of it
     scaled = np.minimum(np.round(w / unit), 2.0**52 / problem_size(classes))
     return tuple(int(x) for x in scaled)
@@ -212,7 +212,8 @@ def _cells(classes: Classes) -> float:
 def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> Fit:
     assert path.point is not None
     point = path.point
-    unit = options.unit or (_COUNTED_UNIT * point.width if counted else _unit(classes, point, options.tolerance))
+    fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
+    unit = fine if counted else options.unit or _unit(classes, point, options.tolerance)
     fit = fitted(classes, point, unit, whole=counted)
     if fit is None:
         raise SolveFailed("ball: the weights do not survive rounding to the grid; choose a finer unit")
@@ -228,9 +229,8 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
     return min(max(fine, affordable, _FINEST_UNIT), point.width / 4)
 
 
-def _certificate(classes: Classes, path: _Path, upper: float) -> Certificate:
+def _certificate(classes: Classes, path: _Path, unit: float) -> Certificate:
     assert path.point is not None
-    del upper
     w = path.weights if path.weights is not None else rescaled(classes, path.point.w)
     members = tuple(tuple(c.tolist()) for c in classes.members)
-    return Certificate(members, integer_weights(classes, w, _WORK_AT_THE_END))
+    return Certificate(members, integer_weights(classes, w, _WORK_AT_THE_END, unit))

@@ -42,7 +42,8 @@ _FREQUENCY_REACH = 8.3
 _NEGLIGIBLE = 1e-13
 # Classes times frequencies of one evaluation: about six seconds.
 MAX_WORK = 1 << 26
-_CHUNK = 1 << 20
+# Classes times frequencies handled at once: small enough to stop early and to stay in cache.
+_CHUNK = 1 << 16
 # Beyond this many widths a normal density is below the range of a double.
 _BELL_REACH = 38
 # A relative shift that keeps the Hessian definite where rounding would not.

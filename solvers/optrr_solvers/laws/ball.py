@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from optrr_solvers.laws.ball_sampler import BallSampler
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
-from optrr_solvers.laws.count import log_uniform_counts, pattern_given_count
+from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
 from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.problem import FloatArray, IntArray
@@ -171,12 +171,25 @@ class BallLaw(Law):
         """Upper bounds, rounded up, shape (m,): the largest step of each ball's profile over the attribute's weight.
 
         A mixture's ratio is at most the largest ratio of its parts. Totals of other attributes that cannot occur are
-        counted in, so that the true conditional ε may be smaller; it is never above ``log_ratio``.
+        counted in, so that the true conditional ε may be smaller; it is never above ``log_ratio``. Exact where change
+        sets can be counted.
         """
+        if self.counted is not None:
+            return self.counted.conditional_epsilons()
         out = np.zeros(self.counts.size)
         for x in self.balls:
             out = np.maximum(out, _largest_steps(x.ball, self.log_ratio))
         return np.minimum(np.nextafter(out, np.inf), self.log_ratio)[self.class_of]
+
+    @cached_property
+    def counted(self) -> CountLaw | None:
+        """The same law as densities of all vectors of counts, where they are few; None otherwise."""
+        if not all(isinstance(part, CountedBall) for part in self.inside):
+            return None
+        inside = sum(x.share * x.ball.profile(_totals(self.counts, x.ball)) for x in self.balls)
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
+        return CountLaw(self.sizes, self.classes, np.minimum(logs, self.log_ratio))
 
     @cached_property
     def _sampler(self) -> BallSampler:
@@ -184,6 +197,8 @@ class BallLaw(Law):
 
     def sample(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers and ball draws; the sampled mechanism's ε is never above the law's (:mod:`laws.ball_sampler`)."""
+        if self.counted is not None:
+            return self.counted.sample(n, source)
         return self._sampler.draw(n, source)
 
 
@@ -213,11 +228,7 @@ class CountedBall:
 
     def __init__(self, law: BallLaw, ball: WeightedBall) -> None:
         self._law = law
-        shape = tuple(int(n) + 1 for n in law.counts)
-        totals = np.zeros(shape, dtype=np.int64)
-        for g, n in enumerate(law.counts):
-            totals += (ball.floors[g] * np.arange(n + 1)).reshape([-1 if a == g else 1 for a in range(len(shape))])
-        inside = ball.profile(totals)
+        inside = ball.profile(_totals(law.counts, ball))
         with np.errstate(divide="ignore"):
             logs = log_uniform_counts(law.sizes, law.classes) + np.log(inside)
         self.log_mass = float(logsumexp(logs))
@@ -247,6 +258,14 @@ class CountedBall:
                 if a != b or self._law.counts[a] > 1:
                     out[a, b] = out[b, a] = self.marginal(np.array([a, b]))[1, 1]
         return out
+
+
+def _totals(counts: IntArray, ball: WeightedBall) -> IntArray:
+    """Σ a_g k_g for every vector of counts, shape (n_1+1, …, n_G+1)."""
+    totals = np.zeros([int(n) + 1 for n in counts], dtype=np.int64)
+    for g, n in enumerate(counts):
+        totals += (ball.floors[g] * np.arange(n + 1)).reshape([-1 if a == g else 1 for a in range(counts.size)])
+    return totals
 
 
 def log_expm1_scalar(x: float) -> float:

@@ -26,8 +26,10 @@ ComplexArray = NDArray[np.complex128]
 
 # Nodes whose kernel is below this share of the largest are rounding noise.
 _NEGLIGIBLE = 1e-15
-# Complex numbers held at once: 64 MB.
-_CHUNK = 1 << 22
+# Terms that together change no sum by this much are left out once they are known.
+_SILENT = 1e-16
+# Complex numbers held at once: 16 MB.
+_CHUNK = 1 << 20
 # Above this many nodes a grid is too fine for its ball: 256 MB a vector of 16 bytes.
 MAX_NODES = 1 << 24
 
@@ -60,6 +62,8 @@ class Spectrum:
         log_product, self._log_base = self._log_product(counts)
         self._terms = half[keep] * np.exp(log_product) * np.where(single, 1.0, 2.0) / n
         self._total = float(self._terms.sum().real)
+        heard = np.abs(self._terms) > _SILENT * abs(self._total) / self._terms.size
+        self._t, self._terms = self._t[heard], self._terms[heard]
         if not self._total > 0:
             raise GridTooFine("the ball is empty or holds too little to be computed; enlarge its radius")
         self.log_mass = (
