@@ -170,9 +170,18 @@ class EffectKernel(Kernel):
         λ_W, shape (2,)*k, index 1 where the attribute is in W; λ_∅ = 1. As :meth:`optrr_solvers.laws.Law.eigenvalues`.
     names
         for messages; positions where not given.
+    changes
+        ν_S restricted to the set, same shape, where known: small entries are lost in the way back from eigenvalues.
     """
 
-    def __init__(self, sizes: Sequence[int] | IntArray, eigenvalues: ArrayLike, names: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int] | IntArray,
+        eigenvalues: ArrayLike,
+        names: Iterable[str] = (),
+        changes: FloatArray | None = None,
+    ) -> None:
+        self._changes = changes
         self.sizes = tuple(int(r) for r in sizes)
         self.eigenvalues = np.asarray(eigenvalues, dtype=np.float64)
         self.names = tuple(names) or tuple(str(i) for i in range(len(self.sizes)))
@@ -185,10 +194,12 @@ class EffectKernel(Kernel):
     @cached_property
     def cell_probabilities(self) -> FloatArray:
         """Probability of one particular output by its change set, shape (2,)*k: an entry of P."""
-        return self._per_cell(self.eigenvalues)
+        if self._changes is not None:
+            return self._per_cell(self._changes)
+        return self._per_cell(inverse_effect_transform(self.eigenvalues, np.asarray(self.sizes)))
 
-    def _per_cell(self, eigenvalues: FloatArray) -> FloatArray:
-        out = inverse_effect_transform(eigenvalues, np.asarray(self.sizes))
+    def _per_cell(self, changes: FloatArray) -> FloatArray:
+        out = changes
         for axis, r in enumerate(self.sizes):
             out = out / np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(out.ndim)])
         return np.asarray(out)
@@ -239,7 +250,7 @@ class EffectKernel(Kernel):
 
     @cached_property
     def _squared_eigenvalues(self) -> FloatArray:
-        squares = self._per_cell(self._inverse_eigenvalues) ** 2
+        squares = self._per_cell(inverse_effect_transform(self._inverse_eigenvalues, np.asarray(self.sizes))) ** 2
         for axis, r in enumerate(self.sizes):
             squares = squares * np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(squares.ndim)])
         return effect_transform(squares, np.asarray(self.sizes))
@@ -415,7 +426,8 @@ def kernel_of(mechanism: Randomizer, names: str | Iterable[str]) -> Kernel:
     called = tuple(mechanism.domain.names[i] for i in chosen)
     if isinstance(mechanism, Mechanism):
         sizes = mechanism.domain.sizes[list(chosen)]
-        return EffectKernel(sizes, mechanism.law.eigenvalues(chosen), called)
+        changes = mechanism.law.marginal(chosen)
+        return EffectKernel(sizes, effect_transform(changes, sizes), called, changes)
     return mechanism.kernel(called)
 
 

@@ -1,0 +1,170 @@
+"""The front door of estimation: every method on every kind of mechanism, and the papers' examples."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from optrr import Counts, Domain, InvalidInput, Mechanism, design
+from optrr.estimate import METHODS, estimate
+from optrr.estimate.simplex import clip, norm_sub, projection
+from optrr.kernel import MatrixKernel, SingularMarginal, kernel_of
+from optrr_solvers.laws import ProductLaw
+
+DOMAIN = Domain.of({"a": ["x", "y", None], "b": 2, "c": 3})
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    return design(DOMAIN, [1.0, 1.0, 1.2], preserve="pairs").mechanism
+
+
+def counts_of(mechanism, names, pi, n, seed=0):
+    kernel = kernel_of(mechanism, names)
+    draws = np.random.default_rng(seed).multinomial(n, kernel.expected(pi).ravel())
+    return Counts(mechanism.domain.subset(names), draws.reshape(kernel.sizes))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_comes_near_the_truth_with_many_records(mechanism, method):
+    pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.12, 0.08]])  # nearly independent, so that "adjusted" may come near too
+    found = estimate(counts_of(mechanism, ("a", "b"), pi, 4_000_000), mechanism, method=method)
+    # the largest standard error is 0.0007; five of them, and what "adjusted" leaves out of the association
+    assert np.abs(found.proportions - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
+    assert found.proportions.sum() == pytest.approx(1)
+    assert found.bias and (method == "unbiased" or found.is_proper)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_results_can_be_written(mechanism, method):
+    pi = np.array([[0.6, 0.0], [0.2, 0.1], [0.1, 0.0]])
+    found = estimate(counts_of(mechanism, ("a", "b"), pi, 500), mechanism, method=method)
+    read = json.loads(json.dumps(found.summary()))
+    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(read)
+    assert read["categories"] == [["x", "y", None], [0, 1]] and np.shape(read["estimate"]) == (3, 2)
+    table = found.to_table().to_pydict()
+    assert table["a"] == ["x", "x", "y", "y", None, None] and table["b"] == ["0", "1"] * 3
+    np.testing.assert_array_equal(np.reshape(table["estimate"], (3, 2)), found.proportions)
+
+
+def test_a_column_called_estimate_keeps_its_name():
+    domain = Domain.of({"estimate": 2})
+    found = estimate(Counts(domain, np.array([30, 70])), design(domain, 1.0).mechanism)
+    assert found.to_table().column_names[:2] == ["estimate", "estimate_"]
+
+
+def test_rij_example_corrected():
+    """RIJ §3.3, as corrected: (P⊗P)⁻¹(.3,.2,.2,.3) = (.45,.05,.05,.45), V = 0.8, MAE = 0.075."""
+    domain = Domain.of({"A": 2, "B": 2})
+    made = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, np.log(3.0))))  # keeps with probability 3/4
+    found = estimate(Counts(domain, np.array([[3, 2], [2, 3]])), made)
+    np.testing.assert_allclose(found.proportions, [[0.45, 0.05], [0.05, 0.45]], atol=1e-15)
+    rows, columns = found.proportions.sum(1), found.proportions.sum(0)
+    e = np.outer(rows, columns)
+    assert np.sqrt(((found.proportions - e) ** 2 / e).sum()) == pytest.approx(0.8)
+    truth = np.array([[0.4, 0.0], [0.2, 0.4]])
+    assert np.abs(found.proportions - truth).mean() == pytest.approx(0.075)
+    # and in exact rationals: the inverse of (3 1; 1 3)/4 is (3 −1; −1 3)/2
+    inverse = [[Fraction(3, 2), Fraction(-1, 2)], [Fraction(-1, 2), Fraction(3, 2)]]
+    lam = {(0, 0): Fraction(3, 10), (0, 1): Fraction(2, 10), (1, 0): Fraction(2, 10), (1, 1): Fraction(3, 10)}
+    exact = [sum(inverse[0][i] * inverse[0][j] * lam[i, j] for i in (0, 1) for j in (0, 1))]
+    assert exact == [Fraction(9, 20)]
+
+
+def test_rvl_binary_formulas():
+    """RVL eqs. 6 and 7: the one-attribute estimate and its variance."""
+    domain = Domain.of({"A": 2})
+    p, n, ones = 0.8, 500, 190
+    made = Mechanism(domain, ProductLaw(domain.sizes, np.array([np.log(p / (1 - p))])))
+    found = estimate(Counts(domain, np.array([n - ones, ones])), made)
+    value = (p - 1) / (2 * p - 1) + ones / n / (2 * p - 1)
+    variance = value * (1 - value) / (n - 1) + (1 / (16 * (p - 0.5) ** 2) - 0.25) / (n - 1)
+    assert found.proportions[1] == pytest.approx(value, abs=1e-14)
+    assert found.standard_errors[1] ** 2 == pytest.approx(variance, rel=1e-12)
+
+
+def test_general_matrices_are_estimated_through_the_same_door():
+    class Custom:
+        domain = Domain.of({"A": 3})
+
+        def kernel(self, names):
+            return MatrixKernel([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]], names=names)
+
+    lam = np.array([420, 330, 250])
+    found = estimate(Counts(Custom.domain, lam), Custom())
+    np.testing.assert_allclose(np.array(Custom().kernel("A").p).T @ found.proportions, lam / 1000)
+    assert estimate(Counts(Custom.domain, lam), Custom(), method="mle").convergence.converged
+
+
+def test_what_cannot_be_estimated_is_refused_or_said():
+    domain = Domain.of({"x": 2, "y": 2, "z": 2})
+    hidden = design(domain, 0.5).mechanism
+    counts = Counts(domain.subset(["x", "y"]), np.array([[30, 20], [20, 30]]))
+    for method in ("unbiased", "norm-sub", "clip", "projection"):
+        with pytest.raises(SingularMarginal, match="preserve='pairs'"):
+            estimate(counts, hidden, method=method)
+    for method in ("ibu", "mle", "adjusted"):
+        found = estimate(counts, hidden, method=method)
+        assert found.interval == "none" and np.isnan(found.standard_errors).all()
+        assert "not identified" in found.notes[0]
+        assert json.loads(json.dumps(found.summary()))["standard_error"] == [[None, None], [None, None]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "magic"}, "choose among unbiased"),
+        ({"confidence": 1.0}, "below 1"),
+        ({"target": "people"}, "'population' or 'data'"),
+        ({"target": "data", "bootstrap": 10}, "leave out"),
+        ({"bootstrap": 1}, "at least 2"),
+    ],
+)
+def test_bad_arguments_are_refused(mechanism, change, message):
+    counts = Counts(DOMAIN.subset(["b"]), np.array([3, 4]))
+    with pytest.raises(InvalidInput, match=message):
+        estimate(counts, mechanism, **change)
+
+
+def test_other_categories_and_too_few_records_are_refused(mechanism):
+    with pytest.raises(InvalidInput, match="'b' has other categories"):
+        estimate(Counts(Domain.of({"b": ["no", "yes"]}), np.array([3, 4])), mechanism)
+    with pytest.raises(InvalidInput, match="count at least 2"):
+        estimate(Counts(DOMAIN.subset(["b"]), np.array([0, 1])), mechanism)
+
+
+def test_the_bootstrap_agrees_with_the_exact_standard_error(mechanism):
+    """Relative error of 2000 bootstrap standard deviations: about 1.6 %; five of them."""
+    pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.1, 0.1]])
+    counts = counts_of(mechanism, ("a", "b"), pi, 20_000)
+    exact = estimate(counts, mechanism)
+    again = estimate(counts, mechanism, bootstrap=2000, random_state=5)
+    np.testing.assert_allclose(again.standard_errors, exact.standard_errors, rtol=0.08)
+    np.testing.assert_allclose(again.lower, exact.lower, atol=0.3 * exact.standard_errors.max())
+    assert again.interval == "bootstrap"
+    proper = estimate(counts, mechanism, method="clip", bootstrap=50, random_state=5)
+    assert proper.lower.min() >= 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_projections_are_the_nearest_distributions(seed):
+    cvxpy = pytest.importorskip("cvxpy")
+    x = np.random.default_rng(seed).normal(0.1, 0.3, size=12)
+    near = cvxpy.Variable(12)
+    cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(near - x)), [near >= 0, cvxpy.sum(near) == 1]).solve("CLARABEL")
+    np.testing.assert_allclose(projection(x), near.value, atol=1e-6)
+    # sorting and Norm-Sub's rounds are different ways to one point
+    np.testing.assert_allclose(norm_sub(x), projection(x), atol=1e-14)
+    assert np.abs(clip(x) - projection(x)).max() > 1e-3  # MDR §6.4's procedure is not the nearest
+    np.testing.assert_allclose(clip(x), np.where(x > 0, x, 0) / x[x > 0].sum())
+
+
+def test_simplex_methods_take_batches_and_keep_distributions():
+    rows = np.random.default_rng(1).normal(0.1, 0.3, size=(4, 7, 5))
+    for function in (projection, norm_sub):
+        np.testing.assert_allclose(function(rows)[2, 3], function(rows[2, 3]), atol=1e-15)
+        proper = np.random.default_rng(2).dirichlet(np.ones(6))
+        np.testing.assert_allclose(function(proper), proper, atol=1e-15)
+    with pytest.raises(InvalidInput, match="no cell is positive"):
+        clip([-1.0, -2.0])

@@ -1,0 +1,138 @@
+"""Kernels against dense matrices built and inverted the plain way."""
+
+import numpy as np
+import pytest
+
+from optrr import Domain, InvalidInput, Mechanism, design
+from optrr.kernel import (
+    MIN_EIGENVALUE,
+    EffectKernel,
+    MatrixKernel,
+    ProductKernel,
+    SingularMarginal,
+    kernel_of,
+    unrandomized,
+)
+from optrr_solvers.laws import ProductLaw, TableLaw
+
+DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4})
+SETS = [("a",), ("b", "c"), ("c", "a"), ("a", "b", "c")]
+
+
+def mechanism(kind):
+    if kind == "kronecker":
+        return design(DOMAIN, [1.0, 0.8, 1.5], method="kronecker").mechanism
+    if kind == "pairs":
+        return design(DOMAIN, [1.0, 0.8, 1.5], preserve="pairs").mechanism
+    # any law will do: 8 arbitrary densities
+    return Mechanism(DOMAIN, TableLaw(DOMAIN.sizes, np.array([3.0, 1.5, 2.2, 0.3, 1.1, 0.7, 0.2, 0.0])))
+
+
+@pytest.mark.parametrize("names", SETS)
+@pytest.mark.parametrize("kind", ["kronecker", "pairs", "table"])
+def test_every_operation_is_the_dense_one(kind, names):
+    made = mechanism(kind)
+    kernel = kernel_of(made, names)
+    p = made.matrix(names)
+    q = np.linalg.inv(p.T)
+    rng = np.random.default_rng(3)
+    pi = rng.dirichlet(np.ones(kernel.cells)).reshape(kernel.sizes)
+    lam = (p.T @ pi.ravel()).reshape(kernel.sizes)
+    c = rng.normal(size=kernel.sizes)
+    covariance = q @ (np.diag(lam.ravel()) - np.outer(lam, lam)) @ q.T / 99
+    close = {"rtol": 1e-9, "atol": 1e-12}
+    np.testing.assert_allclose(kernel.matrix(), p, **close)
+    np.testing.assert_allclose(kernel.inverse(), q.T, **close)
+    np.testing.assert_allclose(kernel.forward(pi), lam, **close)
+    np.testing.assert_allclose(kernel.solve(lam), pi, **close)
+    np.testing.assert_allclose(kernel.adjoint(c).ravel(), p @ c.ravel(), **close)
+    np.testing.assert_allclose(kernel.solve_adjoint(c).ravel(), np.linalg.inv(p) @ c.ravel(), **close)
+    np.testing.assert_allclose(kernel.solve_squared(lam).ravel(), q**2 @ lam.ravel(), **close)
+    np.testing.assert_allclose(kernel.covariance(lam, 100), covariance, **close)
+    np.testing.assert_allclose(kernel.variance(lam, 100).ravel(), np.diag(covariance), **close)
+    np.testing.assert_allclose(kernel.functional_variance(c, lam, 100), c.ravel() @ covariance @ c.ravel(), **close)
+    np.testing.assert_allclose(kernel.range, (p.min(), p.max()), **close)
+    # with the records held fixed: Σ_u π_u (diag P_u − P_u P_uᵀ), carried through the inverse
+    fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
+    np.testing.assert_allclose(kernel.data_variance(lam, 100).ravel(), np.diag(q @ fixed @ q.T) / 100, **close)
+
+
+def test_batches_are_the_tables_one_by_one():
+    kernel = kernel_of(mechanism("table"), ("c", "a"))
+    tables = np.random.default_rng(0).normal(size=(5, 2, 4, 3))
+    for operation in (kernel.forward, kernel.solve, kernel.solve_squared):
+        whole = operation(tables)
+        for i in range(5):
+            np.testing.assert_allclose(whole[i, 1], operation(tables[i, 1]), rtol=1e-12, atol=1e-14)
+
+
+def test_products_and_matrices_agree_with_the_kronecker_product():
+    rng = np.random.default_rng(1)
+    left, right = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(2), 2)
+    middle = kernel_of(mechanism("table"), ("b", "a"))
+    product = ProductKernel([MatrixKernel(left), middle, MatrixKernel(right)])
+    p = np.kron(np.kron(left, mechanism("table").matrix(("b", "a"))), right)
+    whole = MatrixKernel(p, product.sizes)
+    assert product.sizes == (3, 2, 3, 2)
+    x = rng.normal(size=(4, *product.sizes))
+    for name in ("forward", "adjoint", "solve", "solve_adjoint", "solve_squared"):
+        one, other = getattr(product, name)(x), getattr(whole, name)(x)
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max(), err_msg=name)
+    np.testing.assert_allclose(product.matrix(), p, atol=1e-14)
+    np.testing.assert_allclose(product.range, (p.min(), p.max()))
+
+
+def test_rij_is_the_kronecker_case():
+    """RIJ Algorithm 3: the inverse of P^A ⊗ P^B is the effect-wise solve."""
+    made = mechanism("kronecker")
+    lam = np.random.default_rng(2).dirichlet(np.ones(6)).reshape(3, 2)
+    by_rij = np.linalg.inv(np.kron(made.matrix("a"), made.matrix("b")).T) @ lam.ravel()
+    np.testing.assert_allclose(kernel_of(made, ("a", "b")).solve(lam).ravel(), by_rij, rtol=1e-10)
+
+
+def test_a_hidden_pair_is_refused_by_name_with_the_remedy():
+    hidden = design({"x": 2, "y": 2, "z": 2}, 0.5).mechanism
+    kernel = kernel_of(hidden, ("x", "z"))
+    with pytest.raises(SingularMarginal, match=r"'x', 'z'.*λ = .*preserve='pairs' \(--preserve pairs\)"):
+        kernel.solve(np.full((2, 2), 0.25))
+    assert kernel.hidden_effects() == [["x", "z"]]
+    assert not kernel.is_invertible
+    # what randomizes can always be looked forward through, and each attribute alone is fine
+    np.testing.assert_allclose(kernel.forward(np.full((2, 2), 0.25)), 0.25)
+    assert kernel_of(hidden, "x").is_invertible
+
+
+def test_a_hidden_attribute_and_a_hidden_triple_have_their_own_remedies():
+    with pytest.raises(SingularMarginal, match=r"'x'.*larger epsilon"):
+        EffectKernel((2,), [1.0, MIN_EIGENVALUE / 2], ["x"]).solve([0.5, 0.5])
+    law = ProductLaw(np.array([2, 2, 2]), np.full(3, 0.01))
+    kernel = kernel_of(Mechanism(Domain.of({"x": 2, "y": 2, "z": 2}), law), ("x", "y", "z"))
+    with pytest.raises(SingularMarginal, match=r"'x', 'y', 'z'.*smaller sets"):
+        kernel.check_invertible()
+
+
+def test_expected_proportions_stay_positive_where_rounding_would_not():
+    law = ProductLaw(np.array([50, 50]), np.full(2, 25.0))
+    kernel = kernel_of(Mechanism(Domain.of({"x": 50, "y": 50}), law), ("x", "y"))
+    surely = np.zeros((50, 50))
+    surely[0, 0] = 1
+    smallest = float(np.exp(-50) / (49 * np.exp(-25) + 1) ** 2)
+    assert kernel.expected(surely).min() == pytest.approx(smallest, rel=1e-9)
+
+
+def test_bad_matrices_are_refused():
+    with pytest.raises(InvalidInput, match="square"):
+        MatrixKernel(np.ones((2, 3)))
+    with pytest.raises(InvalidInput, match="sum to 1"):
+        MatrixKernel([[0.9, 0.2], [0.1, 0.8]])
+    with pytest.raises(InvalidInput, match="sizes"):
+        MatrixKernel(np.eye(3), (2, 2))
+    with pytest.raises(SingularMarginal, match="singular value"):
+        MatrixKernel([[0.5, 0.5], [0.5, 0.5]]).solve([0.5, 0.5])
+    with pytest.raises(InvalidInput, match="4096"):
+        unrandomized((100, 100)).matrix()
+
+
+def test_an_unrandomized_attribute_passes_through():
+    table = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
+    np.testing.assert_allclose(unrandomized((2, 3)).solve(table), table, atol=1e-15)
