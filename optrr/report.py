@@ -60,7 +60,9 @@ class Table:
     def numeric(self) -> list[bool]:
         """Which columns hold only numbers and empty cells."""
         given = [[row[k] for row in self.rows if row[k] is not None] for k in range(len(self.columns))]
-        return [bool(column) and all(isinstance(v, Real) and not isinstance(v, bool) for v in column) for column in given]
+        return [
+            bool(column) and all(isinstance(v, Real) and not isinstance(v, bool) for v in column) for column in given
+        ]
 
 
 @dataclass(frozen=True)
