@@ -10,7 +10,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.genomics.effects import PairEigenvalues
-from optrr_solvers.laws import CountLaw, FewChangesLaw, Law, ProductLaw
+from optrr_solvers.laws import FewChangesLaw, Law, ProductLaw
 from optrr_solvers.problem import FloatArray, IntArray
 
 # Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.
@@ -44,11 +44,9 @@ def _joint(law: Law, leaves: IntArray, center: int) -> FloatArray:
             return np.asarray(one[leaves] * one[center])
         case FewChangesLaw():
             return _few_changes(law, leaves, center)
-        case CountLaw():
-            kinds = law.class_of[leaves]
         case _:
-            # different attributes may still be alike; a pair's marginal depends on size and flip only in the laws we have
-            kinds = np.arange(leaves.size)
+            # laws that treat alike attributes alike say which class each attribute is of
+            kinds = law.class_of[leaves] if hasattr(law, "class_of") else np.arange(leaves.size)
     out = np.empty(leaves.size)
     for kind in np.unique(kinds):
         members = np.flatnonzero(kinds == kind)
