@@ -35,13 +35,15 @@ _COUNTED_WORK = 1 << 22
 # Widths of the radius, in units in which the weights are nats.
 _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
-_WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 34
+_WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
+# With many attributes the aim is this share of the relative tolerance: a finer grid would cost minutes for nothing.
+_AIM = 0.003
+# So many changed attributes make the total as good as continuous.
+_MANY_CHANGES = 25.0
 # A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
 _FINEST_UNIT = 1e-6
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
 _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
-# The certificate's grid, relative to the tolerance: rounding its weights costs a few hundredths of that.
-_CERTIFICATE_UNIT = 0.05
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
     path = _follow(classes, source, options, deadline)
     fit = _law(classes, path, options, counted)
-    certificate = _certificate(classes, path, 0.0 if counted else _CERTIFICATE_UNIT * options.tolerance)
+    certificate = _certificate(classes, path, 0.0 if counted else _certificate_unit(classes, path, aim(options, path.upper)))
     return _finish(problem, fit, certificate, path, options, started)
 
 
@@ -135,12 +137,17 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
         _update(classes, source, path, point)
         if options.progress is not None:
             options.progress(_fraction(path, options), path.upper, path.lower)
-        if path.upper - path.lower <= 0.5 * options.tolerance:
+        if path.upper - path.lower <= 0.5 * aim(options, path.upper):
             break
         width *= _NARROWING
     if path.point is None:
         raise SolveFailed("ball: no bracket within the time limit; raise it, or use method 'inductive'")
     return path
+
+
+def aim(options: BallOptions, upper: float) -> float:
+    """The gap in nats at which work stops."""
+    return max(options.tolerance, _AIM * options.relative_tolerance * upper) if math.isfinite(upper) else options.tolerance
 
 
 def _fraction(path: _Path, options: BallOptions) -> float:
@@ -213,7 +220,7 @@ def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> 
     assert path.point is not None
     point = path.point
     fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
-    unit = fine if counted else options.unit or _unit(classes, point, options.tolerance)
+    unit = fine if counted else options.unit or _unit(classes, point, aim(options, path.upper))
     fit = fitted(classes, point, unit, whole=counted)
     if fit is None:
         raise SolveFailed("ball: the weights do not survive rounding to the grid; choose a finer unit")
@@ -227,6 +234,14 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
     affordable = problem_size(classes) * _window(classes, point.w) / _WORK_AT_THE_END
     # a profile needs a few cells per width for its transform to end
     return min(max(fine, affordable, _FINEST_UNIT), point.width / 4)
+
+
+def _certificate_unit(classes: Classes, path: _Path, tolerance: float) -> float:
+    """Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border."""
+    assert path.point is not None
+    changed = float(classes.counts @ (path.point.moments.changed / path.point.moments.mass))
+    smooth = math.sqrt(2 * tolerance / max(changed, 1.0))
+    return smooth if path.point.width**2 < tolerance and changed > _MANY_CHANGES else min(smooth, tolerance / 20)
 
 
 def _certificate(classes: Classes, path: _Path, unit: float) -> Certificate:

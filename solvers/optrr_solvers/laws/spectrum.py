@@ -26,8 +26,10 @@ ComplexArray = NDArray[np.complex128]
 
 # Nodes whose kernel is below this share of the largest are rounding noise.
 _NEGLIGIBLE = 1e-15
-# Terms that together change no sum by this much are left out once they are known.
-_SILENT = 1e-16
+# Terms that together change no sum by this share of its first are left out.
+_SILENT = 1e-17
+# Classes multiplied before the nodes are looked at for the first time.
+_FIRST_ROWS = 32
 # Complex numbers held at once: 16 MB.
 _CHUNK = 1 << 20
 # Above this many nodes a grid is too fine for its ball: 256 MB a vector of 16 bytes.
@@ -59,31 +61,38 @@ class Spectrum:
         self._t = keep * (2 * np.pi / n)
         # nodes come in conjugate pairs except the first and, for even n, the last
         single = (keep == 0) | (2 * keep == n)
-        log_product, self._log_base = self._log_product(counts)
-        self._terms = half[keep] * np.exp(log_product) * np.where(single, 1.0, 2.0) / n
+        first = half[keep] * np.where(single, 1.0, 2.0) / n
+        self._terms, self._log_base = self._times_product(first, counts)
         self._total = float(self._terms.sum().real)
-        heard = np.abs(self._terms) > _SILENT * abs(self._total) / self._terms.size
-        self._t, self._terms = self._t[heard], self._terms[heard]
         if not self._total > 0:
             raise GridTooFine("the ball is empty or holds too little to be computed; enlarge its radius")
         self.log_mass = (
             self._log_base + theta * ball.end + float(np.log(self._total)) - float(counts @ np.log(sizes.astype(float)))
         )
 
-    def _log_product(self, counts: FloatArray) -> tuple[ComplexArray, float]:
-        """ln Π (1+z_i) e^{s·end} relative to its value at t = 0 (and ln of that without the exponential)."""
-        out = np.zeros(self._t.size, dtype=np.complex128)
+    def _times_product(self, terms: ComplexArray, counts: FloatArray) -> tuple[ComplexArray, float]:
+        """Terms times Π (1+z_i) e^{s·end} relative to its value at t = 0, and ln of that without the exponential.
+
+        No factor exceeds 1 in absolute value, so a node that has become negligible stays so: it is dropped on the way.
+        """
         weights = self._ball.weights
-        every = np.arange(counts.size)
-        z0 = self._odds(every, np.zeros(1))[:, 0].real
+        z0 = self._odds(np.arange(counts.size), np.zeros(1))[:, 0].real
         p = z0 / (1 + z0)
-        for rows in np.array_split(every, max(1, counts.size * self._t.size // _CHUNK)):
+        order = np.argsort(-counts * p * (1 - p), kind="stable")
+        logs = 1j * self._t * (self._ball.end - float(counts @ (p * weights)))
+        least = np.log(_SILENT * abs(terms[0]) / terms.size)
+        start = 0
+        while start < counts.size:
+            rows = order[start : start + max(_FIRST_ROWS, min(start, _CHUNK // self._t.size))]
+            start += rows.size
             z = self._odds(rows, self._t)
             # centred at the tilted mean: the phases stay small and their sum keeps its digits
             phase = 1j * np.multiply.outer(p[rows] * weights[rows], self._t)
-            out += counts[rows] @ (_log_ratio(z, z0[rows]) + phase)
-        out += 1j * self._t * (self._ball.end - float(counts @ (p * weights)))
-        return out, float(counts @ np.log1p(z0))
+            logs += counts[rows] @ (_log_ratio(z, z0[rows]) + phase)
+            heard = np.log(np.abs(terms)) + logs.real > least
+            heard[0] = True
+            self._t, terms, logs = self._t[heard], terms[heard], logs[heard]
+        return terms * np.exp(logs), float(counts @ np.log1p(z0))
 
     def _odds(self, rows: IntArray, t: FloatArray) -> ComplexArray:
         """z for the given classes at the given frequencies, shape (rows, nodes)."""
