@@ -17,8 +17,8 @@ from optrr.infer.nullfit import independence_fit
 from optrr.kernel import Kernel
 from optrr_solvers.problem import FloatArray
 
-# The maximum is known to this many nats over all records: no p-value moves by it.
-_TOLERANCE = 1e-6
+# Bound on the distance from the maximum, in nats per record: so near that cells at 0 are told from small ones.
+_TOLERANCE = 1e-12
 # EM steps that finish the null fit where scoring stopped at the boundary.
 _FINISHING_STEPS = 2000
 _SETTLED = 1e-12
@@ -37,7 +37,7 @@ def likelihood_ratio(table: FloatArray, kernel: Kernel) -> LikelihoodRatio:
     """Test one table of counts, shape (r_a, r_b)."""
     n = float(table.sum())
     observed = table / n
-    free = ibu(observed, kernel, tolerance=_TOLERANCE / n, n=int(n))
+    free = ibu(observed, kernel, tolerance=_TOLERANCE, n=int(n))
     null = likeliest_product(observed, kernel)
     gain = log_likelihood(free.proportions, observed, kernel) - log_likelihood(null, observed, kernel)
     statistic = max(2 * n * gain, 0.0)

@@ -1,0 +1,167 @@
+"""Maximum likelihood against a generic convex optimiser, and RR-Adjustment against MDR's example and a slow version."""
+
+import cvxpy
+import numpy as np
+import pytest
+
+from optrr import Domain, InvalidInput, design
+from optrr.estimate import adjust, distinct_records
+from optrr.estimate.adjustment import adjust_once
+from optrr.estimate.likelihood import closed_form, ibu, log_likelihood
+from optrr.kernel import MatrixKernel, kernel_of
+
+SHAPES = [(7,), (2, 2), (3, 2), (6, 3), (4, 3, 2)]
+
+
+def observed_case(sizes, seed, kind="pairs"):
+    rng = np.random.default_rng(seed)
+    names = [f"a{i}" for i in range(len(sizes))]
+    wish = {"preserve": "pairs"} if kind == "pairs" else {"method": "kronecker"}
+    made = design(dict(zip(names, sizes, strict=True)), float(rng.uniform(0.5, 2)), **wish).mechanism
+    kernel = kernel_of(made, names)
+    pi = rng.dirichlet(np.full(kernel.cells, 0.3)).reshape(sizes)
+    n = int(10 ** rng.uniform(2, 5))
+    return rng.multinomial(n, kernel.expected(pi).ravel()).reshape(sizes) / n, kernel, n
+
+
+def generic_optimum(observed, kernel):
+    """Highest ℓ by an interior-point solver on the dense matrix, in nats per record."""
+    pi = cvxpy.Variable(kernel.cells, nonneg=True)
+    seen = observed.ravel() > 0
+    logs = cvxpy.log(kernel.matrix().T[seen] @ pi)
+    problem = cvxpy.Problem(cvxpy.Maximize(observed.ravel()[seen] @ logs), [cvxpy.sum(pi) == 1])
+    problem.solve("CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    inside = np.maximum(pi.value, 0)
+    return log_likelihood((inside / inside.sum()).reshape(kernel.sizes), observed, kernel)
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_ibu_reaches_the_generic_optimum(sizes, seed):
+    observed, kernel, n = observed_case(sizes, seed)
+    found = ibu(observed, kernel, n=n)
+    assert found.convergence.converged and found.convergence.value <= 1e-10
+    assert found.proportions.min() >= 0 and found.proportions.sum() == pytest.approx(1)
+    reached = log_likelihood(found.proportions, observed, kernel)
+    # the bound that stopped it, and the other optimiser's own tolerance
+    assert reached >= generic_optimum(observed, kernel) - 1e-8
+    assert found.convergence.log_likelihood == pytest.approx(n * reached)
+    # nothing near it is better: moves towards every corner
+    corners = np.eye(kernel.cells).reshape(-1, *sizes)
+    for corner in corners:
+        assert log_likelihood(0.999 * found.proportions + 0.001 * corner, observed, kernel) <= reached + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_closed_form_is_the_optimum_of_one_attribute(seed):
+    observed, kernel, _ = observed_case((7,), seed, "kronecker")
+    exact = closed_form(observed, kernel)
+    np.testing.assert_allclose(exact, ibu(observed, kernel, tolerance=1e-12).proportions, atol=1e-7)
+    assert log_likelihood(exact, observed, kernel) >= generic_optimum(observed, kernel) - 1e-10
+    raw = kernel.solve(observed)
+    if raw.min() >= 0:
+        np.testing.assert_allclose(exact, raw, atol=1e-12)
+
+
+def test_the_closed_form_has_cells_at_zero():
+    made = design({"a": 5}, 1.0).mechanism
+    kernel = kernel_of(made, "a")
+    observed = np.array([0.55, 0.3, 0.15, 0.0, 0.0])
+    assert np.count_nonzero(closed_form(observed, kernel) == 0) == 3
+    with pytest.raises(InvalidInput, match="'ibu'"):
+        closed_form(np.full((2, 2), 0.25), kernel_of(design({"a": 2, "b": 2}, 1.0).mechanism, ("a", "b")))
+
+
+def test_a_general_matrix_and_a_joint_too_large_for_newton():
+    rng = np.random.default_rng(4)
+    p = 0.6 * np.eye(9) + 0.4 * rng.dirichlet(np.ones(9), 9)
+    kernel = MatrixKernel(p)
+    observed = rng.multinomial(5000, rng.dirichlet(np.full(9, 0.3)) @ p) / 5000
+    assert log_likelihood(ibu(observed, kernel).proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-8
+    observed, kernel, n = observed_case((26, 20), 5, "kronecker")
+    found = ibu(observed, kernel, tolerance=1e-5, max_iterations=3000, n=n)
+    assert found.convergence.converged
+    assert log_likelihood(found.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-5
+    stopped = ibu(observed, kernel, tolerance=1e-12, max_iterations=6, n=n)
+    assert not stopped.convergence.converged and stopped.convergence.value > 1e-12
+
+
+@pytest.mark.full
+def test_a_million_cells():
+    made = design({f"a{i}": 10 for i in range(6)}, 2.0, method="kronecker").mechanism
+    kernel = kernel_of(made, made.domain.names)
+    rng = np.random.default_rng(1)
+    expected = kernel.expected(rng.dirichlet(np.full(10**6, 0.01)).reshape(kernel.sizes)).ravel()
+    observed = rng.multinomial(10**6, expected / expected.sum()).reshape(kernel.sizes) / 1e6
+    found = ibu(observed, kernel, tolerance=1e-4, max_iterations=300, n=10**6)
+    even = log_likelihood(np.full(kernel.sizes, 1e-6), observed, kernel)
+    assert log_likelihood(found.proportions, observed, kernel) > even + 1
+    assert found.convergence.value < 1e-3
+
+
+EXAMPLE = np.array([[0, 0]] * 4 + [[1, 0]] * 2 + [[1, 1]] * 4)
+
+
+def test_mdr_example_1():
+    """MDR §5, Example 1: 1/8 and 1/12 after the first attribute, then (2/3, 1/3); in the limit 1/2, 0, 0, 1/2."""
+    rows, shares = distinct_records(EXAMPLE)
+    assert rows.tolist() == [[0, 0], [1, 0], [1, 1]]
+    np.testing.assert_allclose(shares, [0.4, 0.2, 0.4])
+    half = np.array([0.5, 0.5])
+    first = adjust_once(shares, rows[:, 0], half)
+    np.testing.assert_allclose(first / [4, 2, 4], [1 / 8, 1 / 12, 1 / 12], atol=1e-16)
+    np.testing.assert_allclose(np.bincount(rows[:, 1], weights=first), [2 / 3, 1 / 3], atol=1e-16)
+    found = adjust(rows, shares, [half, half])
+    np.testing.assert_array_equal(found.weights, [0.5, 0.0, 0.5])
+    assert found.convergence.converged and found.forced == 1
+    assert found.proportion(rows[:, 0] == 1) == 0.5
+
+
+def slow_adjustment(codes, margins, rounds):
+    """Algorithm 2 as printed: a weight for each of the n rows."""
+    w = np.full(len(codes), 1 / len(codes))
+    for _ in range(rounds):
+        for j, target in enumerate(margins):
+            s = [w[codes[:, j] == k].sum() for k in range(len(target))]
+            w = np.array([w[i] * target[codes[i, j]] / s[codes[i, j]] for i in range(len(codes))])
+    return w
+
+
+def test_distinct_records_give_the_weights_of_the_rows():
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, [3, 2, 4], size=(200, 3))
+    margins = [rng.dirichlet(np.full(r, 5.0)) for r in (3, 2, 4)]
+    rows, shares = distinct_records(codes)
+    found = adjust(rows, shares, margins)
+    by_row = slow_adjustment(codes, margins, 200)
+    at = [int(np.flatnonzero((rows == c).all(axis=1))[0]) for c in codes]
+    np.testing.assert_allclose(np.bincount(at, weights=by_row), found.weights, atol=1e-9)
+    assert found.convergence.converged and found.forced == 0
+
+
+def test_groups_of_attributes_are_adjusted_together():
+    rng = np.random.default_rng(3)
+    rows, shares = distinct_records(rng.integers(0, [3, 2, 4], size=(500, 3)))
+    pair = rng.dirichlet(np.full(12, 5.0)).reshape(3, 4)
+    found = adjust(rows, shares, [pair, [0.3, 0.7]], groups=[(0, 2), (1,)])
+    reached = np.zeros((3, 4))
+    np.add.at(reached, (rows[:, 0], rows[:, 2]), found.weights)
+    np.testing.assert_allclose(reached, pair, atol=1e-8)
+
+
+def test_margins_that_no_weights_have_are_reported():
+    found = adjust([[0, 0], [1, 1]], [0.5, 0.5], [[0.5, 0.5], [0.2, 0.8]], max_rounds=300)
+    assert not found.convergence.converged and found.convergence.value > 0.1
+    with pytest.raises(InvalidInput, match="not a distribution"):
+        adjust([[0, 0], [1, 1]], [0.5, 0.5], [[0.5, 0.5], [-0.2, 1.2]])
+
+
+def test_adjustment_leaves_associations_weakened():
+    """What its bias statement says: with all records there are, the joint is not the true one."""
+    made = design(Domain.of({"a": 2, "b": 2}), 1.0, method="kronecker").mechanism
+    kernel = kernel_of(made, ("a", "b"))
+    truth = np.array([[0.4, 0.1], [0.1, 0.4]])
+    seen = kernel.forward(truth)
+    margins = [kernel_of(made, name).solve(seen.sum(axis=1 - k)) for k, name in enumerate("ab")]
+    found = adjust(np.argwhere(seen > 0), seen.ravel(), margins).weights.reshape(2, 2)
+    assert found[0, 0] == pytest.approx(seen[0, 0]) and found[0, 0] < 0.33

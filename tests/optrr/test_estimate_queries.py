@@ -1,0 +1,179 @@
+"""Queries, synthetic records, the papers' error measures, consistent tables."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from optrr import Counts, Domain, InvalidInput, design
+from optrr.estimate import (
+    absolute_error,
+    consistent_tables,
+    count_query,
+    estimate,
+    estimated_count,
+    expected_squared_error,
+    independence_bound,
+    mean_absolute_error,
+    mean_squared_error,
+    query_errors,
+    relative_error,
+    synthetic_records,
+)
+from optrr.estimate.accuracy import bonferroni_quantile, even_relative_error
+from optrr.estimate.queries import box, independent_joint, random_subset, records
+from optrr.kernel import kernel_of
+
+DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
+
+
+@pytest.fixture(scope="module")
+def mechanism():
+    return design(DOMAIN, [1.0, 1.0, 1.2], preserve="pairs").mechanism
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return Counts(DOMAIN.subset(["a", "b"]), np.array([[420, 380], [300, 280], [310, 310]]))
+
+
+def test_a_query_sums_the_estimate_and_its_covariance(mechanism, counts):
+    subset = box(counts.domain, {"a": ["x", "z"], "b": [1]})
+    assert subset.tolist() == [[False, True], [False, False], [False, True]]
+    found = count_query(counts, mechanism, subset)
+    p = mechanism.matrix(("a", "b"))
+    q = np.linalg.inv(p.T)
+    lam = counts.proportions.ravel()
+    covariance = q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T / (counts.n - 1)
+    chosen = subset.ravel()
+    assert found.count == pytest.approx(counts.n * (q @ lam)[chosen].sum())
+    error = counts.n * np.sqrt(covariance[np.ix_(chosen, chosen)].sum())
+    assert found.standard_error == pytest.approx(error)
+    assert found.upper - found.count == pytest.approx(norm.isf(0.025) * error)
+    assert estimated_count(estimate(counts, mechanism), subset) == pytest.approx(found.count)
+    everything = count_query(counts, mechanism, np.ones((3, 2), dtype=bool))
+    assert everything.count == pytest.approx(counts.n) and everything.standard_error < 1e-4
+
+
+def test_subsets(mechanism, counts):
+    one = records(counts.domain, [("y", 0), ("x", 1)])
+    assert one.sum() == 2 and one[1, 0] and one[0, 1]
+    assert random_subset(counts.domain, 0.5, 1).sum() == 3
+    with pytest.raises(InvalidInput, match="no category 'w'"):
+        box(counts.domain, {"a": ["w"]})
+    with pytest.raises(InvalidInput, match=r"box\(\)"):
+        count_query(counts, mechanism, np.ones((2, 2), dtype=bool))
+    with pytest.raises(InvalidInput, match="coverage"):
+        random_subset(counts.domain, 0.0)
+
+
+def test_query_errors_are_mdr_16():
+    assert query_errors(90, 100) == (10, 0.1)
+    assert query_errors(3, 0) == (3, float("inf")) and query_errors(0, 0) == (0, 0)
+
+
+def test_rr_independent_is_the_product():
+    np.testing.assert_allclose(independent_joint([[0.5, 0.5], [0.5, 0.5]]), 0.25)  # MDR Distribution (15)
+    np.testing.assert_allclose(independent_joint([[0.4, 0.6], [0.6, 0.4]]), [[0.24, 0.16], [0.36, 0.24]])  # RIJ §3.3
+
+
+def test_synthetic_records_have_the_estimated_shares(mechanism, counts):
+    proper = estimate(counts, mechanism, method="projection")
+    made = synthetic_records(proper)
+    assert made.shape == (counts.n, 2)
+    shares = np.zeros((3, 2))
+    np.add.at(shares, tuple(made.T), 1)
+    assert np.abs(shares - counts.n * proper.proportions).max() < 1
+    drawn = synthetic_records(proper, 40_000, 7, exact=False)
+    found = np.bincount(drawn[:, 0] * 2 + drawn[:, 1], minlength=6) / 40_000
+    np.testing.assert_allclose(found, proper.proportions.ravel(), atol=4.5 * 0.5 / 200)
+    improper = estimate(Counts(counts.domain, np.array([[9, 0], [0, 0], [0, 1]])), mechanism)
+    with pytest.raises(InvalidInput, match="'projection'"):
+        synthetic_records(improper)
+
+
+def test_mdr_errors():
+    """MDR §2.3: B is the upper α/r quantile of χ²_1, that is z² at α/(2r); §3.2: e_rel above 200 % where n = r."""
+    assert bonferroni_quantile(10) == pytest.approx(norm.isf(0.0025) ** 2)
+    lam, n = np.array([0.5, 0.3, 0.2]), 400
+    z = norm.isf(0.05 / 6)
+    assert absolute_error(lam, n) == pytest.approx(z * np.sqrt(0.25 / 400))
+    assert relative_error(lam, n) == pytest.approx(z * np.sqrt(0.8 / 0.2 / 400))
+    assert relative_error([1.0, 0.0], n) == float("inf")
+    assert even_relative_error(1000, 1000) == pytest.approx(relative_error(np.full(1000, 1e-3), 1000))
+    assert even_relative_error(1000, 1000) > 2
+    # Definition 1 holds: simultaneous, so at least 95 %; 4000 draws, standard deviation 0.35 %
+    draws = np.random.default_rng(0).multinomial(n, lam, size=4000) / n
+    assert (np.abs(draws - lam).max(axis=1) <= absolute_error(lam, n)).mean() > 0.94
+
+
+def test_mean_errors_and_rij_theorem_3():
+    assert mean_absolute_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.1)
+    assert mean_squared_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.01)
+    with pytest.raises(InvalidInput, match="one shape"):
+        mean_absolute_error([0.5, 0.5], [1.0])
+    rng = np.random.default_rng(0)
+    for d in (2, 3, 7):
+        for _ in range(50):
+            pi = rng.dirichlet(np.full(d * d, 0.2)).reshape(d, d) + 1e-9
+            pi /= pi.sum()
+            product = np.outer(pi.sum(1), pi.sum(0))
+            v = np.sqrt(((pi - product) ** 2 / product).sum() / (d - 1))
+            assert mean_squared_error(product, pi) <= independence_bound(v, d)
+
+
+@pytest.mark.parametrize("names", [("a",), ("b", "c"), ("a", "b", "c")])
+def test_the_exact_expected_error(mechanism, names):
+    kernel = kernel_of(mechanism, names)
+    pi = np.random.default_rng(0).dirichlet(np.ones(kernel.cells)).reshape(kernel.sizes)
+    q = np.linalg.inv(kernel.matrix().T)
+    lam = kernel.forward(pi).ravel()
+    total = np.trace(q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T) / 50
+    assert expected_squared_error(kernel, 50, pi) == pytest.approx(total)
+    even = np.full(kernel.sizes, 1 / kernel.cells)
+    assert expected_squared_error(kernel, 50) == pytest.approx(expected_squared_error(kernel, 50, even))
+    p = kernel.matrix()
+    fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
+    assert expected_squared_error(kernel, 50, target="data") == pytest.approx(np.trace(q @ fixed @ q.T) / 50)
+
+
+def test_a_shared_effect_becomes_the_weighted_mean():
+    """Two tables that share one attribute: its effect is the weighted mean, spread evenly; everything else stays."""
+    rng = np.random.default_rng(0)
+    ab, bc = rng.dirichlet(np.ones(6)).reshape(3, 2), rng.dirichlet(np.ones(8)).reshape(2, 4)
+    found = consistent_tables({("a", "b"): ab, ("b", "c"): bc}, {("a", "b"): 300, ("b", "c"): 100}, proper=False).tables
+    mean = 0.75 * ab.sum(axis=0) + 0.25 * bc.sum(axis=1)
+    np.testing.assert_allclose(found["a", "b"].sum(axis=0), mean)
+    np.testing.assert_allclose(found["b", "c"].sum(axis=1), mean)
+    np.testing.assert_allclose(found["a", "b"].sum(axis=1), ab.sum(axis=1))
+    np.testing.assert_allclose(found["a", "b"], ab + (mean - ab.sum(axis=0)) / 3)
+    np.testing.assert_allclose(found["b", "c"], bc + (mean - bc.sum(axis=1))[:, None] / 4)
+
+
+def test_consistency_across_all_pairs_and_a_triple(mechanism):
+    rng = np.random.default_rng(1)
+    sets = [("a", "b"), ("c", "b"), ("a", "c"), ("c", "a", "b")]
+    sizes = {"a": 3, "b": 2, "c": 2}
+    noisy = {}
+    for names in sets:
+        t = rng.normal(0.2, 0.2, size=[sizes[x] for x in names])
+        noisy[names] = t + (1 - t.sum()) / t.size
+    found = consistent_tables(noisy, mechanism=mechanism)
+    assert found.convergence.converged
+    t = found.tables
+    assert min(x.min() for x in t.values()) >= 0
+    np.testing.assert_allclose(t["c", "a", "b"].sum(axis=0), t["a", "b"], atol=1e-8)
+    np.testing.assert_allclose(t["c", "a", "b"].sum(axis=1), t["c", "b"], atol=1e-8)
+    np.testing.assert_allclose(t["c", "a", "b"].sum(axis=2), t["a", "c"].T, atol=1e-8)
+    # consistent and proper tables are left alone
+    again = consistent_tables(t)
+    for names in sets:
+        np.testing.assert_allclose(again.tables[names], t[names], atol=1e-8)
+
+
+def test_tables_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInput, match="size 3 in one table and 2"):
+        consistent_tables({("a", "b"): np.full((3, 2), 1 / 6), ("a",): np.full(2, 0.5)})
+    with pytest.raises(InvalidInput, match="sums to"):
+        consistent_tables({("a",): np.full(2, 0.6)})
+    with pytest.raises(InvalidInput, match="at least one"):
+        consistent_tables({})
