@@ -1,0 +1,113 @@
+"""SIC Table 1: ε of the inverse-distance matrix in each of three clusters of Adult's nine attributes, p = 0.9, 0.8, 0.7.
+
+The paper prints sizes and ε of its clusters, not their members. The closed form ln(p |C| Z/(1−p)) lets us search: which sets of
+that many attributes have the printed ε, and do three of them make up all nine? Then the same experiment with our own clusters,
+from power iteration (k = 3) on dependences of randomized pairs, as SIC §6.2 does. Writes sic_table1.csv and sic_table1.md.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, product
+
+import numpy as np
+from count_queries import write_csv, write_text
+
+from optrr.cluster import power_iteration_clusters
+from optrr.counts import count_many
+from optrr.datasets import adult, adult_domain
+from optrr.dependence.measures import cramers_v
+from optrr.mechanism import Mechanism
+from optrr_solvers.inverse_distance import inverse_distance_law, inverse_distance_normaliser
+
+# p: (attributes, printed ε) of each cluster
+PUBLISHED = {
+    0.9: ((2, 7.309), (2, 7.735), (5, 11.975)),
+    0.8: ((4, 11.844), (2, 5.171), (3, 6.234)),
+    0.7: ((3, 7.337), (3, 8.569), (3, 5.695)),
+}
+# the table's three digits, and one unit of truncation
+CLOSE = 1.1e-3
+
+
+def epsilon(sizes: np.ndarray, members: tuple[int, ...], p: float) -> float:
+    part = sizes[list(members)]
+    return math.log(p * len(members) * inverse_distance_normaliser(part) / (1 - p))
+
+
+def matches(p: float) -> list[list[tuple[int, ...]]]:
+    """For each printed cluster, the attribute sets of its size with its ε."""
+    sizes = adult_domain().sizes
+    return [
+        [c for c in combinations(range(9), k) if abs(epsilon(sizes, c, p) - printed) <= CLOSE] for k, printed in PUBLISHED[p]
+    ]
+
+
+def partitions(found: list[list[tuple[int, ...]]]) -> list[tuple[tuple[int, ...], ...]]:
+    return [choice for choice in product(*found) if len({i for c in choice for i in c}) == 9]
+
+
+def randomized_dependence(p: float, rng: np.random.Generator) -> np.ndarray:
+    """V over the randomized pairs themselves, every pair randomized by its inverse-distance matrix (SIC §6.2)."""
+    domain = adult_domain()
+    pairs = list(combinations(domain.names, 2))
+    out = np.eye(domain.m)
+    for names, counts in count_many(adult(), domain, pairs).items():
+        part = domain.subset(names)
+        matrix = Mechanism(part, inverse_distance_law(part.sizes, p)).matrix()
+        flat = counts.table.ravel()
+        there = np.flatnonzero(flat)
+        seen = rng.multinomial(flat[there], matrix[there] / matrix[there].sum(axis=1, keepdims=True)).sum(axis=0)
+        i, j = domain.index(names[0]), domain.index(names[1])
+        out[i, j] = out[j, i] = cramers_v(seen.reshape(part.sizes))
+    return out
+
+
+def main() -> None:
+    domain, rows, notes = adult_domain(), [], []
+    rng = np.random.default_rng(5)
+    for p, printed in PUBLISHED.items():
+        found = matches(p)
+        whole = partitions(found)
+        own = power_iteration_clusters(randomized_dependence(p, rng), 3)
+        for k, ((size, value), sets) in enumerate(zip(printed, found, strict=True)):
+            nearest = min(combinations(range(9), size), key=lambda c: abs(epsilon(domain.sizes, c, p) - value))
+            rows.append(
+                {
+                    "p": p,
+                    "cluster": f"C{k + 1}",
+                    "attributes": size,
+                    "published": value,
+                    "sets_that_fit": len(sets),
+                    "nearest_set": " ".join(domain.names[i] for i in nearest),
+                    "nearest_epsilon": f"{epsilon(domain.sizes, nearest, p):.3f}",
+                }
+            )
+        total = sum(e for _, e in printed)
+        ours = [(tuple(domain.names[i] for i in c), epsilon(domain.sizes, c, p)) for c in own]
+        shown = "; ".join(f"{', '.join(names)}: {e:.3f}" for names, e in ours)
+        named = " | ".join("; ".join(", ".join(domain.names[i] for i in c) for c in choice) for choice in whole[:3])
+        notes.append(
+            f"- p = {p}: published total {total:.3f}; {len(whole)} partition(s) of the nine attributes fit all three printed ε"
+            + (f": {named}" if whole else "")
+            + f". Our clusters: {shown}; total {sum(e for _, e in ours):.3f}."
+        )
+        pairs = sum(epsilon(domain.sizes, c, p) for c in combinations(range(9), 2))
+        notes.append(f"  Learning them from randomized pairs spent {pairs:.1f} nats more (36 releases), which the table leaves out.")
+    left = tuple(i for i in range(9) if domain.names[i] not in ("workclass", "education", "race", "native-country"))
+    notes.append(
+        f"- At p = 0.9 the first two clusters are certain (workclass, education; race, native-country); the five attributes left "
+        f"have {epsilon(domain.sizes, left, 0.9):.3f}, not the printed 11.975, which no five attributes have."
+    )
+    write_csv("sic_table1.csv", rows)
+    lines = ["# SIC Table 1", "| p | cluster | attributes | printed ε | sets that fit | nearest set | its ε |", "|---|---|---|---|---|---|---|"]
+    lines += [
+        f"| {r['p']} | {r['cluster']} | {r['attributes']} | {r['published']} | {r['sets_that_fit']} | {r['nearest_set']} | {r['nearest_epsilon']} |"
+        for r in rows
+    ]
+    write_text("sic_table1.md", "\n".join([*lines, "", *notes]))
+    print("\n".join([*lines, *notes]))
+
+
+if __name__ == "__main__":
+    main()
