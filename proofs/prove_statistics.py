@@ -1,0 +1,186 @@
+"""Gradients and curvatures of the derived statistics (estimate.statistics, RVL §5.2, eqs. 24–26), symbolically.
+
+Entropy: d/dπ of −π log2 π. Mutual information and φ²: sums of h(x, r, c) over cells, x the cell, r and c its row's and
+column's sum; first and second derivatives of each h, and the chain rule on a whole table with symbols in its cells.
+Pearson correlation: the gradient in standardised scores, and the second derivatives in the five moments it depends on.
+"""
+
+import itertools
+
+import numpy as np
+import sympy as sp
+
+from optrr.estimate.statistics import (
+    _information_terms,
+    _phi_terms,
+    cramers_v,
+    entropy,
+    mutual_information,
+    pearson_correlation,
+    phi_squared,
+)
+
+BACKS = (
+    "optrr.estimate.statistics.entropy",
+    "optrr.estimate.statistics.cramers_v",
+    "optrr.estimate.statistics.pearson_correlation",
+    "optrr.estimate.statistics._correlation_bias",
+    "optrr.estimate.statistics._expanded",
+    "optrr.estimate.statistics._half_trace",
+    "optrr.estimate.statistics._information_terms",
+    "optrr.estimate.statistics._phi_terms",
+)
+
+X, ROW, COLUMN = sp.symbols("x r c", positive=True)
+NAMES = ("x", "r", "c", "xx", "rr", "cc", "xr", "xc", "rc")
+WITH_RESPECT_TO = {"x": X, "r": ROW, "c": COLUMN}
+
+# Exact decimals for every point where code and symbols are compared.
+POINTS = ((0.2, 0.5, 0.3), (0.07, 0.21, 0.4), (0.01, 0.9, 0.02))
+
+
+def same(a, b):
+    return sp.simplify(a - b) == 0
+
+
+def derivative(h, name):
+    out = h
+    for letter in name:
+        out = sp.diff(out, WITH_RESPECT_TO[letter])
+    return out
+
+
+def terms_agree(function, h, offset):
+    """Every stored derivative of ``function`` is the symbolic one at the points, up to terms that cancel in the sum."""
+    for point in POINTS:
+        at = dict(zip((X, ROW, COLUMN), map(sp.Float, point), strict=True))
+        got = function(*(np.array([[v]]) for v in point))
+        for name in NAMES:
+            wanted = float((derivative(h + offset, name)).subs(at))
+            np.testing.assert_allclose(getattr(got, name), wanted, rtol=1e-12, atol=1e-14, err_msg=name)
+
+
+def prove_information_terms():
+    h = X * sp.log(X / (ROW * COLUMN)) / sp.log(2)
+    wanted = {
+        "x": (sp.log(X / (ROW * COLUMN)) + 1) / sp.log(2),
+        "r": -X / ROW / sp.log(2),
+        "c": -X / COLUMN / sp.log(2),
+        "xx": 1 / X / sp.log(2),
+        "rr": X / ROW**2 / sp.log(2),
+        "cc": X / COLUMN**2 / sp.log(2),
+        "xr": -1 / ROW / sp.log(2),
+        "xc": -1 / COLUMN / sp.log(2),
+        "rc": sp.Integer(0),
+    }
+    assert all(same(derivative(h, name), value) for name, value in wanted.items())
+    terms_agree(_information_terms, h, 0)
+
+
+def prove_phi_terms():
+    h = (X - ROW * COLUMN) ** 2 / (ROW * COLUMN)
+    share = X / (ROW * COLUMN)
+    wanted = {
+        "x": 2 * (share - 1),
+        "r": COLUMN - X * share / ROW,
+        "c": ROW - X * share / COLUMN,
+        "xx": 2 / (ROW * COLUMN),
+        "rr": 2 * X * share / ROW**2,
+        "cc": 2 * X * share / COLUMN**2,
+        "xr": -2 * share / ROW,
+        "xc": -2 * share / COLUMN,
+        "rc": 1 + share**2,
+    }
+    assert all(same(derivative(h, name), value) for name, value in wanted.items())
+    terms_agree(_phi_terms, h, 0)
+
+
+def table(r_a, r_b):
+    return [[sp.Symbol(f"p{a}{b}", positive=True) for b in range(r_b)] for a in range(r_a)]
+
+
+def sums(p):
+    return [sum(row) for row in p], [sum(column) for column in zip(*p, strict=True)]
+
+
+def information(p):
+    r, c = sums(p)
+    return sum(p[a][b] * sp.log(p[a][b] / (r[a] * c[b]), 2) for a, b in itertools.product(range(len(r)), range(len(c))))
+
+
+def phi(p):
+    r, c = sums(p)
+    return sum(
+        (p[a][b] - r[a] * c[b]) ** 2 / (r[a] * c[b]) for a, b in itertools.product(range(len(r)), range(len(c)))
+    )
+
+
+def correlation(p):
+    r, c = sums(p)
+    x, y = SCORES
+    mean_x = sum(a * b for a, b in zip(r, x, strict=True))
+    mean_y = sum(a * b for a, b in zip(c, y, strict=True))
+    both = sum(p[a][b] * x[a] * y[b] for a, b in itertools.product(range(len(r)), range(len(c))))
+    spread_x = sum(a * b**2 for a, b in zip(r, x, strict=True)) - mean_x**2
+    spread_y = sum(a * b**2 for a, b in zip(c, y, strict=True)) - mean_y**2
+    return (both - mean_x * mean_y) / sp.sqrt(spread_x * spread_y)
+
+
+SCORES = ((0, 1, 3), (1, 2))
+VALUES = np.array([[0.25, 0.1], [0.05, 0.3], [0.2, 0.1]])
+# symmetric, rows sum to 0: a covariance of proportions, whose sum is fixed
+ROOT = np.array([[3, 1], [-1, 2], [2, -2], [-4, 1], [1, -3], [-1, 1]]) / 100
+COVARIANCE = ROOT @ ROOT.T
+
+
+def whole_table_agrees(formula, function):
+    """Value, gradient along every direction that keeps the sum, and ½ tr(Hessian Σ), from symbols in all cells."""
+    p = table(3, 2)
+    cells = list(itertools.chain(*p))
+    f = formula(p)
+    at = dict(zip(cells, map(sp.Float, VALUES.ravel()), strict=True))
+    gradient = np.array([float(sp.diff(f, v).subs(at)) for v in cells])
+    hessian = np.array([[float(sp.diff(f, v, w).subs(at)) for w in cells] for v in cells])
+    got = function(VALUES, COVARIANCE)
+    np.testing.assert_allclose(got.value, float(f.subs(at)), rtol=1e-12)
+    np.testing.assert_allclose(got.gradient.ravel() @ ROOT, gradient @ ROOT, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(got.bias, np.trace(hessian @ COVARIANCE) / 2, rtol=1e-9)
+
+
+def prove_entropy():
+    p = sp.Symbol("p", positive=True)
+    h = -p * sp.log(p, 2)
+    assert same(sp.diff(h, p), -sp.log(p, 2) - 1 / sp.log(2))
+    assert same(sp.diff(h, p, 2), -1 / (p * sp.log(2)))
+    whole_table_agrees(lambda q: sum(-v * sp.log(v, 2) for row in q for v in row), entropy)
+
+
+def prove_mutual_information_and_phi_on_a_whole_table():
+    whole_table_agrees(information, mutual_information)
+    whole_table_agrees(phi, phi_squared)
+
+
+def prove_cramers_v_is_the_root():
+    t, k = sp.symbols("t k", positive=True)
+    v = sp.sqrt(t / k)
+    assert same(sp.diff(v, t), 1 / (2 * k * v))
+    assert same(sp.diff(v, t, 2), -1 / (4 * k**2 * v**3))
+    whole_table_agrees(lambda q: sp.sqrt(phi(q) / 1), cramers_v)
+
+
+def prove_pearson_correlation():
+    """ρ of moments, at standardised scores: m_u = m_v = 0, m_uu = m_vv = 1, m_uv = ρ."""
+    u, v, uu, vv, uv, rho = sp.symbols("u v uu vv uv rho")
+    g = (uv - u * v) / sp.sqrt((uu - u**2) * (vv - v**2))
+    standard = {u: 0, v: 0, uu: 1, vv: 1, uv: rho}
+
+    def at(*letters):
+        return sp.simplify(sp.diff(g, *letters).subs(standard))
+
+    assert (at(u), at(v), at(uu), at(vv), at(uv)) == (0, 0, -rho / 2, -rho / 2, 1)
+    second = {(u, u): rho, (v, v): rho, (u, v): -1, (uu, uu): sp.Rational(3, 4) * rho, (vv, vv): sp.Rational(3, 4) * rho}
+    second |= {(uu, vv): rho / 4, (uu, uv): -sp.Rational(1, 2), (vv, uv): -sp.Rational(1, 2), (uv, uv): 0}
+    second |= {(a, b): 0 for a in (u, v) for b in (uu, vv, uv)}
+    assert all(same(at(*pair), value) for pair, value in second.items())
+    scores = tuple(np.array(s, dtype=float) for s in SCORES)
+    whole_table_agrees(correlation, lambda p, s: pearson_correlation(p, s, scores))
