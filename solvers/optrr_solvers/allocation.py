@@ -138,15 +138,21 @@ class TableWorkload:
         return out
 
     def eigenvalues(self, law: Law) -> FloatArray:
-        """λ_W of a law that treats the members of a class alike, shape (effects,)."""
+        """λ_W of a law, shape (effects,): over alike effects the root of the harmonic mean of λ², which is what errors add.
+
+        Where one of them is not positive, the smallest. Effects of three attributes or more must be alike under the law.
+        """
         one = law.one_way_eigenvalues()
         pairs = law.pair_eigenvalues() if any(len(w) == 2 for w in self.effects) else None
         out = np.empty(len(self.effects))
         for k, w in enumerate(self.effects):
+            members = [self.classes[self.class_of[i]] for i in w]
             if len(w) == 1:
-                out[k] = one[w[0]]
+                out[k] = _typical(one[members[0]])
             elif len(w) == 2 and pairs is not None:
-                out[k] = pairs[w]
+                block = pairs[np.ix_(*members)]
+                same = self.class_of[w[0]] == self.class_of[w[1]]
+                out[k] = _typical(block[~np.eye(len(block), dtype=np.bool_)] if same else block.ravel())
             else:
                 out[k] = law.eigenvalues(w)[(1,) * len(w)]
         return out
@@ -167,6 +173,11 @@ class TableWorkload:
     def least_table_errors(self) -> FloatArray:
         """G_U without any randomization (all λ = 1): what sampling alone leaves, shape (tables,)."""
         return np.asarray(self.shares.sum(axis=1)).ravel()
+
+
+def _typical(values: FloatArray) -> float:
+    low = float(values.min())
+    return low if low <= 0 or low == values.max() else float(np.mean(values**-2.0) ** -0.5)
 
 
 def marginals(sizes: IntArray, classes: tuple[IntArray, ...]) -> TableWorkload:
@@ -236,13 +247,14 @@ class AllocationProblem:
             )
         for what, values in (("floor", self.floors), ("ceiling", self.ceilings), ("conditional cap", self.caps)):
             self._check(what, values)
-        bad = np.flatnonzero(self.floor > np.minimum(self.ceiling, self.cap))
-        if bad.size:
-            i = int(bad[0])
-            raise Infeasible(
-                f"{self.name(i)} has floor {self.floor[i]:g} above its ceiling {self.ceiling[i]:g} or conditional cap "
-                f"{self.cap[i]:g}; allow at least {self.floor[i]:g}"
-            )
+        for what, most in (("ceiling", self.ceiling), ("conditional cap", self.cap)):
+            bad = np.flatnonzero(self.floor > most)
+            if bad.size:
+                i = int(bad[0])
+                raise Infeasible(
+                    f"{self.name(i)} needs epsilon {self.floor[i]:.6g} for its floor or its accuracy, more than its {what} "
+                    f"{most[i]:g}; allow at least {self.floor[i]:.6g}"
+                )
 
     def _check(self, what: str, values: FloatArray | None) -> None:
         if values is None:

@@ -34,6 +34,8 @@ from optrr_solvers.solution import Solution, SolveFailed
 # Totals are met to this, relative, and never exceeded: an error of the same order, far below the gaps of any search.
 _TOTAL_TOLERANCE = 1e-7
 _SCALINGS = 60
+# Rounds without an improvement of a quarter of the tolerance after which the search gives in.
+_IDLE_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,12 @@ class _Search:
         self.problem, self.workload = family.problem, family.problem.workload
         if self.problem.capped and self.workload.m > 10:
             raise MethodTooLarge(f"conditional caps take up to 10 attributes, got {self.workload.m}; drop the caps")
-        self.rounds = 0
+        self.rounds, self.idle = 0, 0
         self.cuts: list[_Cut] = []
+        # what steers: with pairs kept, cuts that count their multipliers too, and hold near the current law only
+        self.steers: list[_Cut] = []
+        limits = np.stack([self.workload.sizes, np.nan_to_num(self.problem.floor), np.nan_to_num(self.problem.ceiling)], 1)
+        _, self.kind = np.unique(limits, axis=0, return_inverse=True)
         self.uniform_flips = 1 - 1 / self.workload.sizes
         self.best: tuple[float, FloatArray, Solution] | None = None
         self.lower = float(self.workload.coefficients.sum())
@@ -186,9 +192,12 @@ class _Search:
             if cut is None:
                 break
             self.cuts.append(cut)
+            self.steers.append(self._steer(found) if self.family.pairs else cut)
             assert self.best is not None
             profile = self._outer(error if np.isfinite(error) else self.best[0], found)
             if self.best[0] - self.lower <= self.options.tolerance * self.best[0]:
+                break
+            if self.idle > _IDLE_ROUNDS:
                 break
             following = _epsilons_of(self.workload.sizes, profile)
             if np.allclose(following, scale * ratios, rtol=1e-9):
@@ -204,6 +213,8 @@ class _Search:
     def _record(self, found: Solution) -> float:
         lam = self.workload.eigenvalues(found.law)
         error = self.workload.error(lam) if np.all(lam > 0) else np.inf
+        gained = self.best is None or error < self.best[0] * (1 - self.options.tolerance / 4)
+        self.idle = 0 if gained else self.idle + 1
         if self.best is None or error < self.best[0]:
             self.best = (error, lam, found)
         return error
@@ -232,7 +243,31 @@ class _Search:
             return None
         gaps = self._plain(high * ray).gaps
         scale = float(weights @ self.uniform_flips)
-        return _Cut(weights * self.uniform_flips / scale, float(weights @ gaps) / scale * (1 + 1e-12))
+        normal = self._averaged(weights * self.uniform_flips / scale)
+        return _Cut(normal, float(weights @ gaps) / scale * (1 + 1e-12))
+
+    def _averaged(self, normal: FloatArray) -> FloatArray:
+        """The mean over exchanges of attributes of one size and limits: each exchanged cut holds, so their mean does."""
+        sums = np.bincount(self.kind, weights=normal)
+        return np.asarray((sums / np.bincount(self.kind))[self.kind])
+
+    def _steer(self, found: Solution) -> _Cut:
+        """The tangent at the current law of the surface of constant total: w_i d_i + κ Σ_j v_ij (r_i−1)(r_j−1) λ_j."""
+        certificate = found.certificate
+        assert certificate is not None
+        m, sizes, lam = self.workload.m, self.workload.sizes, found.problem.eigenvalues
+        normal = np.zeros(m)
+        for members, w in zip(certificate.classes, certificate.weights, strict=True):
+            normal[list(members)] = float(w) * self.uniform_flips[list(members)]
+        for a, b, v in certificate.pairs:
+            for i in certificate.classes[a]:
+                for j in certificate.classes[b]:
+                    if i < j or (a != b and i != j):
+                        each = float(v) * found.problem.kappa * float((sizes[i] - 1) * (sizes[j] - 1))
+                        normal[i] += each * lam[j]
+                        normal[j] += each * lam[i]
+        normal = self._averaged(normal / normal.sum())
+        return _Cut(normal, float(normal @ found.law.one_way_eigenvalues()))
 
     def _plain(self, epsilons: FloatArray) -> Problem:
         return Problem(self.workload.sizes, np.clip(epsilons, *EPSILON_RANGE))
@@ -243,13 +278,13 @@ class _Search:
         # no ε_i exceeds the total
         most = min(self.problem.total, EPSILON_RANGE[1])
         high = eigenvalues_of(self.workload.sizes, np.minimum(self.problem.ceiling, most))
-        normals = np.stack([c.normal for c in self.cuts])
-        limits = np.asarray([c.limit for c in self.cuts])
         single, rest = self._one_way()
-        profile, value = _minimise_under_cuts(single, normals, limits, low, high)
+        profile, value = _minimise_under_cuts(single, self.cuts, low, high)
         self.lower = max(self.lower, value + rest)
-        if rest > 0 and np.isfinite(error):
-            profile, _ = _minimise_under_cuts(self._effective(found), normals, limits, low, high)
+        if (rest > 0 or self.family.pairs) and np.isfinite(error):
+            # a set with pairs kept is not convex: only the latest tangent is to be believed
+            steers = self.steers[-1:] if self.family.pairs else self.steers
+            profile, _ = _minimise_under_cuts(self._effective(found), steers, low, high)
         return profile
 
     def _one_way(self) -> tuple[FloatArray, float]:
@@ -309,12 +344,13 @@ def _epsilons_of(sizes: np.ndarray, lam: FloatArray) -> FloatArray:
 
 
 def _minimise_under_cuts(
-    a: FloatArray, normals: FloatArray, limits: FloatArray, low: FloatArray, high: FloatArray
+    a: FloatArray, cuts: list[_Cut], low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, float]:
-    """λ that minimises Σ a/λ² subject to normals·λ ≤ limits and low ≤ λ ≤ high, and a lower bound of that minimum.
+    """λ that minimises Σ a/λ² subject to all cuts and low ≤ λ ≤ high, and a lower bound of that minimum.
 
     Maximises the concave dual over y ≥ 0, one variable a cut, scaled so that a single tight cut has y near 1.
     """
+    normals, limits = np.stack([c.normal for c in cuts]), np.asarray([c.limit for c in cuts])
     pull = np.cbrt(a.mean())
     unit = 2 * pull**3 / limits**3
 
@@ -333,7 +369,11 @@ def _minimise_under_cuts(
     start = np.zeros(limits.size)
     start[-1] = 1.0
     answer = minimize(
-        negated, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * limits.size,
+        negated,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * limits.size,
         options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-14},
     )
     return at(np.asarray(answer.x))

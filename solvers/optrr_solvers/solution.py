@@ -33,6 +33,7 @@ class Status(StrEnum):
     OPTIMAL = "optimal"  # upper − lower within the method's tolerance
     BRACKETED = "bracketed"  # both bounds hold, the gap is larger than asked for (time limit)
     BASELINE = "baseline"  # a mechanism that does not try to be optimal
+    ALLOCATED = "allocated"  # the most accurate law found for its total; what is bounded is the error, not the total
 
 
 class SolveFailed(RuntimeError):

@@ -1,0 +1,449 @@
+"""Choosing budgets: one total ε and a list of what is to be learned, turned into the most accurate mechanism (design §3.7).
+
+For every table U of the workload the expected squared error is known in advance,
+
+    n E‖π̂_U − π_U‖² ≤ G_U = Σ_{∅≠W⊆U} c_W/λ_W²,
+
+exactly so for a uniform population, less by Σ ‖π_W‖² ≤ 1 for another, and G_U − Σ c_W exactly when the people are the
+population. Its standard error per cell, as a root mean square, is √(G_U / (n Π r_i)).
+
+An allocation minimises Σ weight G_U and says below which value no mechanism of that total can get (mechanisms of this
+package's form: any law of change sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from optrr.designs import Design, Preserve
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.workload import Workload, WorkloadLike, workload_of
+from optrr_solvers import (
+    Certificate,
+    Infeasible,
+    Problem,
+    Solution,
+    SolveFailed,
+    Status,
+    allocation_lattice,
+    allocation_program,
+    allocation_search,
+    lower_bound,
+)
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, TableWorkload
+from optrr_solvers.allocation_accuracy import SmallestTotal, smallest_total
+from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS
+from optrr_solvers.allocation_oracle import MAX_CAPPED_CELLS
+from optrr_solvers.allocation_split import best_split, single_blocks
+from optrr_solvers.laws import Law
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+
+METHODS = ("auto", "lattice", "program", "search")
+# More tables than this are predicted by kind only.
+MAX_LISTED = 5000
+# Certificate weights are integers of about this many bits.
+_BITS = 53
+
+Limits = float | Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What to expect of one table.
+
+    ``error`` is G_U, an upper bound of n E‖π̂_U − π_U‖² for every population; ``sampling_error`` the part of it that is left
+    without any randomization; ``standard_error`` the root mean square over cells with n people, None without n.
+    """
+
+    attributes: tuple[str, ...]
+    weight: float
+    error: float
+    sampling_error: float
+    cells: int
+    n: int | None
+    required: float | None = None
+
+    @property
+    def standard_error(self) -> float | None:
+        """√(error / (n cells))."""
+        return None if self.n is None else float(np.sqrt(self.error / (self.n * self.cells)))
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        out: dict[str, Any] = {"attributes": list(self.attributes), "weight": self.weight, "cells": self.cells}
+        out |= {"error": self.error, "sampling_error": self.sampling_error, "standard_error": self.standard_error}
+        return out | ({"required_standard_error": self.required} if self.required is not None else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """A design, what it promises for the workload, and how far from the best it can be.
+
+    ``error`` = Σ weight G_U; no law of the same total has an error below ``lower_error``; ``kronecker_error`` is what the
+    best split over independent attributes gives with the same total and limits (None where none exists). Where
+    accuracies were required instead of a total, no law that meets them has a total ε below ``least_total``.
+    """
+
+    design: Design
+    workload: Workload
+    n: int | None
+    method: str
+    error: float
+    lower_error: float | None
+    kronecker_error: float | None
+    predictions: tuple[Prediction, ...]
+    least_total: float | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """By how much, relative to the error, a more accurate law of this total is not excluded."""
+        return None if self.lower_error is None else max(self.error - self.lower_error, 0.0) / self.error
+
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before using it."""
+        faint = [w for w in self.design.warnings() if not w.startswith(_NOTE)]
+        return tuple(faint)
+
+    def summary(self) -> dict[str, Any]:
+        """The design's JSON object with the allocation's own numbers beside it."""
+        return self.design.summary() | {
+            "method": self.method,
+            "workload": self.workload.name,
+            "n": self.n,
+            "error": self.error,
+            "error_lower_bound": self.lower_error,
+            "error_gap": self.gap,
+            "kronecker_error": self.kronecker_error,
+            "least_total": self.least_total,
+            "tables": [p.summary() for p in self.predictions],
+            "warnings": list(self.warnings()),
+        }
+
+
+_NOTE = "allocated"
+
+
+@dataclass(frozen=True)
+class AllocationWishes:
+    """Limits beside the workload; all in nats, one number for all attributes or a mapping by name.
+
+    Parameters
+    ----------
+    floors
+        smallest ε_i: this attribute must be at least so accurate.
+    ceilings
+        largest ε_i. With the ε_i one would like as ceilings, and weights that say which attributes need their accuracy
+        most, this is POR's policy of lowering budgets until they fit the total (its repository's README).
+    conditional_cap
+        largest conditional ε; up to 9 attributes, never below an attribute's floor.
+    preserve
+        "pairs" or name pairs: pairs that must stay as visible as under Kronecker at the ε_i found.
+    """
+
+    floors: Limits = None
+    ceilings: Limits = None
+    conditional_cap: Limits = None
+    preserve: Preserve = "marginals"
+
+    def arrays(self, domain: Domain) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Floors, ceilings and caps, shape (m,) each."""
+        return (
+            _vector(domain, self.floors, 0.0, "floor"),
+            _vector(domain, self.ceilings, np.inf, "ceiling"),
+            _vector(domain, self.conditional_cap, np.inf, "conditional cap"),
+        )
+
+    def pairs(self, domain: Domain) -> tuple[tuple[int, int], ...]:
+        """Indices of the pairs to keep."""
+        if isinstance(self.preserve, str):
+            if self.preserve not in ("marginals", "pairs"):
+                raise InvalidInput(f"preserve = {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names")
+            return tuple(combinations(range(domain.m), 2)) if self.preserve == "pairs" else ()
+        return tuple((domain.index(a), domain.index(b)) for a, b in self.preserve)
+
+
+def _vector(domain: Domain, given: Limits, default: float, what: str) -> FloatArray:
+    if given is None:
+        return np.full(domain.m, default)
+    if not isinstance(given, Mapping):
+        return np.full(domain.m, float(given))
+    out = np.full(domain.m, default)
+    for name, value in given.items():
+        if not isinstance(value, int | float) or np.isnan(value):
+            raise InvalidInput(f"attribute {name!r} has {what} {value!r}; give a number of nats")
+        out[domain.index(name)] = value
+    return out
+
+
+def allocate(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
+    domain: Domain | Mapping[str, int | Iterable[Any]],
+    total_epsilon: float | None = None,
+    *,
+    workload: WorkloadLike = "marginals",
+    n: int | None = None,
+    standard_error: float | None = None,
+    floors: Limits = None,
+    ceilings: Limits = None,
+    conditional_cap: Limits = None,
+    preserve: Preserve = "marginals",
+    method: str = "auto",
+) -> Allocation:
+    """The most accurate mechanism for a workload at a total ε; or the smallest total for required standard errors.
+
+    Parameters
+    ----------
+    domain
+        a Domain, or a mapping of names to categories or sizes.
+    total_epsilon
+        E in nats. None: every table must then have a standard error to reach, and the smallest total is found.
+    workload
+        "marginals", "pairs", the path of a TOML or JSON file, or tables (see :mod:`optrr.workload`).
+    n
+        how many people will answer; needed for standard errors.
+    standard_error
+        root-mean-square standard error that every table without one of its own must reach.
+    floors, ceilings, conditional_cap, preserve
+        see :class:`AllocationWishes`.
+    method
+        lattice (few attributes, or few different ones), program (the same by one convex program), search (any number),
+        or auto.
+
+    Returns
+    -------
+    Allocation
+        whose design has a total ε of at most E, never more error than Kronecker's best split, and a certified gap.
+
+    Raises
+    ------
+    InvalidInput, Infeasible, MethodTooLarge
+        one line each; where a wish cannot be met, with the number that can.
+    SolveFailed
+        where a solver's answer did not survive its check.
+    """
+    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    wishes = AllocationWishes(floors, ceilings, conditional_cap, preserve)
+    wanted = workload_of(workload, declared).requiring(standard_error)
+    if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
+        raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
+    task = _Task(declared, wanted, wishes, n)
+    task.check_covered()
+    if total_epsilon is None:
+        return task.accurate()
+    return task.within(float(total_epsilon), method)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One call of allocate."""
+
+    domain: Domain
+    workload: Workload
+    wishes: AllocationWishes
+    n: int | None
+
+    @cached_property
+    def arrays(self) -> TableWorkload:
+        """The workload as arrays, with as few classes as it and the limits allow."""
+        keys: list[FloatArray] = [np.nan_to_num(k, posinf=-1.0) for k in self.wishes.arrays(self.domain)]
+        if not isinstance(self.wishes.preserve, str) or bool(np.isfinite(self.wishes.arrays(self.domain)[2]).any()):
+            # such requirements may tell alike attributes apart
+            keys.append(np.arange(self.domain.m, dtype=np.float64))
+        return self.workload.arrays(self.domain, keys)
+
+    def problem(self, total: float) -> AllocationProblem:
+        """The solver's problem at this total."""
+        floors, ceilings, caps = self.wishes.arrays(self.domain)
+        targets = self.workload.limits(self.domain, self.arrays, self.n)
+        return AllocationProblem(self.arrays, total, floors, ceilings, caps, targets, self.domain.names)
+
+    def check_covered(self) -> None:
+        """Every attribute must be in a table or have a floor: what is not to be learned should not be collected."""
+        floors = self.wishes.arrays(self.domain)[0]
+        in_tables = {name for t in self.workload.tables for name in t.attributes}
+        for name, floor in zip(self.domain.names, floors, strict=True):
+            if name not in in_tables and not floor > 0:
+                raise InvalidInput(
+                    f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
+                    "it a floor"
+                )
+
+    def accurate(self) -> Allocation:
+        """Smallest total for the accuracies required."""
+        missing = next((t for t in self.workload.tables if t.standard_error is None), None)
+        if missing is not None:
+            raise InvalidInput(
+                f"neither a total epsilon nor a standard error for table {missing.title} is given; give one of them"
+            )
+        if self.wishes.pairs(self.domain):
+            raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
+        found = smallest_total(self.problem(1.0))
+        return self._of_law(found.law, "accuracies", None, least_total=found.lower)
+
+    def within(self, total: float, method: str) -> Allocation:
+        """Most accurate law of this total."""
+        if method not in METHODS:
+            raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
+        problem = self.problem(total)
+        pairs = self.wishes.pairs(self.domain)
+        least = self._least(problem)
+        try:
+            found, solution = _solved(problem, pairs, method)
+        except SolveFailed:
+            if least is None:
+                raise
+            # the limits leave next to no choice at this total: the design that just meets them is the answer
+            return self._of_law(least.law, "accuracies", None)
+        return self._of_law(found.law, found.method, found, solution)
+
+    def _least(self, problem: AllocationProblem) -> SmallestTotal | None:
+        """The smallest total for floors and targets, refused where it is more than there is."""
+        if not ((problem.floor > 0).any() or problem.joint_targets.size):
+            return None
+        least = smallest_total(problem)
+        if least.lower > problem.total:
+            what = "required accuracies" if self.workload.required else "floors"
+            raise Infeasible(
+                f"total epsilon {problem.total:g} is too small for the {what}: they need at least {least.lower:.6g}, and "
+                f"{least.upper:.6g} suffices; raise the total or lower them"
+            )
+        return least
+
+    def _of_law(
+        self,
+        law: Law,
+        method: str,
+        found: AllocatedLaw | None,
+        solution: Solution | None = None,
+        least_total: float | None = None,
+    ) -> Allocation:
+        lam = self.arrays.eigenvalues(law)
+        error = self.arrays.error(lam)
+        lower = None if found is None else found.lower_error
+        total = law.epsilon if found is None else found.problem.total
+        note = f"{_NOTE} for {self.workload.name} at total epsilon {total:.6g}: workload error {error:.6g}"
+        note += "" if lower is None else f", no law of this total below {lower:.6g}"
+        if solution is None:
+            solution = _solution(self.domain, self.arrays, law, found, note)
+        else:
+            solution = replace(solution, notes=(*solution.notes, note), status=Status.ALLOCATED)
+        return Allocation(
+            design=Design(self.domain, solution),
+            workload=self.workload,
+            n=self.n,
+            method=method,
+            error=error,
+            lower_error=lower,
+            kronecker_error=self._kronecker(total),
+            predictions=tuple(predictions(self.domain, self.workload, self.arrays, lam, self.n)),
+            least_total=least_total,
+        )
+
+    def _kronecker(self, total: float) -> float | None:
+        firsts = [int(c[0]) for c in self.arrays.classes]
+        floors, ceilings, caps = (v[firsts] for v in self.wishes.arrays(self.domain))
+        try:
+            return best_split(self.arrays, single_blocks(self.arrays), total, floors, np.minimum(ceilings, caps)).error
+        except (Infeasible, SolveFailed):
+            return None
+
+
+def _solved(
+    problem: AllocationProblem, pairs: tuple[tuple[int, int], ...], method: str
+) -> tuple[AllocatedLaw, Solution | None]:
+    if method == "auto":
+        method = chosen_method(problem, bool(pairs))
+    if pairs and method != "search":
+        raise InvalidInput(f"method {method!r} cannot keep pairs; use method 'search', or the workload 'pairs'")
+    if method == "search":
+        found, solution = allocation_search.solve(problem, pairs=pairs)
+        if pairs and chosen_method(problem, keeps_pairs=False) == "lattice":
+            # what no law of that total can beat, pairs kept or not
+            bound = allocation_lattice.solve(problem).lower_error
+            found = replace(found, lower_error=min(max(found.lower_error, bound), found.error))
+        return found, solution
+    if method == "program":
+        return allocation_program.solve(problem), None
+    return allocation_lattice.solve(problem), None
+
+
+def chosen_method(problem: AllocationProblem, keeps_pairs: bool) -> str:
+    """What "auto" means: lattice where it fits, program for accuracies of joint tables, search otherwise."""
+    if keeps_pairs:
+        return "search"
+    if problem.joint_targets.size:
+        return "program"
+    cells = 1
+    for c in problem.workload.classes:
+        cells = min(cells * (c.size + 1), 2 * MAX_ALLOCATION_CELLS)
+    return "lattice" if cells <= (MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS) else "search"
+
+
+def _solution(
+    domain: Domain, arrays: TableWorkload, law: Law, found: AllocatedLaw | None, note: str
+) -> Solution:
+    """The law as the answer to the design problem of its own accuracies, with the bound its multipliers prove for them."""
+    achieved = law.attribute_epsilons()
+    faint = np.flatnonzero(~(achieved >= EPSILON_RANGE[0]))
+    if faint.size:
+        i = int(faint[0])
+        raise InvalidInput(
+            f"attribute {domain.names[i]!r} would get epsilon {achieved[i]:.2g}, less than can be used; raise the total, its "
+            "weight or its floor, or leave it out"
+        )
+    problem = Problem(domain.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=domain.names)
+    certificate = None if found is None else _certificate(arrays, found)
+    return Solution(
+        problem=problem,
+        method="allocate" if found is None else f"allocate-{found.method}",
+        law=law,
+        certificate=certificate,
+        lower=min(lower_bound(problem, certificate), law.epsilon),
+        status=Status.ALLOCATED,
+        seconds=0.0 if found is None else found.seconds,
+        notes=(note,),
+    )
+
+
+def _certificate(arrays: TableWorkload, found: AllocatedLaw) -> Certificate | None:
+    """One-way multipliers as integer weights: h = Σ g_i χ_i is Σ (g_i/d_i)(d_i − 1[i∈S])."""
+    weights = np.zeros(len(arrays.classes))
+    for w, g in zip(arrays.effects, found.multipliers.tolist(), strict=True):
+        if len(w) == 1:
+            members = arrays.classes[arrays.class_of[w[0]]]
+            weights[arrays.class_of[w[0]]] += g / members.size / (1 - 1 / arrays.sizes[w[0]])
+    sizes = np.asarray([c.size for c in arrays.classes])
+    total = float(weights @ sizes)
+    if not (np.isfinite(total) and total > 0):
+        return None
+    return Certificate(
+        tuple(tuple(int(i) for i in c) for c in arrays.classes),
+        tuple(round(w / total * (1 << _BITS)) for w in weights.tolist()),
+    )
+
+
+def predictions(
+    domain: Domain, workload: Workload, arrays: TableWorkload, eigenvalues: FloatArray, n: int | None
+) -> Iterable[Prediction]:
+    """One for every table of the workload (for each kind of alike ones where there are more than 5000)."""
+    errors, least = arrays.table_errors(eigenvalues), arrays.least_table_errors()
+
+    def key(members: Iterable[int]) -> tuple[int, ...]:
+        return tuple(sorted(int(arrays.class_of[i]) for i in members))
+
+    place = {key(t): k for k, t in enumerate(arrays.tables)}
+    wanted = workload.tables
+    if len(wanted) > MAX_LISTED:
+        representatives = {frozenset(domain.names[i] for i in t) for t in arrays.tables}
+        wanted = tuple(t for t in wanted if frozenset(t.attributes) in representatives)
+    for t in wanted:
+        k = place[key(domain.indices(t.attributes))]
+        yield Prediction(
+            t.attributes, t.weight, float(errors[k]), float(least[k]), t.cells(domain), n, t.standard_error
+        )
