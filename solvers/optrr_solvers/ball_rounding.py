@@ -21,7 +21,7 @@ from optrr_solvers.laws.weighted_ball import WeightedBall, soft
 from optrr_solvers.problem import FloatArray
 
 _STEPS = 25
-# ρ_i agree to this; the attribute ε then agree to 1e-10.
+# Each f_i is met to this, relatively: so are the attribute ε, absolutely.
 _SPREAD = 1e-10
 # Takes the rounding of ρ and of the mass, so that no attribute falls short.
 _MARGIN = 2.0**-42
@@ -29,7 +29,7 @@ _MARGIN = 2.0**-42
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A law and how far its most accurate attribute overshoots: spread of ρ."""
+    """A law and how far its most accurate attribute overshoots, as a share of its flip probability."""
 
     law: BallLaw
     spread: float
@@ -44,7 +44,7 @@ def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit |
     for _ in range(_STEPS):
         law, rho = _attempt(classes, w, point.width, unit, whole)
         if law is not None:
-            spread = float(rho.max() / rho.min() - 1)
+            spread = float(np.max((rho - rho.min()) * classes.gaps / classes.f))
             if best is None or law.log_ratio < best.law.log_ratio:
                 best = Fit(law, spread)
             if spread < _SPREAD:
@@ -59,11 +59,13 @@ def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit |
 
 
 def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
-    """The soft ball of radius w·f with weights in units of the grid."""
+    """The soft ball of radius w·f, less what rounding moves, with weights in units of the grid."""
     scaled = w / unit
     floors = np.round(scaled) if whole else np.floor(scaled)
     fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
-    radius = float(classes.counts @ (classes.f * (floors + fractions)))
+    # tilted by one per nat, a weight rounded at random acts like one lighter by half its variance
+    noise = unit * fractions * (1 - fractions)
+    radius = float(classes.counts @ (classes.f * (floors + fractions - noise / 2)))
     # heavier than the radius is as good as any heavier weight
     most = int(radius + 10 * width / unit) + 2
     heavy = floors > most

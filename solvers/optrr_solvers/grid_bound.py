@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import expit
 
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 from optrr_solvers.laws.tilting import saddle_point
@@ -94,19 +93,17 @@ def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
     weights = classes.weights.astype(np.float64)
     # the integrand's saddle point has 2/θ where a probability has 1/θ: any θ serves, this one is close
     theta = saddle_point(log_odds, counts, weights, threshold / _UNIT)
-    z = log_odds - theta * weights
-    kept, changed = expit(-z), expit(z)
     order = np.repeat(np.arange(counts.size), classes.counts)
     order = order[np.argsort(classes.weights[order], kind="stable")]
-    steps = Steps(classes.weights[order], np.zeros(order.size), kept[order], changed[order])
+    steps = Steps.of(classes.weights[order], np.zeros(order.size), log_odds[order], theta)
     end = -(-threshold // _UNIT)
     row = last_row(steps, end)
     # c_i/(k_i (r_i−1) e^{−θw_i}) is good to ln(r−1), θw and two expits; the θw of a change set inside add up to θK at most
     tilt_error = 2.0**-51 * (float(counts @ (4 + np.abs(log_odds))) + theta * end)
     log_terms = _log_sum_ceiling(row, theta, threshold)
-    parts = counts * (np.log(classes.sizes.astype(np.float64)) + np.log(kept))
-    base = -math.fsum(parts) + theta * end
-    base_error = 2.0**-51 * (float(np.abs(counts * np.log(kept)).sum()) + float(counts @ np.log(classes.sizes)) + theta * end)
+    log_kept, log_sizes = np.log(steps.kept), np.log(classes.sizes.astype(np.float64))[order]
+    base = -math.fsum(log_sizes) - math.fsum(log_kept) + theta * end
+    base_error = 2.0**-51 * (float(-log_kept.sum() + log_sizes.sum()) + theta * end)
     error = ROUNDINGS * len(steps) * 2.0**-53 + tilt_error + base_error
     return math.nextafter(log_terms + base + error, math.inf)
 

@@ -1,6 +1,6 @@
 """Drawing change sets from weighted balls: the dynamic program forwards, the draws backwards (design §3.5).
 
-Given the total after attribute i, the attribute changed with probability c_i[…]/N_i(x) (:mod:`laws.totals`): one uniform
+Given the total after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`laws.totals`): one uniform
 number per attribute. For many attributes only checkpoints of the table are kept and its blocks recomputed, so that
 memory is O(√m × window).
 
@@ -43,10 +43,8 @@ class BallTable:
         odds = log_odds[self._order]
         middle = max((float(ball.knots[0]) + float(ball.knots[-1])) / 2, 0.5)
         theta = saddle_point(odds, np.ones(odds.size), weights, middle)
-        z = odds - theta * weights
-        self._steps = Steps(
-            ball.floors[class_of][self._order], ball.fractions[class_of][self._order], _expit(-z), _expit(z)
-        )
+        floors, fractions = ball.floors[class_of][self._order], ball.fractions[class_of][self._order]
+        self._steps = Steps.of(floors, fractions, odds, theta)
         self._end = ball.end
         self._checkpoints: dict[int, Row] = {0: first_row()}
         self._block = self._forward()
@@ -106,10 +104,10 @@ class BallTable:
     def _undo(self, i: int, before: Row, state: IntArray, words: Words) -> tuple[BoolArray, IntArray]:
         """Whether attribute i changed, and the total before it, for every draw."""
         steps = self._steps
-        a, b = int(steps.floors[i]), float(steps.fractions[i])
+        a = int(steps.floors[i])
         kept = before.at(state) * steps.kept[i]
-        low = before.at(state - a) * (steps.changed[i] * (1 - b))
-        high = before.at(state - a - 1) * (steps.changed[i] * b) if b > 0 else np.zeros_like(low)
+        low = before.at(state - a) * steps.low[i]
+        high = before.at(state - a - 1) * steps.high[i] if steps.high[i] > 0 else np.zeros_like(low)
         return _branch(words, kept, low, high, state, a)
 
 
@@ -141,10 +139,6 @@ def _branch(
     choice = np.where(choice == parts.shape[0], largest, choice)
     moved = np.array([0, a, a + 1])[choice]
     return choice > 0, state - moved
-
-
-def _expit(z: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(np.minimum(-z, 700.0))))
 
 
 class BallSampler:

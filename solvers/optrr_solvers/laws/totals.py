@@ -2,9 +2,10 @@
 
 Row i holds N_i(x) = Σ over change sets of the first i attributes with total x of Π kept or changed weights,
 
-    N_i(x) = k_i N_{i−1}(x) + c_i [(1−b_i) N_{i−1}(x−a_i) + b_i N_{i−1}(x−a_i−1)],
+    N_i(x) = k_i N_{i−1}(x) + l_i N_{i−1}(x−a_i) + h_i N_{i−1}(x−a_i−1),
+    l_i / k_i = (1−b_i) (r_i−1) e^{−θ a_i},    h_i / k_i = b_i (r_i−1) e^{−θ (a_i+1)},
 
-with k_i + c_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut. Cells at the
+with k_i + l_i + h_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut. Cells at the
 edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum lacks.
 
 Every entry is a sum of products of nonnegative numbers: after i attributes its relative error is at most
@@ -17,9 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
-from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.problem import FloatArray, IntArray
 
 # Per attribute an entry meets a product and a sum twice over, and weights each good to two roundings.
@@ -32,18 +31,21 @@ _TRIM_EVERY = 16
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The attributes in the order of the program: weights and tilted probabilities, each shape (m,)."""
+    """The attributes in the order of the program: floors a and weights k (kept), l (changed, a), h (changed, a + 1)."""
 
     floors: IntArray
-    fractions: FloatArray
     kept: FloatArray
-    changed: FloatArray
+    low: FloatArray
+    high: FloatArray
 
     @classmethod
-    def of(cls, ball: WeightedBall, class_of: IntArray, log_odds: FloatArray, theta: float) -> Steps:
-        """Tilted by θ; ``log_odds`` = ln(r−1) per class."""
-        z = log_odds - theta * ball.weights
-        return cls(ball.floors[class_of], ball.fractions[class_of], expit(-z)[class_of], expit(z)[class_of])
+    def of(cls, floors: IntArray, fractions: FloatArray, log_odds: FloatArray, theta: float) -> Steps:
+        """Tilted by θ; ``log_odds`` = ln(r−1); all of shape (m,)."""
+        z = log_odds - theta * floors
+        with np.errstate(divide="ignore"):
+            low, high = z + np.log1p(-fractions), z - theta + np.log(fractions)
+        total = np.logaddexp(0.0, np.logaddexp(low, high))
+        return cls(floors, np.exp(-total), np.exp(low - total), np.exp(high - total))
 
     def __len__(self) -> int:
         return int(self.floors.size)
@@ -79,16 +81,15 @@ def rows(steps: Steps, end: int, row: Row, start: int, stop: int) -> Iterator[Ro
 
 
 def _next(row: Row, steps: Steps, i: int, end: int) -> Row:
-    a, b, old = int(steps.floors[i]), float(steps.fractions[i]), row.values
-    size = max(min(old.size + a + (b > 0), end - row.start), 0)
+    a, high, old = int(steps.floors[i]), float(steps.high[i]), row.values
+    size = max(min(old.size + a + (high > 0), end - row.start), 0)
     new = np.zeros(size)
     n = min(old.size, size)
     np.multiply(old[:n], steps.kept[i], out=new[:n])
-    scaled = old * steps.changed[i]
-    for shift, share in ((a, 1 - b), (a + 1, b)):
+    for shift, weight in ((a, float(steps.low[i])), (a + 1, high)):
         n = min(old.size, size - shift)
-        if share > 0 and n > 0:
-            new[shift : shift + n] += scaled[:n] if share == 1 else scaled[:n] * share
+        if weight > 0 and n > 0:
+            new[shift : shift + n] += old[:n] * weight
     return Row(row.start, new, row.lost)
 
 
