@@ -180,6 +180,8 @@ def whole_file(target: Path) -> Iterator[Path]:
     InvalidInput
         where the system does not let the file be written (no such directory, no permission, no space).
     """
+    if not target.name or target.is_dir():
+        raise InvalidInput(f"cannot write {target}: it is a directory; name a file in it")
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
     partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")

@@ -119,7 +119,7 @@ def load_design(path: str | Path, *, check: bool = True) -> Design:
         record = msgspec.json.decode(raw, type=_Record)
     except OSError as error:
         raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
     stated, record.digest = record.digest, ""
     if check and stated != _digest(record):

@@ -68,7 +68,7 @@ class Attribute:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
-        if isinstance(self.categories, tuple) and self.categories is _numbered(self.size):
+        if isinstance(self.categories, tuple) and self.categories and self.categories is _numbered(self.size):
             return  # made by us: a million attributes need not be checked one category at a time
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")

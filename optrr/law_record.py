@@ -6,12 +6,18 @@ cells by number.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.problem import FloatArray, IntArray
+
+# No law of ours comes near this many nats an attribute; far beyond, exact rationals would have millions of digits.
+_LARGEST = 500.0
 
 
 class ProductRecord(msgspec.Struct, tag="product", tag_field="kind", forbid_unknown_fields=True):
@@ -71,22 +77,29 @@ def record_of(law: Law) -> LawRecord:
 
 
 def law_of(record: LawRecord, sizes: IntArray) -> Law:
-    """The law of a plain record. Raises ValueError where the record does not fit the sizes."""
+    """The law of a plain record, for attributes of these sizes. Raises ValueError where the record does not fit them."""
+    m = sizes.size
     match record:
         case ProductRecord():
-            return ProductLaw(sizes, np.asarray(record.epsilons))
+            return ProductLaw(sizes, _bounded(record.epsilons, m))
         case TableRecord():
-            return TableLaw(sizes, _dense((2,) * sizes.size, record))
+            return TableLaw(sizes, _dense((2,) * m, record))
         case CountRecord():
-            shape = tuple(len(c) + 1 for c in record.classes)
-            return CountLaw(sizes, [np.asarray(c, dtype=np.int64) for c in record.classes], _dense(shape, record))
+            classes = [np.asarray(_positions(c, m), dtype=np.int64) for c in record.classes]
+            return CountLaw(sizes, classes, _dense(tuple(c.size + 1 for c in classes), record))
         case FewChangesRecord():
-            return FewChangesLaw(sizes, record.log_none, np.asarray(record.log_single))
+            return FewChangesLaw(sizes, record.log_none, _bounded([record.log_none, *record.log_single], m)[1:])
         case BlockRecord():
-            for members, _ in record.blocks:
-                if not all(0 <= i < sizes.size for i in members):
-                    raise InvalidInput(f"a block names attributes {members}; there are {sizes.size}")
-            return BlockLaw([(members, law_of(inner, sizes[members])) for members, inner in record.blocks])
+            blocks = [(_positions(members, m), inner) for members, inner in record.blocks]
+            if sorted(i for members, _ in blocks for i in members) != list(range(m)):
+                raise InvalidInput(f"the law's blocks must hold every attribute 0..{m - 1} exactly once")
+            return BlockLaw([(members, law_of(inner, sizes[members])) for members, inner in blocks])
+
+
+def _positions(members: list[int], m: int) -> list[int]:
+    if not members or not all(0 <= i < m for i in members):
+        raise InvalidInput(f"a group of the law names attributes {members[:10]}; give some of 0..{m - 1}")
+    return members
 
 
 def _sparse(values: FloatArray) -> tuple[float, list[int], list[float]]:
@@ -98,9 +111,19 @@ def _sparse(values: FloatArray) -> tuple[float, list[int], list[float]]:
 
 
 def _dense(shape: tuple[int, ...], record: TableRecord | CountRecord) -> FloatArray:
-    size = int(np.prod(shape))
+    size = math.prod(shape)
+    if size > MAX_CELLS:
+        raise InvalidInput(f"the law has {size} cells; {MAX_CELLS} at most")
     if len(record.cells) != len(record.log_density) or not all(0 <= c < size for c in record.cells):
         raise InvalidInput(f"the law's cells must be numbers below {size}, one log density for each")
+    _bounded([record.most, *record.log_density], sum(shape) - len(shape))
     out = np.full(size, record.most)
     out[record.cells] = record.log_density
     return out.reshape(shape)
+
+
+def _bounded(values: list[float], m: int) -> FloatArray:
+    out = np.asarray(values, dtype=np.float64)
+    if np.any(np.abs(out) > _LARGEST * m):
+        raise InvalidInput(f"the law holds {np.abs(out).max():g} nats; {m} attributes need at most {_LARGEST * m:g}")
+    return out

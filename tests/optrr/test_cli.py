@@ -157,6 +157,9 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--conditional-cap", "0.5"], "raise the cap"),
         (["design", *(f"--attribute=a{i}={i + 2}:1" for i in range(21)), "--method", "reduced"], "up to 20 attributes"),
         (["verify", "records.csv"], "not a design"),
+        (["design", "spec.toml", "-o", "."], "is a directory"),
+        (["design", "spec.toml", "-o", ""], "is a directory"),
+        (["design", "spec.toml", "-o", "no/such/place.json"], "create it first"),
         (["frobnicate"], "No such command"),
         (["design", "--frobnicate"], "No such option"),
     ],
@@ -185,7 +188,8 @@ def test_estimate_reads_what_perturb_wrote(place: Path, capsys: pytest.CaptureFi
     assert np.shape(found["estimate"]) == np.shape(found["standard_error"]) == (5, 2)
     assert np.sum(found["estimate"]) == pytest.approx(1)
     for method in ("norm-sub", "clip", "mle", "ibu", "adjusted"):
-        table = out_json(capsys, "estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--method", method)
+        call = ("estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
+        table = out_json(capsys, *call, "--method", method)
         assert np.min(table["estimate"]) >= 0
     assert run(["estimate", "out.csv", "--design", "design.json", "--attributes", "sex"]) == 0
     assert "95% intervals" in capsys.readouterr().out

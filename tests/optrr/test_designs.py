@@ -102,6 +102,37 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
         assert failed_checks(design, stated), edited
 
 
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        ({"kind": "blocks", "blocks": []}, "exactly once"),
+        ({"kind": "blocks", "blocks": [[[0, 1], {"kind": "product", "epsilons": [1, 1]}]]}, "exactly once"),
+        ({"kind": "blocks", "blocks": [[[-1], {"kind": "product", "epsilons": [1]}]]}, "give some of 0..2"),
+        ({"kind": "count", "classes": [[0], [1], [2**63]], "most": 0, "cells": [], "log_density": []}, "give some of"),
+        ({"kind": "table", "most": 0, "cells": [7], "log_density": [1e308]}, "1e[+]308 nats"),
+        ({"kind": "table", "most": 0, "cells": [8], "log_density": [1]}, "numbers below 8"),
+        ({"kind": "product", "epsilons": [1e308, 1, 1]}, "1e[+]308 nats"),
+        ({"kind": "product", "epsilons": [1, 1]}, "one epsilon"),
+    ],
+)
+def test_laws_that_do_not_fit_are_refused(law: dict, message: str, tmp_path: Path) -> None:
+    save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), tmp_path / "d.json")
+    (tmp_path / "d.json").write_text(json.dumps({**json.loads((tmp_path / "d.json").read_text()), "law": law}))
+    with pytest.raises(InvalidInput, match=message):
+        read_stated(tmp_path / "d.json")
+
+
+@pytest.mark.parametrize("m", [26, 64])
+def test_table_too_large_for_memory_is_refused(m: int, tmp_path: Path) -> None:
+    save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), tmp_path / "d.json")
+    record = json.loads((tmp_path / "d.json").read_text())
+    record["attributes"] = [{**record["attributes"][0], "name": f"a{i}"} for i in range(m)]
+    record["law"] = {"kind": "table", "most": 0, "cells": [], "log_density": []}
+    (tmp_path / "d.json").write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match=f"{2**m} cells"):
+        read_stated(tmp_path / "d.json")
+
+
 def test_understated_label_fails_even_by_one_unit(tmp_path: Path) -> None:
     made = optrr.design(SMALL, [1.0, 0.5, 2.0])
     exact = made.law.log_density.max() - made.law.log_density.min()  # type: ignore[attr-defined]
@@ -122,11 +153,13 @@ def test_understated_label_fails_even_by_one_unit(tmp_path: Path) -> None:
         ('{"format": "optrr-design/9"}', "format 'optrr-design/9'"),
         ('{"format": "optrr-design/1"}', "not a design"),
         ("[1, 2", "not a design"),
+        (b'{"format": "\xff"}', "not a design"),
+        ('{"format": "optrr-design/1", "law": ' + "[" * 100_000, "not a design"),
     ],
 )
-def test_files_that_are_no_designs(content: str, message: str, tmp_path: Path) -> None:
+def test_files_that_are_no_designs(content: str | bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
-    path.write_text(content)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidInput, match=message):
         load_design(path)
 
@@ -206,7 +239,8 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
         'epsilon = 0.5\n[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\nepsilon = 1.0\n'
         '[[attributes]]\nname = "age"\nsize = 9\n'
     )
-    for name in ("s.json", "s.toml"):
+    (tmp_path / "mark.json").write_text(json.dumps(SPEC), encoding="utf-8-sig")  # as some editors save it
+    for name in ("s.json", "s.toml", "mark.json"):
         wanted = read_specification(tmp_path / name)
         assert wanted.domain == optrr.Domain.of({"sex": ["F", "M"], "age": 9})
         np.testing.assert_array_equal(wanted.required_epsilons(), [1.0, 0.5])
@@ -228,7 +262,15 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
         ("s.json", '{"attributes": [{"name": "a", "size": 2, "colour": 1}]}', "colour"),
         ("s.json", '{"attributes": [{"name": "a", "size": 2}, {"name": "a", "size": 2}]}', "declared twice"),
         ("s.json", '{"attributes": [{"name": "a", "categories": ["x", "x"], "epsilon": 1}]}', "twice"),
+        ("s.json", '{"attributes": [{"name": "a", "categories": [], "epsilon": 1}]}', "0 categories"),
+        ("s.json", '{"attributes": [{"name": "a", "size": ' + "9" * 5000 + "}]}", "4300 digits"),
+        ("s.json", '{"attributes": ' + "[" * 100_000, "recursion"),
+        ("s.json", r'{"attributes": [{"name": "\ud800", "size": 2, "epsilon": 1}]}', "not Unicode"),
+        ("s.json", r'{"attributes": [{"name": "a", "categories": ["\udfff", "b"], "epsilon": 1}]}', "not Unicode"),
         ("s.toml", "attributes = 3", "array"),
+        ("s.toml", "x = " + "[" * 100_000, "recursion"),
+        ("s.toml", "x = " + "9" * 5000, "4300 digits"),
+        ("s.toml", "[[attributes]]\nname = 2020-01-01\nsize = 2\nepsilon = 1", "got `date`"),
     ],
 )
 def test_bad_specifications_say_what_where_and_the_remedy(
