@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from optrr.advice import Advice, advise
+    from optrr.allocations import Allocation, allocate
     from optrr.counts import Counts, count, count_many
     from optrr.design_file import load_design, save_design
     from optrr.designs import Design, design
@@ -18,9 +20,13 @@ if TYPE_CHECKING:
     from optrr.mechanism import Mechanism
     from optrr.perturb import perturb_file
     from optrr.spec import Specification, read_specification
+    from optrr.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+    from optrr.workload import WantedTable, Workload
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
+    "Advice": "advice",
+    "Allocation": "allocations",
     "Attribute": "domain",
     "Counts": "counts",
     "Design": "designs",
@@ -28,6 +34,12 @@ _HOMES = {
     "InvalidInput": "errors",
     "Mechanism": "mechanism",
     "Specification": "spec",
+    "Tradeoff": "tradeoffs",
+    "WantedTable": "workload",
+    "Workload": "workload",
+    "advise": "advice",
+    "allocate": "allocations",
+    "cap_tradeoff": "tradeoffs",
     "count": "counts",
     "count_many": "counts",
     "design": "designs",
@@ -35,9 +47,12 @@ _HOMES = {
     "perturb_file": "perturb",
     "read_specification": "spec",
     "save_design": "design_file",
+    "tradeoff": "tradeoffs",
 }
 
 __all__ = [
+    "Advice",
+    "Allocation",
     "Attribute",
     "Counts",
     "Design",
@@ -45,6 +60,12 @@ __all__ = [
     "InvalidInput",
     "Mechanism",
     "Specification",
+    "Tradeoff",
+    "WantedTable",
+    "Workload",
+    "advise",
+    "allocate",
+    "cap_tradeoff",
     "count",
     "count_many",
     "design",
@@ -52,6 +73,7 @@ __all__ = [
     "perturb_file",
     "read_specification",
     "save_design",
+    "tradeoff",
 ]
 
 

@@ -240,6 +240,18 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
 
 
 @dataclass(frozen=True, eq=False)
+class _Found:
+    """A law, what found it, and what is proved about it."""
+
+    law: Law
+    method: str
+    seconds: float
+    allocated: AllocatedLaw | None = None
+    solution: Solution | None = None
+    least_total: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class _Task:
     """One call of allocate."""
 
@@ -284,7 +296,7 @@ class _Task:
         if self.wishes.pairs(self.domain):
             raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
         found = smallest_total(self.problem(1.0))
-        return self._of_law(found.law, "accuracies", None, least_total=found.lower)
+        return self._allocation(_Found(found.law, "accuracies", found.seconds, least_total=found.lower))
 
     def within(self, total: float, method: str) -> Allocation:
         """Most accurate law of this total."""
@@ -299,8 +311,8 @@ class _Task:
             if least is None:
                 raise
             # the limits leave next to no choice at this total: the design that just meets them is the answer
-            return self._of_law(least.law, "accuracies", None)
-        return self._of_law(found.law, found.method, found, solution)
+            return self._allocation(_Found(least.law, "accuracies", least.seconds))
+        return self._allocation(_Found(found.law, found.method, found.seconds, found, solution))
 
     def _least(self, problem: AllocationProblem) -> SmallestTotal | None:
         """The smallest total for floors and targets, refused where it is more than there is."""
@@ -315,34 +327,25 @@ class _Task:
             )
         return least
 
-    def _of_law(
-        self,
-        law: Law,
-        method: str,
-        found: AllocatedLaw | None,
-        solution: Solution | None = None,
-        least_total: float | None = None,
-    ) -> Allocation:
-        lam = self.arrays.eigenvalues(law)
+    def _allocation(self, found: _Found) -> Allocation:
+        lam = self.arrays.eigenvalues(found.law)
         error = self.arrays.error(lam)
-        lower = None if found is None else found.lower_error
-        total = law.epsilon if found is None else found.problem.total
+        lower = None if found.allocated is None else found.allocated.lower_error
+        total = found.law.epsilon if found.allocated is None else found.allocated.problem.total
         note = f"{_NOTE} for {self.workload.name} at total epsilon {total:.6g}: workload error {error:.6g}"
         note += "" if lower is None else f", no law of this total below {lower:.6g}"
-        if solution is None:
-            solution = _solution(self.domain, self.arrays, law, found, note)
-        else:
-            solution = replace(solution, notes=(*solution.notes, note), status=Status.ALLOCATED)
+        solution = found.solution or _solution(self.domain, self.arrays, found)
+        solution = replace(solution, notes=(*solution.notes, note), status=Status.ALLOCATED)
         return Allocation(
             design=Design(self.domain, solution),
             workload=self.workload,
             n=self.n,
-            method=method,
+            method=found.method,
             error=error,
             lower_error=lower,
             kronecker_error=self._kronecker(total),
             predictions=tuple(predictions(self.domain, self.workload, self.arrays, lam, self.n)),
-            least_total=least_total,
+            least_total=found.least_total,
         )
 
     def _kronecker(self, total: float) -> float | None:
@@ -385,11 +388,9 @@ def chosen_method(problem: AllocationProblem, keeps_pairs: bool) -> str:
     return "lattice" if cells <= (MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS) else "search"
 
 
-def _solution(
-    domain: Domain, arrays: TableWorkload, law: Law, found: AllocatedLaw | None, note: str
-) -> Solution:
+def _solution(domain: Domain, arrays: TableWorkload, found: _Found) -> Solution:
     """The law as the answer to the design problem of its own accuracies, with the bound its multipliers prove for them."""
-    achieved = law.attribute_epsilons()
+    achieved = found.law.attribute_epsilons()
     faint = np.flatnonzero(~(achieved >= EPSILON_RANGE[0]))
     if faint.size:
         i = int(faint[0])
@@ -398,16 +399,15 @@ def _solution(
             "weight or its floor, or leave it out"
         )
     problem = Problem(domain.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=domain.names)
-    certificate = None if found is None else _certificate(arrays, found)
+    certificate = None if found.allocated is None else _certificate(arrays, found.allocated)
     return Solution(
         problem=problem,
-        method="allocate" if found is None else f"allocate-{found.method}",
-        law=law,
+        method=f"allocate-{found.method}",
+        law=found.law,
         certificate=certificate,
-        lower=min(lower_bound(problem, certificate), law.epsilon),
+        lower=min(lower_bound(problem, certificate), found.law.epsilon),
         status=Status.ALLOCATED,
-        seconds=0.0 if found is None else found.seconds,
-        notes=(note,),
+        seconds=found.seconds,
     )
 
 

@@ -105,11 +105,20 @@ def show_design(made: Design) -> None:
 @spec_argument
 @attribute_option
 @click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
 @json_option
-def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, as_json: bool) -> None:
+def compare(
+    spec: Path | None, attributes: tuple[str, ...], preserve: str, report: Path | None, as_json: bool
+) -> None:
     """Every applicable method on SPEC, side by side."""
     wanted = read_wanted(spec, attributes)
     made, failed = compare_methods(wanted, preserve)
+    if report is not None:
+        # matplotlib takes a second to import
+        from optrr.advice_pages import comparison_page  # noqa: PLC0415
+        from optrr.report import write_page  # noqa: PLC0415
+
+        write_page(report, comparison_page(made, [(f["method"], f["error"]) for f in failed]))
     if as_json:
         print_json({"methods": [d.summary() for d in made], "failed": failed})
     else:

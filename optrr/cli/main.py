@@ -16,6 +16,8 @@ import click
 _COMMANDS = {
     "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
     "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
+    "allocate": ("optrr.cli.advising", "allocate", "Split one total epsilon over the attributes for a workload."),
+    "advise": ("optrr.cli.advising", "advise", "Which way of asking is most accurate for a workload."),
     "perturb": ("optrr.cli.records", "perturb", "Randomize a CSV or Parquet file."),
     "estimate": ("optrr.cli.records", "estimate", "Estimate a table from randomized records."),
     "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),

@@ -31,11 +31,11 @@ from optrr_solvers.certificate import Certificate, InvalidCertificate, lower_bou
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, MethodTooLarge, Problem
 from optrr_solvers.solution import Solution, SolveFailed
 
-# Totals are met to this, relative, and never exceeded: an error of the same order, far below the gaps of any search.
-_TOTAL_TOLERANCE = 1e-7
+# Totals are met to this, relative, and never exceeded, on the way and at the end: an error of the same order.
+_ON_THE_WAY, _AT_THE_END = 1e-5, 1e-7
 _SCALINGS = 60
 # Rounds without an improvement of a quarter of the tolerance after which the search gives in.
-_IDLE_ROUNDS = 8
+_IDLE_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,8 @@ def solve(
 ) -> tuple[AllocatedLaw, Solution]:
     """The best law found and the design it is; ``pairs`` stay as visible as under Kronecker at the ε_i found.
 
-    The bound holds for every mechanism of that total, with pairs kept or not. Cost: a handful of designs a round.
+    Without pairs the bound holds for every
+    mechanism of that total; with pairs it is the trivial one. Cost: a handful of designs a round.
 
     Raises
     ------
@@ -99,8 +100,10 @@ def solve(
     return search.run(started)
 
 
-def scaled_to_total(family: Family, ratios: FloatArray, guess: float = 1.0) -> tuple[Solution, float]:
-    """The design with ε_i = s · ratios whose total is E (just below), and s. Floors and ceilings bend the ray.
+def scaled_to_total(
+    family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = _AT_THE_END
+) -> tuple[Solution, float]:
+    """The design with ε_i = s · ratios whose total is within ``tolerance`` below E, and s. Limits bend the ray.
 
     Bisection safeguarded secant on the total, which grows with s. Where even the ceilings leave the total unused, the
     design at the ceilings.
@@ -118,7 +121,7 @@ def scaled_to_total(family: Family, ratios: FloatArray, guess: float = 1.0) -> t
             low = s
             best = (found, s)
             saturated = np.array_equal(family.limited(epsilons), family.limited(2 * epsilons))
-            if total - reached <= _TOTAL_TOLERANCE * total or saturated:
+            if total - reached <= tolerance * total or saturated:
                 return best
         else:
             high = s
@@ -127,7 +130,7 @@ def scaled_to_total(family: Family, ratios: FloatArray, guess: float = 1.0) -> t
                     f"the floors need a total epsilon of {found.upper:.6g}, more than {total:g}; "
                     "raise the total or lower a floor"
                 )
-        s = _next_scale(points, low, high, total * (1 - _TOTAL_TOLERANCE / 2))
+        s = _next_scale(points, low, high, total * (1 - tolerance / 2))
         if np.isfinite(high) and high - low <= 1e-12 * high:
             break
     if best is None:
@@ -166,8 +169,7 @@ class _Search:
         if self.problem.capped and self.workload.m > 10:
             raise MethodTooLarge(f"conditional caps take up to 10 attributes, got {self.workload.m}; drop the caps")
         self.rounds, self.idle = 0, 0
-        self.cuts: list[_Cut] = []
-        # what steers: with pairs kept, cuts that count their multipliers too, and hold near the current law only
+        # cuts of all laws; with pairs kept, tangents that hold near their own law only
         self.steers: list[_Cut] = []
         limits = np.stack([self.workload.sizes, np.nan_to_num(self.problem.floor), np.nan_to_num(self.problem.ceiling)], 1)
         _, self.kind = np.unique(limits, axis=0, return_inverse=True)
@@ -180,7 +182,7 @@ class _Search:
         for _ in range(self.options.rounds):
             self.rounds += 1
             try:
-                found, scale = scaled_to_total(self.family, ratios, scale)
+                found, scale = scaled_to_total(self.family, ratios, scale, _ON_THE_WAY)
             except SolveFailed:
                 if self.best is None:
                     raise
@@ -188,11 +190,11 @@ class _Search:
                 ratios = np.sqrt(ratios * self.best[2].attribute_epsilons)
                 continue
             error = self._record(found)
-            cut = self._cut(found)
+            # with pairs kept the cuts hold too, but say little
+            cut = self._steer(found) if self.family.pairs else self._cut(found)
             if cut is None:
                 break
-            self.cuts.append(cut)
-            self.steers.append(self._steer(found) if self.family.pairs else cut)
+            self.steers.append(cut)
             assert self.best is not None
             profile = self._outer(error if np.isfinite(error) else self.best[0], found)
             if self.best[0] - self.lower <= self.options.tolerance * self.best[0]:
@@ -233,7 +235,7 @@ class _Search:
                 low, high = high, high * 1.02
                 if high > 64:
                     return None
-            while high - low > 1e-8 * high:
+            while high - low > 1e-7 * high:
                 middle = 0.5 * (low + high)
                 if lower_bound(self._plain(middle * ray), plain) > goal:
                     high = middle
@@ -279,12 +281,13 @@ class _Search:
         most = min(self.problem.total, EPSILON_RANGE[1])
         high = eigenvalues_of(self.workload.sizes, np.minimum(self.problem.ceiling, most))
         single, rest = self._one_way()
-        profile, value = _minimise_under_cuts(single, self.cuts, low, high)
+        if self.family.pairs:
+            # the set with pairs kept is not convex: only the latest tangent is to be believed, and it bounds nothing
+            return _minimise_under_cuts(self._effective(found), self.steers[-1:], low, high)[0]
+        profile, value = _minimise_under_cuts(single, self.steers, low, high)
         self.lower = max(self.lower, value + rest)
-        if (rest > 0 or self.family.pairs) and np.isfinite(error):
-            # a set with pairs kept is not convex: only the latest tangent is to be believed
-            steers = self.steers[-1:] if self.family.pairs else self.steers
-            profile, _ = _minimise_under_cuts(self._effective(found), steers, low, high)
+        if rest > 0 and np.isfinite(error):
+            profile, _ = _minimise_under_cuts(self._effective(found), self.steers, low, high)
         return profile
 
     def _one_way(self) -> tuple[FloatArray, float]:
@@ -311,6 +314,7 @@ class _Search:
 
     def _answer(self, started: float) -> tuple[AllocatedLaw, Solution]:
         assert self.best is not None
+        self._record(scaled_to_total(self.family, self.best[2].problem.epsilons)[0])
         error, lam, found = self.best
         if not np.isfinite(error):
             raise SolveFailed("search: every law found hides an effect of the workload; keep pairs, or use method 'lattice'")

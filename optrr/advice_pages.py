@@ -1,0 +1,162 @@
+"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.report.Page`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optrr.advice import Advice
+from optrr.allocations import Allocation
+from optrr.designs import Design
+from optrr.report import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+from optrr.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Rows a page shows; the JSON has all.
+_ROWS = 200
+# Totals of a page's curve relative to the one asked for.
+_AROUND = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+
+# Attributes up to which a page draws the slow curves: every pair kept, and caps.
+_KEPT, _CAPPED = 8, 9
+
+_MEANING = (
+    "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
+    "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
+    "correlated, an observer who knows less may learn up to the total."
+)
+_ERRORS = (
+    "Errors are n times the expected squared error, summed over a table's cells; exact for a uniform population, an upper "
+    "bound for any other. Standard errors are per cell, as a root mean square."
+)
+
+
+def allocation_page(found: Allocation) -> Page:
+    """Budgets, predicted errors, and the trade-off around the chosen total."""
+    design = found.design
+    lead = [f"Total epsilon {design.epsilon:.6g} for {design.domain.m} attributes, workload {found.workload.name}."]
+    if found.gap is not None:
+        lead.append(
+            f"Workload error {found.error:.6g}; no mechanism of this total gets below {found.lower_error:.6g} "
+            f"({100 * found.gap:.2g} % less)."
+        )
+    if found.least_total is not None:
+        lead.append(f"No mechanism with these accuracies has a total below {found.least_total:.6g}.")
+    if found.kronecker_error is not None:
+        lead.append(
+            f"Randomizing every attribute on its own, with the best split of the same total, has "
+            f"{found.kronecker_error / found.error:.3g} times this error."
+        )
+    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING)]), _predicted(found)]
+    sections.append(Section("What another total would buy", [_curves(found)]))
+    return Page("Allocation", sections, lead)
+
+
+def attribute_table(design: Design) -> Table:
+    """Name, size, attribute ε and conditional ε."""
+    rows = [
+        (a.name, a.size, e, c)
+        for a, e, c in zip(
+            design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True
+        )
+    ]
+    return Table(["attribute", "categories", "attribute epsilon", "conditional epsilon"], rows[:_ROWS], note=_more(len(rows)))
+
+
+def _predicted(found: Allocation) -> Section:
+    columns = ["table", "cells", "weight", "error", "of it from sampling people"]
+    rows: list[tuple[object, ...]] = [
+        (" × ".join(p.attributes), p.cells, p.weight, p.error, p.sampling_error) for p in found.predictions
+    ]
+    if found.n is not None:
+        columns += ["standard error", "required"]
+        rows = [(*row, p.standard_error, p.required) for row, p in zip(rows, found.predictions, strict=True)]
+        if all(p.required is None for p in found.predictions):
+            columns, rows = columns[:-1], [row[:-1] for row in rows]
+    title = "Predicted errors" if found.n is None else f"Predicted errors with {found.n} people"
+    return Section(title, [Table(columns, rows[:_ROWS], note=_more(len(rows))), Text(_ERRORS)])
+
+
+def _curves(found: Allocation) -> Chart:
+    totals = [found.design.epsilon * share for share in _AROUND]
+    plain = tradeoff(found.design.domain, totals, workload=found.workload, n=found.n, keep_pairs=False)
+    return tradeoff_chart(plain, "Each point is an allocation of its own, without floors, ceilings or caps.")
+
+
+def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
+    """The curves as a chart whose description lists them."""
+    names = ", ".join(c.name for c in curves.curves)
+    return Chart(figure_svg(curves.figure()), caption, f"Error against {curves.axis}: {names}")
+
+
+def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
+    """The options side by side, the verdict in words, and trade-off curves."""
+    columns = ["way of asking", "error", "relative", "full records", "conditional epsilon", "smallest pair visibility"]
+    rows: list[tuple[object, ...]] = []
+    for o in found.options:
+        error, ratio = (o.error, found.ratio(o)) if np.isfinite(o.error) else (None, None)
+        row = (o.title, error, ratio, o.keeps_records, o.conditional_epsilon, o.pair_visibility)
+        rows.append(row if found.n is None else (*row, found.typical_standard_error(o)))
+    if found.n is not None:
+        columns.append("typical standard error")
+    given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in found.options])
+    options = Section("Ways of asking", [Table(columns, rows, strong=[0]), Text(_ERRORS), given_up])
+    sections = [options, Section("Budgets of the optimum", [attribute_table(found.allocation.design), Text(_MEANING)])]
+    if curves:
+        sections.append(Section("Trade-offs", [tradeoff_chart(c) for c in curves]))
+    title = f"Advice for workload {found.workload.name} at total epsilon {found.total_epsilon:g}"
+    return Page(title, sections, found.sentences())
+
+
+def curves_around(found: Advice) -> list[Tradeoff]:
+    """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
+    domain, total = found.domain, found.total_epsilon
+    out = [tradeoff(domain, [total * s for s in _AROUND], workload=found.workload, n=found.n, keep_pairs=domain.m <= _KEPT)]
+    if 1 < domain.m <= _CAPPED:
+        out.append(cap_tradeoff(domain, total, workload=found.workload, n=found.n))
+    return out
+
+
+def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]] = ()) -> Page:
+    """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
+    columns = ["method", "total epsilon", "at least", "gap", "status", "min pair visibility", "max conditional epsilon", "s"]
+    rows = [
+        (
+            d.method,
+            d.epsilon,
+            d.lower_bound,
+            max(d.gap, 0.0),
+            str(d.solution.status),
+            d.faintest_pair[0] if d.faintest_pair else None,
+            float(d.conditional_epsilons.max()),
+            d.solution.seconds,
+        )
+        for d in designs
+    ]
+    parts: list[Text | Table | Chart] = [Table(columns, rows)]
+    parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
+    if designs:
+        parts.append(Chart(figure_svg(_bars(designs)), "Total epsilon by method; the line is the best certified lower bound."))
+    sections = [Section("Methods", parts)]
+    if designs:
+        best = min(designs, key=lambda d: d.epsilon)
+        sections.append(Section(f"Attributes under {best.method}", [attribute_table(best), Text(_MEANING)]))
+    return Page("Methods compared", sections)
+
+
+def _bars(designs: Sequence[Design]) -> Figure:
+    figure = new_figure(height=0.8 + 0.4 * len(designs))
+    axes = figure.subplots()
+    names = [d.method for d in designs][::-1]
+    axes.barh(names, [d.epsilon for d in designs][::-1], color=COLOURS[0], height=0.6)
+    axes.axvline(max(d.lower_bound for d in designs), color=COLOURS[1])
+    axes.set_xlabel("total epsilon, nats")
+    return figure
+
+
+def _more(rows: int) -> str:
+    return f"The first {_ROWS} of {rows} rows." if rows > _ROWS else ""

@@ -1,0 +1,203 @@
+"""optrr allocate, optrr advise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from optrr.advice import advise as make_advice
+from optrr.allocations import METHODS, Allocation
+from optrr.allocations import allocate as make_allocation
+from optrr.cli.designing import attribute_option, read_wanted
+from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.design_file import save_design
+from optrr.errors import InvalidInput
+from optrr.spec import Specification
+
+# Tables listed for people; --json lists all.
+_SHOWN = 40
+
+spec_argument = click.argument("spec", required=False, type=click.Path(path_type=Path))
+workload_option = click.option(
+    "--workload",
+    default="marginals",
+    show_default=True,
+    metavar="marginals|pairs|FILE",
+    help="What is to be learned; FILE (.toml or .json) lists tables.",
+)
+people_option = click.option("--n", type=click.IntRange(min=1), help="How many people will answer.")
+report_option = click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
+
+
+@click.command()
+@spec_argument
+@attribute_option
+@click.option("--total-epsilon", type=float, help="Total epsilon to spend, in nats.")
+@workload_option
+@people_option
+@click.option("--standard-error", type=float, help="Standard error every table must reach (needs --n).")
+@click.option("--floor", "floors", multiple=True, metavar="[NAME=]EPSILON", help="Smallest epsilon; repeatable.")
+@click.option("--ceiling", "ceilings", multiple=True, metavar="[NAME=]EPSILON", help="Largest epsilon; repeatable.")
+@click.option("--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit.")
+@click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
+@click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@report_option
+@json_option
+def allocate(
+    *,
+    spec: Path | None,
+    attributes: tuple[str, ...],
+    total_epsilon: float | None,
+    workload: str,
+    n: int | None,
+    standard_error: float | None,
+    floors: tuple[str, ...],
+    ceilings: tuple[str, ...],
+    ceilings_from_spec: bool,
+    conditional_cap: float | None,
+    preserve: str,
+    method: str,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Split one total epsilon over the attributes of SPEC so that the workload is as accurate as can be.
+
+    Without --total-epsilon: the smallest total for the standard errors required. Epsilons in SPEC are ignored unless
+    --ceilings-from-spec is given.
+    """
+    wanted = read_wanted(spec, attributes)
+    found = make_allocation(
+        wanted.domain,
+        total_epsilon,
+        workload=workload,
+        n=n,
+        standard_error=standard_error,
+        floors=_by_name(wanted, floors, "--floor"),
+        ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
+        conditional_cap=conditional_cap,
+        preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
+        method=method,
+    )
+    if output is not None:
+        save_design(found.design, output)
+    if report is not None:
+        _write(report, found)
+    if as_json:
+        print_json(found.summary())
+    else:
+        _show(found)
+    warn(found.warnings())
+
+
+def _write(report: Path, found: Allocation) -> None:
+    # a report takes matplotlib, which takes a second to import
+    from optrr.advice_pages import allocation_page  # noqa: PLC0415
+    from optrr.report import write_page  # noqa: PLC0415
+
+    write_page(report, allocation_page(found))
+
+
+def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict[str, float] | None:
+    """``name=epsilon`` by name, a bare number for every attribute."""
+    if not texts:
+        return None
+    out: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise InvalidInput(f"{option} {text!r} is not of the form name=epsilon or epsilon, like sex=0.5") from error
+        for each in (name,) if equals else wanted.domain.names:
+            out[each] = number
+    return out
+
+
+def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) -> dict[str, float] | None:
+    given = _by_name(wanted, texts, "--ceiling") or {}
+    if from_spec:
+        for name, epsilon in zip(wanted.domain.names, wanted.epsilons.tolist(), strict=True):
+            if not np.isnan(epsilon):
+                given[name] = min(epsilon, given.get(name, np.inf))
+    return given or None
+
+
+def _show(found: Allocation) -> None:
+    design = found.design
+    click.echo(f"total epsilon {design.epsilon:.6f}   workload {found.workload.name}   method {found.method}")
+    if found.gap is not None:
+        click.echo(f"workload error {found.error:.6g}, certified within {100 * found.gap:.2g} % of the best for this total")
+    if found.least_total is not None:
+        click.echo(f"no mechanism with these accuracies has a total below {found.least_total:.6f}")
+    if found.kronecker_error is not None:
+        click.echo(f"Kronecker's best split of this total has {found.kronecker_error / found.error:.4g} times the error")
+    rows = design.summary()["attributes"]
+    print_table(
+        "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
+        ["attribute", "size", "epsilon", "conditional"],
+        [(r["name"], r["size"], r["epsilon"], r["conditional_epsilon"]) for r in rows[:_SHOWN]],
+    )
+    shown = found.predictions[:_SHOWN]
+    more = f" (first {_SHOWN} of {len(found.predictions)})" if len(found.predictions) > _SHOWN else ""
+    print_table(
+        "predicted errors" + more,
+        ["table", "cells", "n × squared error", "standard error per cell"],
+        [(" × ".join(p.attributes), p.cells, p.error, p.standard_error) for p in shown],
+    )
+
+
+@click.command()
+@spec_argument
+@attribute_option
+@click.option("--total-epsilon", type=float, required=True, help="Total epsilon to spend, in nats.")
+@workload_option
+@people_option
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable.")
+@report_option
+@json_option
+def advise(
+    *,
+    spec: Path | None,
+    attributes: tuple[str, ...],
+    total_epsilon: float,
+    workload: str,
+    n: int | None,
+    clusters: tuple[str, ...],
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Which way of asking is most accurate for the workload at this total epsilon, and what each gives up."""
+    wanted = read_wanted(spec, attributes)
+    groups = [[name.strip() for name in c.split(",")] for c in clusters]
+    found = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
+    if report is not None:
+        from optrr.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
+        from optrr.report import write_page  # noqa: PLC0415
+
+        write_page(report, advice_page(found, curves_around(found)))
+    if as_json:
+        print_json(found.summary())
+        return
+    for line in found.sentences():
+        click.echo(line)
+    print_table(
+        f"workload {found.workload.name} at total epsilon {total_epsilon:g}",
+        ["way of asking", "error", "relative", "records", "conditional", "min pair visibility", "standard error"],
+        [
+            (
+                o.name,
+                o.error if np.isfinite(o.error) else None,
+                found.ratio(o) if np.isfinite(o.error) else None,
+                "full" if o.keeps_records else "no",
+                o.conditional_epsilon,
+                o.pair_visibility,
+                found.typical_standard_error(o),
+            )
+            for o in found.options
+        ],
+    )

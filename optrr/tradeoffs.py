@@ -1,0 +1,176 @@
+"""Trade-off curves: what accuracy each total ε buys, and what capping the conditional ε costs.
+
+Two families of curves, as data (:class:`Curve`) and as charts:
+
+- error against total ε: Kronecker's best split, the optimum, the optimum with every pair kept as visible as under
+  Kronecker, and the optimum under conditional caps that are a share of the total;
+- error against the conditional cap at one total ε, from Kronecker's own largest ε_i to no cap.
+
+Errors are the workload's Σ weight G_U (:mod:`optrr.allocations`); with n also as a typical standard error, the root mean
+square over all cells of all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.allocations import allocate
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.report import COLOURS, new_figure
+from optrr.workload import Workload, WorkloadLike, workload_of
+from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed
+from optrr_solvers.allocation_split import best_split, single_blocks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MARKERS = "os^Dvx"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Error at each abscissa (a total ε, or a cap), in nats; points that cannot be had are left out."""
+
+    name: str
+    epsilons: tuple[float, ...]
+    errors: tuple[float, ...]
+    standard_errors: tuple[float | None, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "name": self.name,
+            "epsilon": list(self.epsilons),
+            "error": list(self.errors),
+            "standard_error": list(self.standard_errors),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Tradeoff:
+    """Curves over one abscissa, ``axis`` says which."""
+
+    axis: str
+    curves: tuple[Curve, ...]
+    n: int | None
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {"axis": self.axis, "n": self.n, "curves": [c.summary() for c in self.curves]}
+
+    def figure(self) -> Figure:
+        """All curves, logarithmic in the error."""
+        figure = new_figure()
+        axes = figure.subplots()
+        for k, c in enumerate(self.curves):
+            heights = c.errors if self.n is None else tuple(float(s or np.nan) for s in c.standard_errors)
+            style = _MARKERS[k % len(_MARKERS)] + "-"
+            axes.plot(c.epsilons, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=4)
+        axes.set_yscale("log")
+        axes.set_xlabel(self.axis)
+        axes.set_ylabel("workload error, n × expected squared error" if self.n is None else "typical standard error")
+        axes.grid(visible=True, which="major", color="#dddddd")
+        axes.legend(frameon=False)
+        return figure
+
+
+def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
+    domain: Domain | Mapping[str, int | Iterable[Any]],
+    totals: Sequence[float],
+    *,
+    workload: WorkloadLike = "marginals",
+    n: int | None = None,
+    keep_pairs: bool = True,
+    cap_shares: Sequence[float] = (),
+) -> Tradeoff:
+    """Error against total ε.
+
+    Parameters
+    ----------
+    domain, workload, n
+        as for :func:`optrr.allocate`.
+    totals
+        total ε in nats, increasing.
+    keep_pairs
+        whether to draw the curve with all pairs kept (up to 20 different attributes; the slow one).
+    cap_shares
+        for each a curve whose conditional cap is this share of the total (up to 9 attributes); a share below Kronecker's
+        largest ε_i forces a less accurate split.
+    """
+    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    wanted = workload_of(workload, declared)
+    if not len(totals) or not np.all(np.diff(totals) > 0):
+        raise InvalidInput(f"totals {list(totals)}; give increasing total epsilons")
+    builder = _Builder(declared, wanted, n)
+    ways: list[tuple[str, dict[str, Any]]] = [("Kronecker, best split", {}), ("optimum", {})]
+    if keep_pairs and declared.m > 1:
+        ways.append(("optimum, every pair kept", {"preserve": "pairs"}))
+    ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
+    curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]
+    return Tradeoff("total epsilon, nats", tuple(c for c in curves if c.epsilons), n)
+
+
+def cap_tradeoff(
+    domain: Domain | Mapping[str, int | Iterable[Any]],
+    total: float,
+    *,
+    workload: WorkloadLike = "marginals",
+    n: int | None = None,
+    points: int = 7,
+) -> Tradeoff:
+    """Error at one total ε against the cap on the conditional ε, from Kronecker's own to none (up to 9 attributes)."""
+    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    wanted = workload_of(workload, declared)
+    arrays = wanted.arrays(declared)
+    split = best_split(arrays, single_blocks(arrays), total)
+    builder = _Builder(declared, wanted, n)
+    caps = np.geomspace(float(split.epsilons.max()), total, points)
+    errors = [allocate(declared, total, workload=wanted, n=n, conditional_cap=float(c)).error for c in caps]
+    level = builder.made("Kronecker, best split", [(float(c), split.error) for c in caps])
+    return Tradeoff(
+        "cap on the conditional epsilon, nats",
+        (level, builder.made("optimum under the cap", list(zip(caps.tolist(), errors, strict=True)))),
+        n,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Builder:
+    domain: Domain
+    workload: Workload
+    n: int | None
+
+    def curve(self, name: str, totals: Sequence[float], how: dict[str, Any], *, kronecker: bool) -> Curve:
+        points = []
+        for total in totals:
+            error = self._kronecker(total) if kronecker else self._optimum(total, how)
+            if error is not None:
+                points.append((float(total), error))
+        return self.made(name, points)
+
+    def made(self, name: str, points: list[tuple[float, float]]) -> Curve:
+        errors = tuple(e for _, e in points)
+        cells = sum(t.weight * t.cells(self.domain) for t in self.workload.tables)
+        typical = tuple(None if self.n is None else float(np.sqrt(e / (self.n * cells))) for e in errors)
+        return Curve(name, tuple(x for x, _ in points), errors, typical)
+
+    def _kronecker(self, total: float) -> float | None:
+        arrays = self.workload.arrays(self.domain)
+        try:
+            return best_split(arrays, single_blocks(arrays), total).error
+        except SolveFailed:
+            return None
+
+    def _optimum(self, total: float, how: dict[str, Any]) -> float | None:
+        options = {"preserve": how["preserve"]} if "preserve" in how else {}
+        if "share" in how:
+            options["conditional_cap"] = how["share"] * total
+        try:
+            return allocate(self.domain, total, workload=self.workload, n=self.n, **options).error
+        except (Infeasible, MethodTooLarge, SolveFailed):
+            return None
