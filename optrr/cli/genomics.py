@@ -16,7 +16,7 @@ from optrr.designs import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.alleles import read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
-from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
+from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
@@ -37,9 +37,13 @@ FILE = click.Path(path_type=Path)
 _TOP = 10
 
 input_argument = click.argument("input", metavar="INPUT", type=FILE)
-design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design.")
+design_option = click.option(
+    "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."
+)
 seed_option = click.option(
-    "--random-state", type=click.IntRange(min=0), help="Seed, for studies only; the default draws from the operating system."
+    "--random-state",
+    type=click.IntRange(min=0),
+    help="Seed, for studies only; the default draws from the operating system.",
 )
 test_option = click.option("--test", type=click.Choice(list(TESTS)), default="trend", show_default=True)
 
@@ -47,11 +51,15 @@ test_option = click.option("--test", type=click.Choice(list(TESTS)), default="tr
 def phenotype_options(command: Command) -> Command:
     """The options that say who is a case."""
     for option in (
-        click.option("--control", "controls", multiple=True, help="Value of controls; everyone else unless given. Repeatable."),
+        click.option(
+            "--control", "controls", multiple=True, help="Value of controls; everyone else unless given. Repeatable."
+        ),
         click.option("--case", "cases", multiple=True, help="Value of cases. Repeatable."),
         click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
         click.option("--sample-column", help="Column of people's names.  [default: sample]"),
-        click.option("--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."),
+        click.option(
+            "--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."
+        ),
     ):
         command = option(command)
     return command
@@ -59,7 +67,11 @@ def phenotype_options(command: Command) -> Command:
 
 def _phenotype(options: dict[str, Any]) -> PhenotypeColumns:
     return PhenotypeColumns(
-        options["phenotype_file"], options["sample_column"], options["phenotype_column"], options["cases"], options["controls"]
+        options["phenotype_file"],
+        options["sample_column"],
+        options["phenotype_column"],
+        options["cases"],
+        options["controls"],
     )
 
 
@@ -84,22 +96,42 @@ def progress_bar(description: str) -> Iterator[Progress]:
 @click.command("gwas-design")
 @input_argument
 @click.option("-o", "--output", type=FILE, help="Design file to write.")
-@click.option("--total-epsilon", type=float, help="Total epsilon of a person's record; variants and status are scaled to it.")
+@click.option(
+    "--total-epsilon", type=float, help="Total epsilon of a person's record; variants and status are scaled to it."
+)
 @click.option("--variant-epsilon", type=float, help="Epsilon of every variant, instead of a total.")
-@click.option("--budgets", type=FILE, help="CSV with columns variant, epsilon: each variant's own; with a total, their ratios.")
-@click.option("--status-epsilon", type=float, help="Epsilon of the status; default: the most useful one at the total, else 1.")
+@click.option(
+    "--budgets", type=FILE, help="CSV with columns variant, epsilon: each variant's own; with a total, their ratios."
+)
+@click.option(
+    "--status-epsilon", type=float, help="Epsilon of the status; default: the most useful one at the total, else 1."
+)
 @click.option("--layout", type=click.Choice(["genotype", "alleles"]), default="genotype", show_default=True)
 @click.option(
-    "--missing", type=click.Choice(["refuse", "category"]), default="refuse", show_default=True, help="category: randomize missing calls too."
+    "--missing",
+    type=click.Choice(["refuse", "category"]),
+    default="refuse",
+    show_default=True,
+    help="category: randomize missing calls too.",
 )
-@click.option("--method", default="auto", show_default=True, help="Any method of optrr design; kronecker and inductive are baselines.")
-@click.option("--keep-pairs", is_flag=True, help="Keep every pair of variant and status at least as visible as under Kronecker.")
+@click.option(
+    "--method",
+    default="auto",
+    show_default=True,
+    help="Any method of optrr design; kronecker and inductive are baselines.",
+)
+@click.option(
+    "--keep-pairs", is_flag=True, help="Keep every pair of variant and status at least as visible as under Kronecker."
+)
 @phenotype_options
 @json_option
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
     """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
-    names = read_genotypes(input, _phenotype(options)).variants.name.tolist()
-    wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], options["keep_pairs"])
+    _check_budget(options)
+    names = variant_names(input, _phenotype(options))
+    wanted = Wanted(
+        names, options["layout"], options["missing"] == "category", options["method"], options["keep_pairs"]
+    )
     made = genomic_design(wanted, _budget(names, options))
     if output is not None:
         save_design(made, output)
@@ -110,12 +142,18 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     warn(made.warnings())
 
 
-def _budget(names: list[str], options: dict[str, Any]) -> Budget:
-    total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
+def _check_budget(options: dict[str, Any]) -> None:
+    total, each, file = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets"))
     if each is not None and (file is not None or total is not None):
-        raise InvalidInput("--variant-epsilon is one fixed epsilon for all; leave out --budgets and --total-epsilon, or it")
+        raise InvalidInput(
+            "--variant-epsilon is one fixed epsilon for all; leave out --budgets and --total-epsilon, or it"
+        )
     if total is None and each is None and file is None:
         raise InvalidInput("give --total-epsilon, --variant-epsilon or --budgets")
+
+
+def _budget(names: list[str], options: dict[str, Any]) -> Budget:
+    total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
     if file is None:
         return Budget(total, 1.0 if each is None else each, status)
     given = dict(zip(text_column(file, "variant"), text_column(file, "epsilon"), strict=True))
@@ -133,10 +171,14 @@ def _show_design(made: Design) -> None:
     layout = layout_of(made.domain)
     one, conditional = made.attribute_epsilons, made.conditional_epsilons
     click.echo(
-        f"{layout.variants} variants in the {layout.kind} layout, {made.domain.m} attributes: total epsilon {made.epsilon:.6f}   "
-        f"certified lower bound {made.lower_bound:.6f}   Kronecker's total {made.kronecker_epsilon:.6f}   method {made.method}"
+        f"{layout.variants} variants in the {layout.kind} layout, {made.domain.m} attributes: "
+        f"total epsilon {made.epsilon:.6f}   "
+        f"certified lower bound {made.lower_bound:.6f}   Kronecker's total {made.kronecker_epsilon:.6f}   method "
+        f"{made.method}"
     )
-    groups = [("variants", layout.attributes.ravel())] + ([] if layout.status is None else [(STATUS, np.array([layout.status]))])
+    groups = [("variants", layout.attributes.ravel())] + (
+        [] if layout.status is None else [(STATUS, np.array([layout.status]))]
+    )
     print_table(
         "epsilon in nats; one person's genotypes and status are one record",
         ["attributes", "smallest", "largest", "largest conditional"],
@@ -149,7 +191,11 @@ def _show_design(made: Design) -> None:
 @design_option
 @click.option("-o", "--output", required=True, type=FILE, help=".bed (with .bim and .fam), .csv or .parquet to write.")
 @click.option(
-    "--missing", type=click.Choice(["refuse", "exclude"]), default="refuse", show_default=True, help="exclude: missing calls stay missing, unprotected."
+    "--missing",
+    type=click.Choice(["refuse", "exclude"]),
+    default="refuse",
+    show_default=True,
+    help="exclude: they stay missing, unprotected.",
 )
 @seed_option
 @phenotype_options
@@ -158,7 +204,9 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     """Randomize everybody's genotypes and status in INPUT, as one record each."""
     plink = output.suffix.lower() == ".bed"
     if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
-        raise InvalidInput(f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet")
+        raise InvalidInput(
+            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
+        )
     design = load_design(design_file)
     layout = layout_of(design.domain)
     if plink and layout.status is None:
@@ -177,10 +225,19 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
     if as_json:
         print_json(
-            {"records": cohort.n, "variants": layout.variants, "epsilon": design.epsilon, "output": str(output), "left_out": left_out}
+            {
+                "records": cohort.n,
+                "variants": layout.variants,
+                "epsilon": design.epsilon,
+                "output": str(output),
+                "left_out": left_out,
+            }
         )
     else:
-        click.echo(f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {design.epsilon:.6f}, written to {output}")
+        click.echo(
+            f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {design.epsilon:.6f}, "
+            f"written to {output}"
+        )
 
 
 @click.command()
@@ -214,7 +271,9 @@ def gwas(
     if manhattan_file is not None:
         save_figure(manhattan(found.variants, found.scores.p_value), manhattan_file)
     if qq_file is not None:
-        series = {"valid test": found.scores.p_value} | ({"naive (not valid)": found.naive.p_value} if found.naive else {})
+        series = {"valid test": found.scores.p_value} | (
+            {"naive (not valid)": found.naive.p_value} if found.naive else {}
+        )
         save_figure(qq(series), qq_file)
     if report_file is not None:
         write_page(report_file, scan_page(found, design, f"Association scan of {input.name}"))
@@ -270,8 +329,9 @@ def _jsonable(value: Any) -> Any:
 def _show_scan(found: Associations, design: Design) -> None:
     p = found.scores.p_value
     click.echo(
-        f"{len(found.variants)} variants, {found.test} test, total epsilon {design.epsilon:.6f}: {int(np.sum(bonferroni(p) <= 0.05))} "
-        f"significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at 5e-8; genomic control λ = {found.lambda_gc:.3f}"
+        f"{len(found.variants)} variants, {found.test} test, total epsilon {design.epsilon:.6f}: "
+        f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
+        f"5e-8; genomic control λ = {found.lambda_gc:.3f}"
     )
     columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     rows = [[_jsonable(found.columns[c][k]) for c in columns] for k in found.top(_TOP)]
@@ -280,7 +340,9 @@ def _show_scan(found: Associations, design: Design) -> None:
 
 @click.command("gwas-study")
 @input_argument
-@click.option("--total-epsilon", "totals", multiple=True, required=True, help="Total epsilon, or several (1,2,4). Repeatable.")
+@click.option(
+    "--total-epsilon", "totals", multiple=True, required=True, help="Total epsilon, or several (1,2,4). Repeatable."
+)
 @click.option("--repeats", type=int, default=20, show_default=True)
 @click.option("--methods", default=",".join(METHODS), show_default=True)
 @test_option
@@ -307,7 +369,7 @@ def gwas_study(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Randomize true genotypes of INPUT again and again, test, and compare with the truth, for several total epsilons."""
+    """Randomize true genotypes of INPUT again and again, test, and compare with the truth."""
     category = missing == "category"
     chosen = StudyOptions(
         _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
@@ -329,7 +391,9 @@ def gwas_study(
     warn(f"left out: {count} {reason}" for reason, count in study.left_out.items())
     warn(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable)
     warn(
-        f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is {o.measures['naive_type_one'][0]:.3f} at level {alpha:g}; it is not valid"
+        f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is "
+        f"{o.measures['naive_type_one'][0]:.3f} at level "
+        f"{alpha:g}; it is not valid"
         for o in naive_failures(study)
     )
 
@@ -356,10 +420,16 @@ def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -
     }
 
 
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return "NA"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _write_rows(path: Path, columns: list[str], rows: list[list[object]]) -> None:
     from optrr.batches import whole_file  # noqa: PLC0415 (only where a table is written)
 
     with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
         out.write("\t".join(columns) + "\n")
         for row in rows:
-            out.write("\t".join("NA" if v is None or v != v else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row) + "\n")
+            out.write("\t".join(_cell(v) for v in row) + "\n")

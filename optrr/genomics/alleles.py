@@ -1,7 +1,7 @@
 """POR's layout: a person's two alleles, each reported with the status as one attribute of size 4 (POR §V-B).
 
-Two reports of one person are not two people: they share the status, and one draw of the mechanism randomized both. So the unit is
-the person, the cell the pair of reports (z_1, z_2), 4 × 4. With h_k the gradient of the contrast, pulled back through
+Two reports of one person are not two people: they share the status, and one draw of the mechanism randomized both. So the
+unit is the person, the cell the pair of reports (z_1, z_2), 4 × 4. With h_k the gradient of the contrast, pulled back through
 report k, the allelic statistic is the average over people of (h_1(z_1) + h_2(z_2))/2, and its variance is that of the
 pair's law under the null hypothesis: alleles in Hardy–Weinberg proportions, independent of the status.
 
@@ -20,7 +20,7 @@ from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.frames import FrameCodec
 from optrr.genomics.associations import Associations
-from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions, unbiased
+from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import OddsRatios
@@ -32,6 +32,8 @@ from optrr_solvers.laws import Law
 from optrr_solvers.problem import FloatArray, IntArray
 
 CELLS = 4
+
+_ALLELIC = ScanOptions("allelic")
 
 
 def allele_tables(records: np.ndarray[tuple[int, int], np.dtype[np.integer]], layout: Layout) -> IntArray:
@@ -116,9 +118,7 @@ def allele_odds(counts: IntArray, lam: PairEigenvalues) -> OddsRatios:
     with np.errstate(divide="ignore", invalid="ignore"):
         frequency = table[:, 1] / table.sum(axis=1)
     nan = np.full(n.shape, np.nan)
-    return OddsRatios(
-        np.where(inside, log_ratio, nan), np.where(inside, spread, nan), frequency[:, 1], frequency[:, 0]
-    )
+    return OddsRatios(np.where(inside, log_ratio, nan), np.where(inside, spread, nan), frequency[:, 1], frequency[:, 0])
 
 
 def _one_report(observed: FloatArray, eigenvalue: FloatArray) -> FloatArray:
@@ -133,11 +133,11 @@ def _null_law(alleles: FloatArray, status: FloatArray, lam: PairEigenvalues) -> 
     return np.maximum(scale_effects(true, lam), 0.0)
 
 
-def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOptions = ScanOptions("allelic")) -> Associations:
+def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOptions = _ALLELIC) -> Associations:
     """The allelic test of every variant of records in the alleles layout.
 
-    ``counts`` from :func:`allele_tables`. Only names of variants are known. Odds ratios come from the pooled allele × status
-    table; the naive test takes every report for a person of its own.
+    ``counts`` from :func:`allele_tables`. Only names of variants are known. Odds ratios come from the average of the two
+    reports' tables; the naive test takes every report for a person of its own.
 
     Raises
     ------
@@ -152,7 +152,9 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     naive = naive_score_test(reports, "allelic") if options.naive else None
     people = counts.sum(axis=(1, 2))
     warnings = (
-        "each person's two alleles are two reports in one record, and both are paid for; the genotype layout reports them as one",
+        "each person's two alleles are two reports in one record, and both are paid for; genotypes are one report",
         "the allelic test is valid only in Hardy-Weinberg proportions; the trend test needs the genotype layout",
     )
-    return Associations(Variants.named(list(layout.names)), "allelic", people, scores, allele_odds(counts, lam), naive, {}, warnings)
+    return Associations(
+        Variants.named(list(layout.names)), "allelic", people, scores, allele_odds(counts, lam), naive, {}, warnings
+    )

@@ -11,6 +11,7 @@ What is undefined is NA.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,4 +106,4 @@ class Associations:
 def _texts(values: NDArray[np.generic]) -> list[str]:
     if values.dtype.kind != "f":
         return [str(v) for v in values]
-    return ["NA" if v != v else f"{v:.6g}" for v in values.tolist()]
+    return ["NA" if math.isnan(v) else f"{v:.6g}" for v in values.tolist()]

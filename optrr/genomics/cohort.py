@@ -29,8 +29,8 @@ UNKNOWN = -1
 class PhenotypeColumns:
     """Where status stands in a table.
 
-    ``table``: CSV or Parquet; None takes the fam file, or for genotypes in a table that table itself. ``cases`` and ``controls`` are values of
-    ``column``; without ``controls`` everyone else with a value is a control.
+    ``table``: CSV or Parquet; None takes the fam file, or for genotypes in a table that table itself. ``cases`` and
+    ``controls`` are values of ``column``; without ``controls`` everyone else with a value is a control.
     """
 
     table: Path | None = None
@@ -95,20 +95,29 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) ->
     InvalidInput
         for unreadable files, tables that do not match, values that do not occur, a constant phenotype.
     """
-    genotypes = read_genotypes(path, phenotype)
-    if phenotype.table is None and isinstance(genotypes, PlinkGenotypes) and phenotype.column is None:
-        status = genotypes.fam_status
-        return _matched(genotypes, status, {"without status in the fam file": int(np.sum(status == UNKNOWN))})
-    table = phenotype.table
-    if table is None and path.suffix.lower() in _TABLE_ENDINGS:
-        table = path
-    if table is None or phenotype.column is None or not phenotype.cases:
+    plink = path.suffix.lower() == ".bed"
+    fam = plink and phenotype.table is None and phenotype.column is None
+    table = phenotype.table or (path if path.suffix.lower() in _TABLE_ENDINGS else None)
+    if not fam and (table is None or phenotype.column is None or not phenotype.cases):
         raise InvalidInput(
             f"{path} does not say who is a case; name a table, its column and the value of cases "
             "(--phenotype FILE --phenotype-column NAME --case VALUE)"
         )
+    genotypes = read_genotypes(path, phenotype)
+    if table is None:
+        assert isinstance(genotypes, PlinkGenotypes)
+        status = genotypes.fam_status
+        return _matched(genotypes, status, {"without status in the fam file": int(np.sum(status == UNKNOWN))})
     status, left_out = _status_from(table, genotypes.people, phenotype, same_file=table == path)
     return _matched(genotypes, status, left_out)
+
+
+def variant_names(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) -> list[str]:
+    """Names of a file's variants, from its header, bim file or records' first columns; no genotype is looked at."""
+    if path.suffix.lower() not in _TABLE_ENDINGS:
+        return [str(name) for name in read_genotypes(path, phenotype).variants.name]
+    others = {_own_sample_column(path, phenotype), phenotype.column}
+    return [name for name in table_columns(path) if name not in others]
 
 
 def read_genotypes(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) -> Genotypes:
@@ -122,15 +131,19 @@ def read_genotypes(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns())
         inside = phenotype.table is None or phenotype.table == path
         others = [phenotype.column] if inside and phenotype.column else []
         return read_csv_genotypes(path, _own_sample_column(path, phenotype), others)
-    raise InvalidInput(f"{path} is of no known kind; genotypes are read from .bed, .vcf, .vcf.gz, .bcf, .csv or .parquet")
+    raise InvalidInput(
+        f"{path} is of no known kind; genotypes are read from .bed, .vcf, .vcf.gz, .bcf, .csv or .parquet"
+    )
 
 
 def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
-    sample = phenotype.sample or "sample"
-    present = sample in table_columns(path)
-    if phenotype.sample and not present and phenotype.table in (None, path):
-        raise InvalidInput(f"{path} has no column {sample!r}; name the column of people's names (--sample-column)")
-    return sample if present else None
+    """The genotype table's own column of names: the one named, or ``sample``, or none."""
+    present = table_columns(path)
+    if phenotype.sample and phenotype.sample not in present and phenotype.table in (None, path):
+        raise InvalidInput(
+            f"{path} has no column {phenotype.sample!r}; name the column of people's names (--sample-column)"
+        )
+    return next((name for name in (phenotype.sample, "sample") if name in present), None)
 
 
 def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int]) -> Cohort:
@@ -153,12 +166,15 @@ def _status_from(
             raise InvalidInput(f"{table}, column {phenotype.sample or 'sample'!r} names somebody twice; list each once")
         if not any(person in found for person in people):
             raise InvalidInput(
-                f"{table} names none of the {people.size} people of the genotype file (which has {listed(people[:3].tolist())}, "
-                f"…; the table {listed(list(found)[:3])}, …); give the table of the same people"
+                f"{table} names none of the {people.size} people of the genotype file (which has "
+                f"{listed(people[:3].tolist())}, …; the table {listed(list(found)[:3])}, …); give the table of the same people"
             )
     status = np.array([_status_of(found.get(person), phenotype) for person in people], dtype=np.int8)
     absent = sum(person not in found for person in people)
-    return status, {"not in the phenotype table": absent, "without a phenotype": int(np.sum(status == UNKNOWN)) - absent}
+    return status, {
+        "not in the phenotype table": absent,
+        "without a phenotype": int(np.sum(status == UNKNOWN)) - absent,
+    }
 
 
 def _check_values(table: Path, phenotype: PhenotypeColumns, present: set[str]) -> None:

@@ -78,12 +78,11 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
     total = float(budget.total)
     if not (np.isfinite(total) and total > 0):
         raise InvalidInput(f"total epsilon {budget.total}; give a positive number of nats")
-    status = budget.status
-    if status is None:
-        status = search.best_status(total) if search.layout.status is not None else 0.0
-    elif status >= total:
-        raise InvalidInput(f"status epsilon {status:g} leaves nothing of a total of {total:g} for variants; lower it")
-    return Design(domain, search.at_total(total, status, _FACTOR))
+    if budget.status is not None and budget.status >= total:
+        raise InvalidInput(
+            f"status epsilon {budget.status:g} leaves nothing of a total of {total:g} for variants; lower it"
+        )
+    return Design(domain, search.at_total(total, search.status_epsilon(total, budget.status), _FACTOR))
 
 
 def _variant_epsilons(wanted: Wanted, budget: Budget) -> FloatArray:
@@ -130,6 +129,12 @@ class _Search:
             root, step = max(root - step, low), 2 * step
         return found
 
+    def status_epsilon(self, total: float, wanted: float | None) -> float:
+        """ε of the status: the wanted one, the best one, or 0 where there is no such attribute."""
+        if self.layout.status is None:
+            return 0.0
+        return self.best_status(total) if wanted is None else wanted
+
     def best_status(self, total: float) -> float:
         """ε of the status with the largest mean λ_is² at this total."""
         assert self.layout.status is not None
@@ -152,7 +157,9 @@ class _Search:
         return float(found.x)
 
 
-def _bracket(excess: Callable[[float], float], start: float, limits: tuple[float, float], total: float) -> tuple[float, float]:
+def _bracket(
+    excess: Callable[[float], float], start: float, limits: tuple[float, float], total: float
+) -> tuple[float, float]:
     """Two logarithms of a factor, the total too large at the second and not at the first; equal where all fit."""
     low = high = start
     if excess(start) > 0:

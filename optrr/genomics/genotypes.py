@@ -84,14 +84,22 @@ def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1
 
 
 class Genotypes(Protocol):
-    """A source of genotype blocks, read as often as asked.
+    """A source of genotype blocks, read as often as asked."""
 
-    ``people``: names, in row order; ``skipped``: how many variants were left out, by reason.
-    """
+    @property
+    def variants(self) -> Variants:
+        """All variants, in order."""
+        ...
 
-    variants: Variants
-    people: Texts
-    skipped: Mapping[str, int]
+    @property
+    def people(self) -> Texts:
+        """Names, in row order."""
+        ...
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """How many variants were left out, by reason."""
+        ...
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
         """Which variants, and their codes, shape (n, at most size), in order, all variants once."""

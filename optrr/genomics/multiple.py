@@ -38,4 +38,8 @@ def genomic_control(statistic: FloatArray, df: int) -> float:
 def controlled_p(statistic: FloatArray, df: int) -> FloatArray:
     """χ² p-values of the statistics divided by max(1, λ_GC)."""
     factor = genomic_control(statistic, df)
-    return np.asarray(chdtrc(df, statistic / max(factor, 1.0))) if np.isfinite(factor) else np.full(statistic.shape, np.nan)
+    return (
+        np.asarray(chdtrc(df, statistic / max(factor, 1.0)))
+        if np.isfinite(factor)
+        else np.full(statistic.shape, np.nan)
+    )

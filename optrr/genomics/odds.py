@@ -47,7 +47,7 @@ class OddsRatios:
 def odds_ratios(counts: NDArray[np.number], eigenvalues: PairEigenvalues) -> OddsRatios:
     """Odds ratio of A1 for every variant; ``counts`` as in :func:`optrr.genomics.scores.score_test`."""
     n = counts.sum(axis=(1, 2)).astype(np.float64)
-    observed = counts / np.where(n > 0, n, 1.0)[:, None, None]
+    observed: FloatArray = np.asarray(counts, dtype=np.float64) / np.where(n > 0, n, 1.0)[:, None, None]
     estimate = unbiased(observed, eigenvalues)
     known = estimate[:, :3]
     copies = np.arange(float(known.shape[1]))

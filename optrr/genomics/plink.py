@@ -38,7 +38,9 @@ class PlinkGenotypes:
         self.path = Path(path)
         for suffix in (".bed", ".bim", ".fam"):
             if not self.path.with_suffix(suffix).is_file():
-                raise InvalidInput(f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam")
+                raise InvalidInput(
+                    f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam"
+                )
         self._bed = _opened(self.path)
         try:
             with warnings.catch_warnings():

@@ -39,7 +39,11 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
     for k, name in enumerate(names):
         on = chromosome == name
         axes.scatter(
-            where[on], height[on], s=12, color=COLOURS[0] if k % 2 == 0 else COLOURS[4], linewidths=0,
+            where[on],
+            height[on],
+            s=12,
+            color=COLOURS[0] if k % 2 == 0 else COLOURS[4],
+            linewidths=0,
             rasterized=len(variants) > _VECTOR_POINTS,
         )
     tested = max(int(np.isfinite(p).sum()), 1)
@@ -55,7 +59,9 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
 
 def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float], list[str]]:
     """Order, positions on one axis, the middle of each chromosome, and the chromosomes, numbers first."""
-    names = sorted(set(variants.chromosome), key=lambda c: (not str(c).isdigit(), int(c) if str(c).isdigit() else 0, str(c)))
+    names = sorted(
+        set(variants.chromosome), key=lambda c: (not str(c).isdigit(), int(c) if str(c).isdigit() else 0, str(c))
+    )
     rank = {name: k for k, name in enumerate(names)}
     number = np.array([rank[c] for c in variants.chromosome])
     order = np.lexsort((variants.position, number))
@@ -97,11 +103,16 @@ def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
             continue
         expected = expected_exponentials(tested.size) / np.log(10)
         axes.scatter(
-            expected, np.sort(minus_log10(tested))[::-1], s=9, color=colour, label=name, linewidths=0,
+            expected,
+            np.sort(minus_log10(tested))[::-1],
+            s=9,
+            color=colour,
+            label=name,
+            linewidths=0,
             rasterized=tested.size > _VECTOR_POINTS,
         )
         reach = max(reach, float(expected[0]))
-    axes.plot([0, reach], [0, reach], color=COLOURS[5], linewidth=1)
+    axes.plot([0, reach], [0, reach], color=COLOURS[5], linewidth=1, label="uniform")
     axes.set_xlabel("expected −log10 p")
     axes.set_ylabel("observed −log10 p")
     axes.set_title(title)

@@ -38,13 +38,32 @@ _KEYS = 1 << 22
 
 
 class GenomicProtocol(Protocol):
-    """``epsilon`` is the total per person; ``reported`` how many variants a person reports."""
+    """A way to randomize records of the genotype layout, whose first attribute is the status."""
 
-    name: str
-    epsilon: float
-    design: Design
-    reported: int
-    eigenvalues: PairEigenvalues
+    @property
+    def name(self) -> str:
+        """One of METHODS."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε per person, in nats."""
+        ...
+
+    @property
+    def design(self) -> Design:
+        """Of what a person reports, the status first."""
+        ...
+
+    @property
+    def reported(self) -> int:
+        """How many variants a person reports."""
+        ...
+
+    @property
+    def eigenvalues(self) -> PairEigenvalues:
+        """Of each variant, the status, and each pair."""
+        ...
 
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
         """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2)."""

@@ -111,7 +111,7 @@ def _room(n: int, m: int) -> Codes:
 
 
 def randomize_records(
-    records: Codes, mechanism: Mechanism, random_state: RandomState = None, progress: Progress | None = None
+    records: Codes, mechanism: Mechanism, random_state: RandomState | BitSource = None, progress: Progress | None = None
 ) -> None:
     """Randomize records in place, a few thousand at a time; MISSING stays as it is.
 

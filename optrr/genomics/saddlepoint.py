@@ -1,7 +1,7 @@
 """Tail probabilities of a sum of independent weights, by the saddlepoint (Lugannani & Rice 1980).
 
-Each of n people contributes the weight w_k of the cell k the report falls in, with probability q_k. With K(t) = ln Σ q_k e^{t w_k} and
-K'(t) = s,
+Each of n people contributes the weight w_k of the cell k the report falls in, with probability q_k. With
+K(t) = ln Σ q_k e^{t w_k} and K'(t) = s,
 
     Pr(mean ≥ s) ≈ Φ̄(r) + φ(r) (1/u − 1/r),   r = sign(t) √(2n(t s − K(t))),   u = t √(n K''(t)).
 
@@ -29,7 +29,9 @@ _ACCEPTED = 1e-6
 _EDGE = 1e-9
 
 
-def two_sided(weights: FloatArray, law: FloatArray, mean: FloatArray, n: FloatArray, chi_squared: FloatArray) -> FloatArray:
+def two_sided(
+    weights: FloatArray, law: FloatArray, mean: FloatArray, n: FloatArray, chi_squared: FloatArray
+) -> FloatArray:
     """Pr(|average − its null mean| ≥ |mean|), shape (V,), from weights and cell probabilities of shape (V, R, C).
 
     ``mean`` is the observed average over its null expectation, ``chi_squared`` its normal statistic, used within two
@@ -88,7 +90,7 @@ def _saddlepoint(w: FloatArray, q: FloatArray, s: FloatArray) -> FloatArray:
             step = t - gap / curve
             middle = np.where(np.isfinite(high), (low + high) / 2, 2 * t)
         t = np.where((step > low) & (step < high), step, middle)
-    return t
+    return np.asarray(t)
 
 
 def _cumulants(w: FloatArray, q: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

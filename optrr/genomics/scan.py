@@ -97,7 +97,9 @@ def associations(
             f"{incomplete} variants have missing calls, left out one by one: which calls are missing is not randomized and no "
             "epsilon covers it"
         )
-    lam = PairEigenvalues(*(x if x.size == 1 else x[kept] for x in (eigenvalues.row, eigenvalues.column, eigenvalues.joint)))
+    lam = PairEigenvalues(
+        *(x if x.size == 1 else x[kept] for x in (eigenvalues.row, eigenvalues.column, eigenvalues.joint))
+    )
     scores, odds, naive = _in_pieces(tables[kept], lam, options)
     warnings += _doubts(scores, odds, options.test)
     return Associations(
@@ -127,7 +129,9 @@ def _doubts(scores: Scores, odds: OddsRatios, test: str) -> list[str]:
             "p-values rest on a normal approximation that does not hold there: use the trend test"
         )
     if test == "allelic":
-        out.append("the allelic test is valid only in Hardy-Weinberg proportions; the trend test needs no such assumption")
+        out.append(
+            "the allelic test is valid only in Hardy-Weinberg proportions; the trend test needs no such assumption"
+        )
     outside = int(np.sum(~np.isfinite(odds.log_ratio)))
     if outside:
         out.append(f"{outside} variants have an estimated frequency outside 0..1 in cases or controls; their OR is NA")

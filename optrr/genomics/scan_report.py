@@ -17,9 +17,12 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
     """The report."""
     people = int(found.n.max())
     lead = (
-        f"{len(found.variants)} variants, up to {people} people each; {found.test} test in score form, valid under the mechanism.",
-        f"Total epsilon of a person's record {design.epsilon:.6g} nats (certified at least {design.lower_bound:.6g}), largest "
-        f"conditional epsilon {float(design.conditional_epsilons.max()):.6g}. Genotypes and status are one record and share it.",
+        f"{len(found.variants)} variants, up to {people} people each; {found.test} test in score form, "
+        "valid under the mechanism.",
+        f"Total epsilon of a person's record {design.epsilon:.6g} nats (certified at least {design.lower_bound:.6g}), "
+        f"largest "
+        f"conditional epsilon {float(design.conditional_epsilons.max()):.6g}. Genotypes and status are one record and "
+        f"share it.",
     )
     columns = ["CHR", "SNP", "BP", "A1", "A2", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     table = found.columns
@@ -30,8 +33,10 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
         series["naive test (not valid)"] = found.naive.p_value
         parts.append(
             Text(
-                "WARNING: the naive test takes randomized counts for true ones; its p-values are not valid. Its genomic control "
-                f"factor is {genomic_control(found.naive.statistic, found.naive.df):.3g}, the valid test's {found.lambda_gc:.3g}."
+                "WARNING: the naive test takes randomized counts for true ones; its p-values are not valid. Its "
+                "genomic control "
+                f"factor is {genomic_control(found.naive.statistic, found.naive.df):.3g}, the valid test's "
+                f"{found.lambda_gc:.3g}."
             )
         )
     if found.skipped:

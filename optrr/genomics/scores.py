@@ -13,8 +13,8 @@ variance, at the estimate itself, has the right level at 5 % and a tail far too 
 no mechanism these are exactly the Cochran–Armitage test, Pearson's χ² on 3 × 2 and Pearson's χ² on alleles.
 
 The target is the population the people were drawn from. The allelic test needs Hardy–Weinberg proportions, as it does
-without randomization; the trend test does not. A fourth genotype row, where the mechanism has one, is "missing": it takes part in
-the estimate, and the contrasts are among the other three.
+without randomization; the trend test does not. A fourth genotype row, where the mechanism has one, is "missing": it takes
+part in the estimate, and the contrasts are among the other three.
 
 Everything runs over V variants at once, memory about 40 · V · cells · 8 bytes.
 """
@@ -54,7 +54,9 @@ class Scores:
     @classmethod
     def joined(cls, parts: Sequence[Scores]) -> Scores:
         """Scores of several blocks of variants, in order."""
-        arrays = (np.concatenate([getattr(p, k) for p in parts]) for k in ("statistic", "p_value", "effect", "expected"))
+        arrays = (
+            np.concatenate([getattr(p, k) for p in parts]) for k in ("statistic", "p_value", "effect", "expected")
+        )
         statistic, p_value, effect, expected = arrays
         return cls(statistic, parts[0].df, p_value, effect, expected)
 
@@ -95,7 +97,7 @@ class _Fit:
 
 def _fit(counts: NDArray[np.number], eigenvalues: PairEigenvalues) -> _Fit:
     n = counts.sum(axis=(1, 2)).astype(np.float64)
-    observed = counts / np.where(n > 0, n, 1.0)[:, None, None]
+    observed: FloatArray = np.asarray(counts, dtype=np.float64) / np.where(n > 0, n, 1.0)[:, None, None]
     estimate = unbiased(observed, eigenvalues)
     known, missing = estimate[:, :3], None
     status = known.sum(axis=1)
@@ -195,7 +197,9 @@ def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     return score_test(counts, PairEigenvalues.untouched(), test)
 
 
-def association_chi_squared(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: str = "trend") -> FloatArray:
+def association_chi_squared(
+    counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: str = "trend"
+) -> FloatArray:
     """Estimate of the χ² that the true table of these people would have, shape (V,); an estimate, not a test.
 
     n θ̂ᵀ V⁻¹ θ̂ with V the covariance that θ̂ would have without a mechanism, at the null fit, less what the mechanism's noise
@@ -213,9 +217,9 @@ def _noise(fit: _Fit, plain: _Fit, test: str) -> FloatArray:
     """tr(V⁻¹ V_mechanism): the expected plug-in χ² where nothing is associated, shape (V,)."""
     law, plain_law = fit.law(fit.genotypes), plain.law(plain.genotypes)
     if test == "genotypic":
-        units = _two_units(fit)
-        a, b, c = _covariance(*(fit.weights(u) for u in units), law)
-        x, y, z = _covariance(*(plain.weights(u) for u in units), plain_law)
+        zero, one = _two_units(fit)
+        a, b, c = _covariance(fit.weights(zero), fit.weights(one), law)
+        x, y, z = _covariance(plain.weights(zero), plain.weights(one), plain_law)
         return np.asarray((y * a - 2 * z * c + x * b) / (x * y - z**2))
     copies = _copies(fit)
     return linear_variance(fit.weights(copies), law) / linear_variance(plain.weights(copies), plain_law)

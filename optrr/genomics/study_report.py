@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 _FAILS = 4.0
 
 _ACCOUNTING = (
-    "Genotypes and status of one person are one record: the total epsilon covers all of it at once, whatever is tested later. "
-    "The conditional epsilon says what somebody who already knows a person's other attributes learns about one of them; at the "
+    "Genotypes and status of one person are one record: the total epsilon covers all of it at once, whatever is "
+    "tested later. "
+    "The conditional epsilon says what somebody who already knows a person's other attributes learns about one of "
+    "them; at the "
     "optimum it goes up to the total, under Kronecker it is that attribute's own epsilon."
 )
 _MEASURES = (
-    "Power: share of the truly associated variants (Bonferroni at 5 % without randomization) with p at most the level. Type I error: "
-    "the same share under permuted phenotypes, where every rejection is an error. χ² error: mean |χ² − χ² without randomization| "
+    "Power: share of the truly associated variants (Bonferroni at 5 % without randomization) with p at most the "
+    "level. Type I error: "
+    "the same share under permuted phenotypes, where every rejection is an error. χ² error: mean |χ² − χ² without "
+    "randomization| "
     "of the estimate from the unbiased table. Rank correlation: Spearman's, over the truly most associated variants."
 )
 
@@ -32,8 +36,16 @@ def study_rows(study: Study) -> tuple[list[str], list[list[object]]]:
     """The results as a table: column names and one row for each protocol and total."""
     names = list(study.outcomes[0].measures) if study.outcomes else []
     columns = [
-        "total", "method", "epsilon", "lower_bound", "variants_reported", "variant_epsilon", "status_epsilon",
-        "max_conditional_epsilon", "joint_eigenvalue", *(c for n in names for c in (n, f"{n}_se")),
+        "total",
+        "method",
+        "epsilon",
+        "lower_bound",
+        "variants_reported",
+        "variant_epsilon",
+        "status_epsilon",
+        "max_conditional_epsilon",
+        "joint_eigenvalue",
+        *(c for n in names for c in (n, f"{n}_se")),
     ]
     rows: list[list[object]] = []
     for o in study.outcomes:
@@ -61,7 +73,8 @@ def study_page(study: Study, title: str) -> Page:
     """The report."""
     o = study.options
     lead = (
-        f"{study.n} people ({study.cases} cases), {len(study.variants)} variants, {study.truth.associated.size} of them truly "
+        f"{study.n} people ({study.cases} cases), {len(study.variants)} variants, {study.truth.associated.size} of "
+        f"them truly "
         f"associated; {o.test} test at level {o.alpha:g}, {o.repeats} repeats each, seed {o.seed}.",
         _ACCOUNTING,
     )
@@ -79,11 +92,14 @@ def _cost(study: Study) -> Section:
         for o in study.outcomes
     ]  # fmt: skip
     columns = [
-        "asked total", "method", "total epsilon", "certified at least", "variants per person", "epsilon per variant (median)",
+        "asked total", "method", "total epsilon", "certified at least", "variants per person", "epsilon per variant "
+        "(median)",
         "epsilon of status", "largest conditional", "joint eigenvalue",
     ]  # fmt: skip
     note = "The joint eigenvalue is the share of a variant's association that remains visible; the power depends on it alone."
-    parts: list[Text | Table | Chart] = [Table(columns, rows, "What each protocol buys for the same total, in nats", note)]
+    parts: list[Text | Table | Chart] = [
+        Table(columns, rows, "What each protocol buys for the same total, in nats", note)
+    ]
     if study.unavailable:
         reasons = [[t, m, why] for t, m, why in study.unavailable]
         parts.append(Table(["asked total", "method", "why it is not here"], reasons, "Not available"))
@@ -98,11 +114,12 @@ def _found(study: Study) -> Section:
         ("rank_correlation", "Rank correlation of the top variants", False),
     ]
     parts: list[Text | Table | Chart] = [Text(_MEASURES)]
-    parts += [Chart(figure_svg(_curve(study, key, label, log)), f"{label} against total epsilon.") for key, label, log in charts]
-    columns = ["total", "method", *(c for key, label, _ in charts for c in (label, "±"))]
-    rows = [
-        [o.total, o.protocol.name, *(x for key, _, _ in charts for x in o.measures[key])] for o in study.outcomes
+    parts += [
+        Chart(figure_svg(_curve(study, key, label, log)), f"{label} against total epsilon.")
+        for key, label, log in charts
     ]
+    columns = ["total", "method", *(c for key, label, _ in charts for c in (label, "±"))]
+    rows = [[o.total, o.protocol.name, *(x for key, _, _ in charts for x in o.measures[key])] for o in study.outcomes]
     parts.append(Table(columns, rows, "Means over the repeats, and their standard errors"))
     return Section("What is found", parts)
 
@@ -115,7 +132,9 @@ def _curve(study: Study, key: str, label: str, log: bool) -> Figure:
         if mine:
             x = [o.total for o in mine]
             y, spread = zip(*(o.measures[key] for o in mine), strict=True)
-            axes.errorbar(x, y, yerr=np.nan_to_num(spread), color=colour, marker="o", markersize=4, label=method, capsize=2)
+            axes.errorbar(
+                x, y, yerr=np.nan_to_num(spread), color=colour, marker="o", markersize=4, label=method, capsize=2
+            )
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(study.options.totals), [f"{t:g}" for t in sorted(study.options.totals)])
     axes.minorticks_off()
@@ -131,22 +150,38 @@ def _naive(study: Study) -> Section:
     failed = naive_failures(study)
     worst = max(failed, key=lambda o: o.measures["naive_type_one"][0], default=None)
     sentence = (
-        "In this run the naive test kept its level within Monte Carlo error; it is still not valid on randomized records."
+        "In this run the naive test kept its level within Monte Carlo error; it is still not valid on randomized "
+        "records."
         if worst is None
-        else f"WARNING: the naive test is wrong on these data. For method {worst.protocol.name} at total epsilon {worst.total:g} it calls "
-        f"{100 * worst.measures['naive_type_one'][0]:.1f} % of the variants associated when nothing is, at a stated level of "
+        else f"WARNING: the naive test is wrong on these data. For method {worst.protocol.name} at total epsilon "
+        f"{worst.total:g} it calls {100 * worst.measures['naive_type_one'][0]:.1f} % of the variants associated when "
+        f"nothing is, at a stated level of "
         f"{100 * study.options.alpha:g} %. Never use an ordinary χ² or trend test on randomized genotypes."
     )
-    columns = ["total", "method", "valid test: type I", "±", "QQ slope", "±", "naive test: type I", "±", "QQ slope", "±"]
+    columns = [
+        "total",
+        "method",
+        "valid test: type I",
+        "±",
+        "QQ slope",
+        "±",
+        "naive test: type I",
+        "±",
+        "QQ slope",
+        "±",
+    ]
     keys = ("type_one", "qq_slope", "naive_type_one", "naive_qq_slope")
     rows = [[o.total, o.protocol.name, *(x for k in keys for x in o.measures[k])] for o in study.outcomes]
     strong = [k for k, o in enumerate(study.outcomes) if o in failed]
     why = (
-        "A test that takes randomized counts for true ones rejects too often wherever the mechanism itself makes genotype and status "
-        "dependent, as every mechanism that is better than Kronecker does; and it underestimates every χ²."
+        "A test that takes randomized counts for true ones rejects too often wherever the mechanism itself makes "
+        "genotype and "
+        "status dependent, as every mechanism that is better than Kronecker does; and it underestimates every χ²."
     )
     note = "Rows set off: the naive test exceeds its level by more than four standard errors."
-    return Section("The naive test", [Text(sentence), Text(why), Table(columns, rows, "Permuted phenotypes", note, strong)])
+    return Section(
+        "The naive test", [Text(sentence), Text(why), Table(columns, rows, "Permuted phenotypes", note, strong)]
+    )
 
 
 def _null(study: Study) -> Section | None:

@@ -37,7 +37,9 @@ def cohort_tables(
     total = len(cohort.variants)
     for chosen, codes in cohort.blocks(size):
         if codes.size and (codes.max() >= GENOTYPES or codes.min() < MISSING):
-            raise InvalidInput(f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}")
+            raise InvalidInput(
+                f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}"
+            )
         yield chosen, genotype_tables(codes, cohort.status, missing)
         if progress is not None:
             progress(chosen.stop, total)

@@ -69,10 +69,12 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
         status = clipped(estimate.sum(axis=0))
         null, true = np.outer(law, status), np.outer(genotypes, status)
     step = 1e-6
-    jacobian = np.array([
-        (contrasts(true + step * e, test) - contrasts(true - step * e, test)) / (2 * step)
-        for e in np.eye(counts.size).reshape(-1, *shape)
-    ]).T
+    jacobian = np.array(
+        [
+            (contrasts(true + step * e, test) - contrasts(true - step * e, test)) / (2 * step)
+            for e in np.eye(counts.size).reshape(-1, *shape)
+        ]
+    ).T
     observed = null.ravel() @ matrix
     covariance = np.diag(observed) - np.outer(observed, observed)
     back = np.linalg.inv(matrix.T)
@@ -181,7 +183,9 @@ def test_missing_row_takes_no_part():
     with_missing = np.concatenate([counts, np.array([[[30, 70]]]).repeat(6, axis=0)], axis=1)
     for test in TESTS:
         plain = score_test(counts, PairEigenvalues.untouched(), test).statistic
-        np.testing.assert_allclose(score_test(with_missing, PairEigenvalues.untouched(), test).statistic, plain, rtol=1e-9)
+        np.testing.assert_allclose(
+            score_test(with_missing, PairEigenvalues.untouched(), test).statistic, plain, rtol=1e-9
+        )
 
 
 def test_odds_ratio_of_a_plain_allele_table_is_woolfs():

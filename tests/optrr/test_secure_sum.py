@@ -111,10 +111,10 @@ def test_no_message_holds_another_partys_vector_or_a_share_for_somebody_else():
     for i, messages in seen.items():
         kinds = Counter(type(m) for m in messages)
         assert kinds == {Commitment: 4, Share: 4, Partial: 4}
-        assert all(m.recipient == i for m in messages if isinstance(m, Share))
+        assert all(m.recipient == i for m in messages if not isinstance(m, Partial))
         assert all(m.sender != i for m in messages)
         # commitments are digests only
-        assert all(len(d) == 32 for m in messages if isinstance(m, Commitment) for d in m.digests)
+        assert all(len(m.digest) == 32 for m in messages if isinstance(m, Commitment))
 
 
 def test_shares_and_partial_sums_are_uniform():
@@ -136,10 +136,8 @@ def test_shares_and_partial_sums_are_uniform():
 
 def exchange(made):
     """Commitments delivered; the shares made."""
-    for message in [p.commitment() for p in made]:
-        for p in made:
-            if p.index != message.sender:
-                p.receive(message)
+    for message in [c for p in made for c in p.commitments()]:
+        made[message.recipient].receive(message)
     return [s for p in made for s in p.shares()]
 
 
@@ -164,7 +162,7 @@ def test_a_missing_partial_sum_is_named():
 
 def test_shares_wait_for_all_commitments():
     made = parties_of([0, 1, 2])
-    made[0].commitment()
+    made[0].commitments()
     with pytest.raises(SecureSumFailed, match="no commitment from party 1 and 1 more"):
         made[0].shares()
 

@@ -1,0 +1,164 @@
+"""Designs for genotypes and status: totals, budgets, layouts, star eigenvalues, what a status is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optrr.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of
+from optrr.genomics.protocols import protocol_for
+from optrr.genomics.star import star_eigenvalues
+from optrr_solvers import BlockLaw, InvalidProblem, Problem, ProductLaw, TableLaw, solve
+
+NAMES = [f"rs{k}" for k in range(12)]
+
+
+def visibility(design) -> float:
+    layout = layout_of(design.domain)
+    return float(np.mean(star_eigenvalues(design.law, layout.attributes[:, 0], layout.status).joint ** 2))
+
+
+@pytest.mark.parametrize("method", ["auto", "kronecker"])
+@pytest.mark.parametrize("total", [1.0, 4.0, 20.0])
+def test_a_fixed_total_is_met_from_below(method, total):
+    design = genomic_design(Wanted(NAMES, method=method), Budget(total))
+    assert total * (1 - 1e-8) <= design.epsilon <= total
+    one = design.attribute_epsilons
+    assert np.ptp(one[1:]) < 1e-9
+    if method == "kronecker":
+        assert one.sum() == pytest.approx(total, rel=1e-8)
+        np.testing.assert_allclose(design.conditional_epsilons, one, rtol=1e-12)
+    else:
+        assert design.lower_bound == pytest.approx(design.epsilon, rel=1e-8)
+        assert one.sum() > 1.5 * total
+
+
+def test_a_fixed_epsilon_is_met_exactly():
+    design = genomic_design(Wanted(NAMES), Budget(variants=0.4, status=1.3))
+    np.testing.assert_allclose(design.attribute_epsilons, [1.3] + [0.4] * 12, rtol=1e-9)
+    reference = solve(Problem(np.array([2] + [3] * 12), np.array([1.3] + [0.4] * 12)), "reduced")
+    assert design.epsilon == pytest.approx(reference.upper, rel=1e-8)
+
+
+@pytest.mark.parametrize("method", ["auto", "kronecker"])
+def test_the_status_gets_what_makes_associations_most_visible(method):
+    best = genomic_design(Wanted(NAMES, method=method), Budget(4.0))
+    chosen = float(best.attribute_epsilons[0])
+    for factor in (0.5, 0.8, 1.25, 1.6):
+        other = genomic_design(Wanted(NAMES, method=method), Budget(4.0, status=factor * chosen))
+        assert visibility(other) < visibility(best)
+
+
+def test_budgets_keep_their_ratios():
+    ratios = np.array([1.0] * 6 + [2.0] * 6)
+    design = genomic_design(Wanted(NAMES), Budget(6.0, variants=ratios, status=1.0))
+    one = design.attribute_epsilons
+    np.testing.assert_allclose(one[7:] / one[1], 2.0, rtol=1e-8)
+    assert one[0] == pytest.approx(1.0, rel=1e-9)
+    assert design.epsilon == pytest.approx(6.0, rel=1e-8)
+
+
+def test_missing_category_and_kept_pairs():
+    design = genomic_design(Wanted(NAMES[:4], missing=True, keep_pairs=True), Budget(variants=0.3, status=0.3))
+    assert design.domain.sizes.tolist() == [2, 4, 4, 4, 4]
+    assert design.domain["rs0"].categories == (0, 1, 2, None)
+    one = design.solution.problem.eigenvalues
+    lam = star_eigenvalues(design.law, np.arange(1, 5), 0)
+    assert np.all(lam.joint >= one[1:] * one[0] * (1 - 1e-6))
+    free = genomic_design(Wanted(NAMES[:4], missing=True), Budget(variants=0.3, status=0.3))
+    assert free.epsilon < design.epsilon <= 1.5 + 1e-9
+
+
+def test_alleles_are_paid_for_twice():
+    one = genomic_design(Wanted(["a"], kind="alleles", method="kronecker"), Budget(variants=2.0))
+    assert one.domain.names == ("a/1", "a/2")
+    assert one.domain["a/1"].texts == ALLELE_CATEGORIES
+    assert one.epsilon == pytest.approx(4.0)
+    assert genomic_design(Wanted(["a"], kind="alleles"), Budget(variants=2.0)).epsilon > 2.0
+    layout = layout_of(one.domain)
+    assert layout.kind == "alleles"
+    assert layout.names == ("a",)
+
+
+def test_layouts():
+    domain = genomic_domain(["x", "y"], missing=True)
+    layout = layout_of(domain)
+    assert (layout.status, layout.names, layout.missing) == (0, ("x", "y"), True)
+    np.testing.assert_array_equal(layout.attributes, [[1], [2]])
+    layout = layout_of(Domain.of({"x": 3, "status": 2, "y": 3}))
+    assert layout.status == 1
+    np.testing.assert_array_equal(layout.attributes, [[0], [2]])
+    for bad, message in [
+        ({"x": 3, "status": 3}, "it needs 2"),
+        ({"x": 3, "y": 4, "status": 2}, "all alike"),
+        ({"x": 5, "status": 2}, "genotypes have 3"),
+        ({"status": 2}, "only 'status'"),
+        ({"x": 3}, "neither"),
+        ({"status": 2, "x": (None, 0, 1, 2)}, "put it last"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            layout_of(Domain.of(bad))
+
+
+def test_refusals():
+    with pytest.raises(InvalidInput, match="is called 'status'"):
+        genomic_domain(["status"])
+    with pytest.raises(InvalidInput, match="no variants"):
+        genomic_domain([])
+    with pytest.raises(InvalidInput, match="no place for missing"):
+        genomic_domain(["a"], "alleles", missing=True)
+    with pytest.raises(InvalidInput, match="positive number"):
+        genomic_design(Wanted(NAMES), Budget(-1.0))
+    with pytest.raises(InvalidInput, match="leaves nothing"):
+        genomic_design(Wanted(NAMES), Budget(2.0, status=2.0))
+    with pytest.raises(InvalidInput, match="5 variant epsilons for 12"):
+        genomic_design(Wanted(NAMES), Budget(variants=np.ones(5)))
+    with pytest.raises(InvalidProblem, match="epsilon"):
+        genomic_design(Wanted(NAMES), Budget(variants=0.0))
+    with pytest.raises(InvalidInput, match="need a total above 3"):
+        # POR's heuristic answers small epsilons with a total near ln of the number of possible records
+        genomic_design(Wanted(NAMES, method="inductive"), Budget(3.0))
+    with pytest.raises(InvalidInput, match="unknown method"):
+        protocol_for("magic", np.array(NAMES, dtype=object), 1.0)
+
+
+@pytest.mark.parametrize("method", ["inductive", "kronecker", "classes", "reduced"])
+def test_star_is_the_marginal(method):
+    generator = np.random.default_rng(1)
+    sizes, epsilons = np.r_[2, generator.integers(3, 5, 6)], np.r_[1.0, generator.choice([0.5, 0.9], 6)]
+    law = solve(Problem(sizes, epsilons), method).law
+    found = star_eigenvalues(law, np.arange(1, 7), 0)
+    for k in range(6):
+        expected = law.eigenvalues((k + 1, 0))
+        np.testing.assert_allclose(
+            [found.row[k], found.column[k], found.joint[k]],
+            [expected[1, 0], expected[0, 1], expected[1, 1]],
+            atol=1e-14,
+        )
+
+
+def test_star_of_blocks_and_of_hidden_pairs():
+    blocks = BlockLaw(
+        [((0, 1), ProductLaw(np.array([2, 3]), np.array([1.0, 0.5]))), ((2,), ProductLaw(np.array([3]), np.ones(1)))]
+    )
+    found = star_eigenvalues(blocks, np.array([1, 2]), 0)
+    np.testing.assert_allclose(found.joint, found.row * found.column, rtol=1e-12)
+    # exactly one of two binary attributes changes or stays: with these masses the pair's eigenvalue is 0
+    law = TableLaw(np.array([2, 2]), np.log([[0.4, 0.25], [0.25, 0.1]]))
+    assert abs(law.eigenvalues((0, 1))[1, 1]) < 1e-12
+    with pytest.raises(InvalidInput, match="cannot be seen"):
+        star_eigenvalues(law, np.array([1]), 0)
+
+
+def test_sampling_takes_the_best_number_of_variants():
+    names = np.array([f"v{k}" for k in range(32)], dtype=object)
+    found = protocol_for("sampling", names, 8.0)
+    assert found.epsilon <= 8.0
+    value = {}
+    for k in (1, 2, 4, 8, 16, 32):
+        design = genomic_design(Wanted([f"r{j}" for j in range(k)], method="kronecker"), Budget(8.0))
+        value[k] = k * visibility(design)
+    assert found.reported == max(value, key=value.get)

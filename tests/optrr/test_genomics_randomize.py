@@ -1,0 +1,253 @@
+"""Randomizing cohorts, the alleles layout, scans and result tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency
+
+from optrr.batches import RecordFile
+from optrr.errors import InvalidInput
+from optrr.frames import FrameCodec
+from optrr.genomics.alleles import (
+    allele_odds,
+    allele_score_test,
+    allele_tables,
+    pair_eigenvalues_of,
+    read_allele_tables,
+    scan_alleles,
+)
+from optrr.genomics.associations import Associations
+from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
+from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.effects import PairEigenvalues
+from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.layout import layout_of
+from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
+from optrr.genomics.plots import expected_exponentials, manhattan, qq, qq_slope, save_figure
+from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
+from optrr.genomics.scan import ScanOptions, scan
+from optrr.genomics.scores import naive_score_test
+
+
+def cohort_of(codes: np.ndarray, seed: int = 0) -> Cohort:
+    n, v = codes.shape
+    people = np.array([f"p{i}" for i in range(n)], dtype=object)
+    variants = Variants.of([(str(1 + k % 3), 10 * k, f"rs{k}", "A", "G") for k in range(v)])
+    status = np.random.default_rng(seed).permutation(np.arange(n) % 2).astype(np.int8)
+    return Cohort(MatrixGenotypes(variants, people, codes.astype(np.int8)), np.arange(n), status)
+
+
+def simulated(n: int, v: int, seed: int = 1) -> Cohort:
+    return cohort_of(np.random.default_rng(seed).binomial(2, 0.3, size=(n, v)))
+
+
+def test_records_follow_the_design_whatever_the_files_order():
+    cohort = simulated(20, 4)
+    design = genomic_design(
+        Wanted(["rs2", "rs0", "rs3", "rs1"], method="kronecker"), Budget(variants=50.0, status=50.0)
+    )
+    layout = layout_of(design.domain)
+    records = records_of(cohort, layout)
+    np.testing.assert_array_equal(records[:, 0], cohort.status)
+    np.testing.assert_array_equal(records[:, 1:], cohort.genotypes.codes[:, [2, 0, 3, 1]])
+    # at an epsilon of 50 nothing changes (probability below 1e-17), so the way back must be the identity
+    randomize_records(records, design.mechanism, 1)
+    back = randomized_cohort(cohort, records, layout)
+    np.testing.assert_array_equal(back.genotypes.codes, cohort.genotypes.codes)
+    np.testing.assert_array_equal(back.status, cohort.status)
+
+
+def test_flips_are_the_laws():
+    cohort = cohort_of(np.zeros((40_000, 3)))
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(2.0))
+    layout = layout_of(design.domain)
+    true = records_of(cohort, layout)
+    records = true.copy()
+    randomize_records(records, design.mechanism, 2)
+    changed = records != true
+    both = np.mean(changed[:, 0] & changed[:, 2])
+    expected = design.law.marginal((0, 2))
+    # 5 standard errors of 40,000 draws: false alarm 6e-7 each
+    assert abs(both - expected[1, 1]) < 5 * np.sqrt(expected[1, 1] / 40_000)
+    for i in range(4):
+        f = design.law.one_way()[i, 1]
+        assert abs(changed[:, i].mean() - f) < 5 * np.sqrt(f * (1 - f) / 40_000)
+
+
+def test_missing_calls():
+    codes = np.random.default_rng(3).integers(0, 3, size=(30, 3))
+    codes[:4, 1] = MISSING
+    cohort = cohort_of(codes)
+    names = ["rs0", "rs1", "rs2"]
+    plain = genomic_design(Wanted(names), Budget(2.0))
+    with pytest.raises(InvalidInput, match="'rs1' has missing calls"):
+        records_of(cohort, layout_of(plain.domain))
+    kept = records_of(cohort, layout_of(plain.domain), "exclude")
+    randomize_records(kept, plain.mechanism, 1)
+    np.testing.assert_array_equal(np.flatnonzero(kept[:, 2] == MISSING), [0, 1, 2, 3])
+    assert not (kept[:, [0, 1, 3]] == MISSING).any()
+    category = genomic_design(Wanted(names, missing=True), Budget(2.0))
+    records = records_of(cohort, layout_of(category.domain))
+    np.testing.assert_array_equal(np.flatnonzero(records[:, 2] == 3), [0, 1, 2, 3])
+    randomize_records(records, category.mechanism, 1)
+    back = randomized_cohort(cohort, records, layout_of(category.domain))
+    # missing is now an answer like any other: it appears where nothing was missing
+    assert (back.genotypes.codes[:, [0, 2]] == MISSING).any()
+
+
+def test_other_variants_are_refused():
+    cohort = simulated(20, 3)
+    design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0))
+    with pytest.raises(InvalidInput, match="'rs2' is not in the design"):
+        records_of(cohort, layout_of(design.domain))
+    with pytest.raises(InvalidInput, match="1 variants are not in the design"):
+        scan(cohort, design.law, layout_of(design.domain))
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2", "rs9"]), Budget(2.0))
+    with pytest.raises(InvalidInput, match="'rs9'"):
+        records_of(cohort, layout_of(design.domain))
+
+
+def test_written_records_can_be_tested(tmp_path):
+    cohort = simulated(60, 3)
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(4.0))
+    layout = layout_of(design.domain)
+    records = records_of(cohort, layout)
+    randomize_records(records, design.mechanism, 5)
+    for name in ("r.csv", "r.parquet"):
+        write_records(records, design.domain, cohort.people, tmp_path / name)
+        file = RecordFile(tmp_path / name, design.domain)
+        batches = list(file.batches(list(design.domain.names)))
+        codec = FrameCodec(design.domain, batches[0].schema)
+        np.testing.assert_array_equal(np.concatenate([codec.encode(b) for b in batches]), records)
+        back = read_cohort(tmp_path / name, PhenotypeColumns(column="status", cases=("case",)))
+        direct = scan(randomized_cohort(cohort, records, layout), design.law, layout)
+        np.testing.assert_array_equal(scan(back, design.law, layout).scores.statistic, direct.scores.statistic)
+
+
+def test_result_table(tmp_path):
+    cohort = simulated(3000, 40, seed=6)
+    design = genomic_design(Wanted([f"rs{k}" for k in range(40)]), Budget(12.0))
+    layout = layout_of(design.domain)
+    records = records_of(cohort, layout)
+    randomize_records(records, design.mechanism, 6)
+    found = scan(randomized_cohort(cohort, records, layout), design.law, layout, ScanOptions("trend", naive=True))
+    found.write_tsv(tmp_path / "x.tsv")
+    lines = [line.split("\t") for line in (tmp_path / "x.tsv").read_text().splitlines()]
+    assert lines[0][:5] == ["CHR", "SNP", "BP", "A1", "A2"]
+    assert {"STAT", "P", "OR", "SE", "L95", "U95", "FDR_BH", "BONF", "P_GC", "NAIVE_P"} <= set(lines[0])
+    assert len(lines) == 41
+    row = dict(zip(lines[0], lines[7], strict=True))
+    assert (row["SNP"], row["CHR"], row["BP"], row["A1"], row["TEST"], row["N"]) == (
+        "rs6",
+        "1",
+        "60",
+        "A",
+        "TREND",
+        "3000",
+    )
+    assert float(row["P"]) == pytest.approx(found.scores.p_value[6], rel=1e-5)
+    assert float(row["L95"]) < float(row["OR"]) < float(row["U95"])
+    assert found.scores.p_value[found.top(1)[0]] == np.nanmin(found.scores.p_value)
+    for name, figure in (
+        ("m.svg", manhattan(found.variants, found.scores.p_value)),
+        ("q.png", qq({"p": found.scores.p_value})),
+    ):
+        save_figure(figure, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 3000
+    with pytest.raises(InvalidInput, match=r"\.svg, \.png or \.pdf"):
+        save_figure(qq({}), tmp_path / "x.gif")
+    with pytest.raises(InvalidInput, match="unknown test"):
+        ScanOptions("fisher")
+
+
+def test_multiple_testing():
+    p = np.array([0.01, np.nan, 0.04, 0.03, 0.9])
+    np.testing.assert_allclose(bonferroni(p), [0.04, np.nan, 0.16, 0.12, 1.0])
+    # Benjamini–Hochberg by hand: 0.01·4/1, 0.03·4/2, 0.04·4/3, made monotone from the right
+    np.testing.assert_allclose(false_discovery_rate(p), [0.04, np.nan, 0.04 * 4 / 3, 0.04 * 4 / 3, 0.9])
+    statistic = np.random.default_rng(1).chisquare(1, 200_001)
+    # the median of 200,001 draws has standard error 0.0057 of λ; 5 of them
+    assert genomic_control(statistic, 1) == pytest.approx(1.0, abs=0.03)
+    assert genomic_control(2 * statistic, 1) == pytest.approx(2 * genomic_control(statistic, 1))
+    np.testing.assert_allclose(controlled_p(2 * statistic, 1)[:5], controlled_p(statistic, 1)[:5], atol=0.02)
+    assert np.isnan(genomic_control(np.array([np.nan]), 1))
+
+
+def test_qq_slope_is_one_on_average():
+    generator = np.random.default_rng(2)
+    draws = np.sort(generator.exponential(size=(40_000, 6)), axis=1)[:, ::-1]
+    np.testing.assert_allclose(draws.mean(axis=0), expected_exponentials(6), rtol=0.03)
+    slopes = [qq_slope(generator.uniform(size=20)) for _ in range(2000)]
+    # 5 standard errors; false alarm 6e-7
+    assert abs(np.mean(slopes) - 1) < 5 * np.std(slopes) / np.sqrt(2000)
+    assert qq_slope(np.array([np.nan])) != qq_slope(np.array([0.5]))
+
+
+def allele_records(n: int, frequency: float, seed: int, count: int) -> np.ndarray:
+    """True records of ``count`` variants in the alleles layout: independent alleles, one status, not associated."""
+    generator = np.random.default_rng(seed)
+    status = (generator.random(n) < 0.3)[:, None]
+    alleles = generator.random((n, 2 * count)) < frequency
+    return (2 * alleles + status).astype(np.int8)
+
+
+@pytest.mark.parametrize("method", ["auto", "kronecker"])
+def test_allelic_test_of_two_reports(method):
+    v = 150
+    design = genomic_design(Wanted([f"v{k}" for k in range(v)], kind="alleles", method=method), Budget(variants=1.0))
+    layout = layout_of(design.domain)
+    assert layout.attributes.shape == (v, 2)
+    lam = pair_eigenvalues_of(design.law, layout)
+    p, naive = [], []
+    for seed in range(20):
+        records = allele_records(1500, 0.2, seed, v)
+        randomize_records(records, design.mechanism, seed)
+        counts = allele_tables(records, layout)
+        p.append(allele_score_test(counts, lam).p_value)
+        reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
+        naive.append(naive_score_test(reports, "allelic").p_value)
+    rates = np.mean(np.array(p) <= 0.05, axis=1)
+    # variants of one repeat share people and status: the error is between repeats; 5 standard errors
+    assert abs(rates.mean() - 0.05) < 5 * rates.std(ddof=1) / np.sqrt(20) + 0.003
+    # a status and an allele in one attribute are randomized together, so the naive test fails for any mechanism
+    assert np.mean(np.array(naive) <= 0.05) > 0.05 if method == "kronecker" else True
+
+
+def test_allelic_test_without_mechanism_is_pearsons():
+    records = allele_records(900, 0.3, 3, 4)
+    layout = layout_of(genomic_design(Wanted([f"v{k}" for k in range(4)], kind="alleles"), Budget(variants=1.0)).domain)
+    counts = allele_tables(records, layout)
+    untouched = PairEigenvalues(np.ones(4), np.ones(4), np.ones(4))
+    found = allele_score_test(counts, untouched)
+    odds = allele_odds(counts, untouched)
+    for k in range(4):
+        table = np.zeros((2, 2))
+        for z in records[:, 2 * k : 2 * k + 2].ravel():
+            table[z // 2, z % 2] += 1
+        assert found.statistic[k] == pytest.approx(chi2_contingency(table, correction=False).statistic, rel=1e-9)
+        assert odds.log_ratio[k] == pytest.approx(
+            np.log(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1])), rel=1e-9
+        )
+
+
+def test_alleles_from_genotypes_and_files(tmp_path):
+    cohort = simulated(400, 3, seed=9)
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2"], kind="alleles"), Budget(variants=2.0))
+    layout = layout_of(design.domain)
+    records = records_of(cohort, layout)
+    np.testing.assert_array_equal(records[:, 0::2] // 2 + records[:, 1::2] // 2, cohort.genotypes.codes)
+    np.testing.assert_array_equal(records % 2, np.repeat(cohort.status[:, None], 6, axis=1))
+    # the order of a heterozygote's alleles is a fair coin: about 500 of them, 5 standard deviations
+    first = (records[:, 0::2] // 2)[cohort.genotypes.codes == 1]
+    assert abs(first.mean() - 0.5) < 2.5 / np.sqrt(first.size)
+    randomize_records(records, design.mechanism, 1)
+    write_records(records, design.domain, cohort.people, tmp_path / "a.csv")
+    counts = read_allele_tables(tmp_path / "a.csv", design.domain, layout)
+    np.testing.assert_array_equal(counts, allele_tables(records, layout))
+    found = scan_alleles(counts, design.law, layout, ScanOptions("allelic", naive=True))
+    assert isinstance(found, Associations)
+    assert found.n.tolist() == [400] * 3
+    assert any("both are paid for" in w for w in found.warnings)
+    with pytest.raises(InvalidInput, match="--test allelic"):
+        scan_alleles(counts, design.law, layout, ScanOptions("trend"))

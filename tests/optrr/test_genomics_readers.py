@@ -1,0 +1,225 @@
+"""Readers against files written by hand, matching of phenotypes, and every kind of bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
+from optrr.genomics.effects import PairEigenvalues
+from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.randomize import write_plink
+from optrr.genomics.scan import ScanOptions, associations
+from optrr.genomics.tables import all_tables, cohort_tables, genotype_tables
+
+HEADER = '##fileformat=VCFv4.2\n##contig=<ID=1,length=1000>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
+COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"
+
+# PLINK's two bits per genotype: hom. A1, missing, het., hom. A2
+BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
+
+
+def vcf(path: Path, people: list[str], rows: list[str]) -> Path:
+    lines = [f"1\t{10 * k + 10}\t{row}" for k, row in enumerate(rows)]
+    text = HEADER + COLUMNS + "\t".join(people) + "\n" + "".join(line.replace(" ", "\t") + "\n" for line in lines)
+    path.write_text(text)
+    return path
+
+
+def plink(path: Path, codes: np.ndarray, status: list[str]) -> Path:
+    """A bed file written byte by byte."""
+    n, v = codes.shape
+    body = bytearray(b"\x6c\x1b\x01")
+    for column in codes.T:
+        bits = [BITS[int(g)] for g in column] + [0] * (-n % 4)
+        body += bytes(sum(b << 2 * k for k, b in enumerate(bits[i : i + 4])) for i in range(0, len(bits), 4))
+    path.write_bytes(bytes(body))
+    path.with_suffix(".bim").write_text("".join(f"1\trs{k}\t0\t{100 + k}\tA\tG\n" for k in range(v)))
+    path.with_suffix(".fam").write_text("".join(f"f p{i} 0 0 1 {s}\n" for i, s in enumerate(status)))
+    return path
+
+
+def whole(source) -> np.ndarray:
+    return np.concatenate([codes for _, codes in source.blocks(2)], axis=1)
+
+
+def test_plink_bytes(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    codes = np.random.default_rng(1).choice([0, 1, 2, MISSING], size=(7, 5)).astype(np.int8)
+    cohort = read_cohort(plink(tmp_path / "x.bed", codes, ["1", "2", "2", "-9", "1", "0", "2"]))
+    np.testing.assert_array_equal(whole(cohort.genotypes), codes)
+    np.testing.assert_array_equal(cohort.rows, [0, 1, 2, 4, 6])
+    np.testing.assert_array_equal(cohort.status, [0, 1, 1, 0, 1])
+    np.testing.assert_array_equal(whole(cohort), codes[[0, 1, 2, 4, 6]])
+    assert cohort.left_out == {"without status in the fam file": 2}
+    assert cohort.variants.a1[0] == "A"
+    assert cohort.variants.position.tolist() == [100, 101, 102, 103, 104]
+
+
+def test_plink_written_and_read(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    codes = np.random.default_rng(2).choice([0, 1, 2, MISSING], size=(9, 4)).astype(np.int8)
+    variants = Variants.of([("2", 7 + k, f"v{k}", "T", "C") for k in range(4)])
+    people = np.array([f"who{i}" for i in range(9)], dtype=object)
+    status = np.array([0, 1] * 4 + [1], dtype=np.int8)
+    write_plink(Cohort(MatrixGenotypes(variants, people, codes), np.arange(9), status), tmp_path / "y.bed")
+    raw = (tmp_path / "y.bed").read_bytes()
+    first = [BITS[int(g)] for g in codes[:4, 0]]
+    assert raw[:4] == b"\x6c\x1b\x01" + bytes([sum(b << 2 * k for k, b in enumerate(first))])
+    back = read_cohort(tmp_path / "y.bed")
+    np.testing.assert_array_equal(whole(back), codes)
+    np.testing.assert_array_equal(back.status, status)
+    # what nothing randomized is not passed on: family, parents, sex
+    assert {tuple(line.split()[k] for k in (0, 2, 3, 4)) for line in (tmp_path / "y.fam").open()} == {
+        ("0", "0", "0", "0")
+    }
+    assert not list(tmp_path.glob(".plink-*"))
+
+
+def test_vcf_records(tmp_path):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    path = vcf(
+        tmp_path / "x.vcf",
+        ["a", "b", "c"],
+        [
+            "rs1 A G . . . GT 0/0 0|1 1/1",
+            "rs2 A G,T . . . GT 0/1 1/2 0/0",
+            ". C T . . . GT ./. 1|0 0/1",
+            "rs4 A <DEL> . . . GT 0/1 0/0 0/0",
+            "rs5 A G . . . GT 0 1 0",
+            "rs6 G A . . . GT 1/1 1/1 ./.",
+        ],
+    )
+    found = read_genotypes(path)
+    assert found.variants.name.tolist() == ["rs1", "1:30:C:T", "rs6"]
+    assert found.variants.a1.tolist() == ["G", "T", "A"]
+    np.testing.assert_array_equal(whole(found), [[0, MISSING, 2], [1, 1, 2], [2, 1, MISSING]])
+    assert found.skipped == {"not biallelic": 1, "symbolic allele": 1, "not diploid": 1}
+
+
+def test_vcf_without_use(tmp_path):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    only = vcf(tmp_path / "x.vcf", ["a", "b"], ["rs2 A G,T . . . GT 0/1 1/2"])
+    with pytest.raises(InvalidInput, match=r"no biallelic diploid variant \(1 not biallelic\)"):
+        read_genotypes(only)
+    (tmp_path / "junk.vcf").write_text("this is not a VCF\n")
+    with pytest.raises(InvalidInput, match="cannot read"):
+        read_genotypes(tmp_path / "junk.vcf")
+
+
+def csv(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_csv_genotypes(tmp_path):
+    path = csv(tmp_path / "x.csv", "sample,rs1,status,rs2\np,0,case,2\nq,,control,1\nr,2,case,0\n")
+    cohort = read_cohort(path, PhenotypeColumns(column="status", cases=("case",)))
+    assert cohort.variants.name.tolist() == ["rs1", "rs2"]
+    np.testing.assert_array_equal(whole(cohort), [[0, 2], [MISSING, 1], [2, 0]])
+    np.testing.assert_array_equal(cohort.status, [1, 0, 1])
+    assert cohort.people.tolist() == ["p", "q", "r"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sample,rs1\np,3\nq,0\n", "column 'rs1', record 1: unknown category '3'"),
+        ("sample\np\nq\n", "no variant columns"),
+        ("sample,rs1\np,1\np,0\n", "lists people twice: 'p'"),
+        ("sample,rs1\n", "holds no people"),
+    ],
+)
+def test_bad_csv(tmp_path, text, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_genotypes(csv(tmp_path / "x.csv", text))
+
+
+def test_phenotype_table(tmp_path):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\nc,2\nd,1\ne,0\n")
+    table = csv(tmp_path / "p.csv", "sample,group\ne,X\na,X\nb,Y\nc,\nz,Y\n")
+    cohort = read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
+    assert cohort.people.tolist() == ["a", "b", "e"]
+    np.testing.assert_array_equal(cohort.status, [1, 0, 1])
+    assert cohort.left_out == {"not in the phenotype table": 1, "without a phenotype": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        ("u,X\nv,Y\n", ("X",), "names none of the 3 people"),
+        ("a,X\nb,Y\n", ("Z",), "no value 'Z'; it has 'X', 'Y'"),
+        ("a,X\na,Y\nb,Y\n", ("X",), "names somebody twice"),
+        ("a,X\nb,X\n", ("X",), "constant: only cases"),
+    ],
+)
+def test_bad_phenotypes(tmp_path, rows, columns, message):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\nc,2\n")
+    table = csv(tmp_path / "p.csv", "sample,group\n" + rows)
+    with pytest.raises(InvalidInput, match=message):
+        read_cohort(path, PhenotypeColumns(table, "sample", "group", columns))
+
+
+def test_other_refusals(tmp_path):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
+    with pytest.raises(InvalidInput, match="does not say who is a case"):
+        read_cohort(path)
+    table = csv(tmp_path / "p.csv", "who,group\na,X\nb,Y\n")
+    with pytest.raises(InvalidInput, match="has no column 'sample'"):
+        read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
+    with pytest.raises(InvalidInput, match="both as a case and as a control"):
+        read_cohort(path, PhenotypeColumns(table, "who", "group", ("X",), ("X",)))
+    with pytest.raises(InvalidInput, match="of no known kind"):
+        read_genotypes(tmp_path / "x.bgen")
+    with pytest.raises(InvalidInput, match=r"x\.bed does not exist"):
+        read_genotypes(tmp_path / "x.bed")
+    with pytest.raises(InvalidInput, match="listed twice"):
+        Variants.of([("1", 5, "rs1", "A", "G"), ("1", 5, "rs1", "A", "G")])
+
+
+def test_cut_bed_file(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((8, 6), dtype=np.int8), ["1", "2"] * 4)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(InvalidInput, match=r"cut short|cannot read"):
+        whole(read_cohort(path).genotypes)
+
+
+def test_all_missing_variants_are_counted_and_skipped():
+    codes = np.random.default_rng(3).integers(0, 3, size=(40, 4)).astype(np.int8)
+    codes[:, 2] = MISSING
+    codes[:5, 0] = MISSING
+    people = np.array([str(i) for i in range(40)], dtype=object)
+    variants = Variants.named(["a", "b", "c", "d"])
+    cohort = Cohort(MatrixGenotypes(variants, people, codes), np.arange(40), (np.arange(40) % 2).astype(np.int8))
+    found = associations(cohort, all_tables(cohort, False), PairEigenvalues.untouched(), ScanOptions())
+    assert found.variants.name.tolist() == ["a", "b", "d"]
+    assert found.n.tolist() == [35, 40, 40]
+    assert found.skipped == {"all calls missing": 1}
+    assert any("'c'" in w for w in found.warnings)
+    assert any("missing calls" in w for w in found.warnings)
+
+
+def test_tables_are_counted_right():
+    generator = np.random.default_rng(4)
+    codes = generator.choice([0, 1, 2, MISSING], size=(50, 7)).astype(np.int8)
+    status = generator.integers(0, 2, 50).astype(np.int8)
+    for missing in (False, True):
+        found = genotype_tables(codes, status, missing)
+        for v in range(7):
+            for g, value in enumerate([0, 1, 2, MISSING][: 3 + missing]):
+                for s in (0, 1):
+                    expected = sum(c == value and t == s for c, t in zip(codes[:, v], status, strict=True))
+                    assert found[v, g, s] == expected
+    people = np.array([str(i) for i in range(50)], dtype=object)
+    cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, codes), np.arange(50), status)
+    blocks = np.concatenate([t for _, t in cohort_tables(cohort, True, size=3)])
+    np.testing.assert_array_equal(blocks, all_tables(cohort, True))
+    bad = codes.copy()
+    bad[3, 3] = 5
+    cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, bad), np.arange(50), status)
+    with pytest.raises(InvalidInput, match="outside 0, 1, 2"):
+        all_tables(cohort, False)

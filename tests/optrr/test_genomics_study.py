@@ -1,0 +1,239 @@
+"""The comparison of protocols, and the commands from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optrr.cli.main import run
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.layout import genomic_domain, layout_of
+from optrr.genomics.protocols import SampledVariants, protocol_for, record_tables
+from optrr.genomics.randomize import records_of
+from optrr.genomics.study import StudyOptions, run_study
+from optrr.genomics.study_report import naive_failures, study_page, study_rows
+from optrr.report import page_html
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+KIDD = DATA / "kidd.aisnp.1kg.vcf"
+PEOPLE = DATA / "kidd.samples.csv"
+
+
+def associated_cohort(n: int = 2000, v: int = 16, seed: int = 1) -> Cohort:
+    """Half of the variants associated with the status, in Hardy–Weinberg proportions within each."""
+    generator = np.random.default_rng(seed)
+    status = (np.arange(n) < n // 5).astype(np.int8)
+    frequency = np.full((n, v), 0.05)
+    frequency[:, : v // 2] += 0.45 * status[:, None]
+    codes = generator.binomial(2, frequency).astype(np.int8)
+    people = np.array([f"p{i}" for i in range(n)], dtype=object)
+    return Cohort(MatrixGenotypes(Variants.named([f"v{k}" for k in range(v)]), people, codes), np.arange(n), status)
+
+
+@pytest.fixture(scope="module")
+def study():
+    options = StudyOptions((4.0, 20.0), repeats=40, methods=("optimum", "kronecker", "inductive", "sampling"), top=8)
+    return run_study(associated_cohort(), options)
+
+
+def by_name(study, total):
+    return {o.protocol.name: o for o in study.outcomes if o.total == total}
+
+
+def test_study_finds_what_theory_says(study):
+    assert study.truth.associated.tolist() == list(range(8))
+    at = by_name(study, 4.0)
+    power = {name: o.measures["power"][0] for name, o in at.items()}
+    assert power["optimum"] > power["kronecker"] + 0.1
+    assert at["optimum"].measures["chi2_error"][0] < at["kronecker"].measures["chi2_error"][0]
+    for o in study.outcomes:
+        assert o.protocol.epsilon <= o.total
+        for name, level in (("type_one", 0.05), ("qq_slope", 1.0)):
+            mean, error = o.measures[name]
+            # 5 standard errors between 40 repeats, t-distributed: false alarm 1e-5 each
+            assert abs(mean - level) < 5 * error + 0.005 * level
+    assert ("inductive", 4.0) in [(m, t) for t, m, _ in study.unavailable]
+
+
+def test_study_report_warns_of_the_naive_test(study):
+    failed = naive_failures(study)
+    assert {o.protocol.name for o in failed} >= {"optimum"}
+    html = page_html(study_page(study, "a study"))
+    assert "WARNING: the naive test is wrong" in html
+    assert html.count("<svg") >= 6
+    assert "http://" not in html.replace("http://www.w3.org", "")
+    columns, rows = study_rows(study)
+    assert len(rows) == len(study.outcomes)
+    assert all(len(row) == len(columns) for row in rows)
+
+
+def test_sampled_tables_count_each_report_once():
+    cohort = associated_cohort(300, 10)
+    protocol = protocol_for("sampling", cohort.variants.name, 6.0)
+    assert isinstance(protocol, SampledVariants)
+    layout = layout_of(genomic_domain(list(cohort.variants.name)))
+    records = records_of(cohort, layout)
+    tables = protocol.tables(records, np.random.default_rng(1))
+    assert tables.sum() == 300 * protocol.reported
+    assert tables.shape == (10, 3, 2)
+    # without randomization every report is true: 8 nats short of certain, so compare with a protocol that changes nothing
+    sure = SampledVariants(
+        protocol_for("kronecker", np.array(["a", "b"], dtype=object), 90.0).design, 10, False, protocol.eigenvalues
+    )
+    tables = sure.tables(records, np.random.default_rng(2))
+    true = record_tables(records, layout)
+    assert np.all(tables <= true)
+    assert tables.sum() == 600
+
+
+def test_missing_calls_in_a_study():
+    cohort = associated_cohort(400, 6)
+    cohort.genotypes.codes[:20, 2] = MISSING
+    with pytest.raises(InvalidInput, match="missing"):
+        run_study(cohort, StudyOptions((4.0,), 2))
+    for options in (
+        StudyOptions((8.0,), 2, ("optimum", "sampling"), missing="exclude"),
+        StudyOptions((8.0,), 2, ("optimum", "sampling"), missing_category=True),
+    ):
+        found = run_study(cohort, options)
+        assert len(found.outcomes) == 2
+        assert all(np.isfinite(o.measures["power"][0]) for o in found.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"totals": ()}, "one or more"),
+        ({"totals": (-1.0,)}, "positive"),
+        ({"totals": (1.0,), "repeats": 1}, "at least 2"),
+        ({"totals": (1.0,), "alpha": 2.0}, "between 0 and 1"),
+        ({"totals": (1.0,), "methods": ("best",)}, "unknown method"),
+        ({"totals": (1.0,), "test": "fisher"}, "unknown test"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        StudyOptions(**options)
+
+
+def test_nothing_varies():
+    cohort = associated_cohort(50, 3)
+    cohort.genotypes.codes[:] = 0
+    with pytest.raises(InvalidInput, match="nothing to test"):
+        run_study(cohort, StudyOptions((4.0,), 2))
+
+
+def command(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = run([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def write_csv(path: Path, cohort: Cohort) -> Path:
+    names = cohort.variants.name
+    lines = ["sample,disease," + ",".join(names)]
+    for person, s, row in zip(cohort.people, cohort.status, cohort.genotypes.codes, strict=True):
+        lines.append(f"{person},{'yes' if s else 'no'}," + ",".join(str(g) for g in row))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_commands_on_a_table(tmp_path, capsys):
+    data = write_csv(tmp_path / "g.csv", associated_cohort(600, 5))
+    who = ("--phenotype-column", "disease", "--case", "yes")
+    design, released = tmp_path / "d.json", tmp_path / "r.parquet"
+    code, out, _ = command(capsys, "gwas-design", data, "--total-epsilon", "6", "-o", design, *who, "--json")
+    assert code == 0
+    made = json.loads(out)
+    assert 5.999 < made["epsilon"] <= 6
+    assert [a["name"] for a in made["attributes"]] == ["status", "v0", "v1", "v2", "v3", "v4"]
+    assert command(capsys, "verify", design)[0] == 0
+    code, out, _ = command(capsys, "gwas-perturb", data, "--design", design, "-o", released, *who, "--json")
+    assert (code, json.loads(out)["records"]) == (0, 600)
+    table, page = tmp_path / "r.tsv", tmp_path / "r.html"
+    code, out, err = command(
+        capsys, "gwas", released, "--design", design, "-o", table, "--naive", "--report", page, "--json",
+        "--manhattan", tmp_path / "m.svg", "--qq", tmp_path / "q.svg",
+    )  # fmt: skip
+    found = json.loads(out)
+    assert (code, found["variants"], found["n"]) == (0, 5, 600)
+    assert found["epsilon"] == made["epsilon"]
+    assert "not valid" in err
+    assert "WARNING" in page.read_text()
+    assert len(table.read_text().splitlines()) == 6
+    code, out, _ = command(
+        capsys, "gwas-study", data, "--total-epsilon", "4,30", "--repeats", "3", *who, "--json",
+        "--report", tmp_path / "s.html", "-o", tmp_path / "s.tsv",
+    )  # fmt: skip
+    assert code == 0
+    assert {(r["total"], r["method"]) for r in json.loads(out)["results"]} >= {(4.0, "optimum"), (30.0, "kronecker")}
+    assert (tmp_path / "s.html").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gwas-design", "g.csv", "--variant-epsilon", "1", "--total-epsilon", "3"), "one fixed epsilon"),
+        (("gwas-design", "g.csv"), "give --total-epsilon"),
+        (
+            ("gwas-study", "g.csv", "--total-epsilon", "a", "--phenotype-column", "disease", "--case", "yes"),
+            "could not convert",
+        ),
+        (("gwas-study", "g.csv", "--total-epsilon", "1"), "does not say who is a case"),
+        (
+            ("gwas-study", "g.csv", "--total-epsilon", "1", "--phenotype-column", "disease", "--case", "maybe"),
+            "no value 'maybe'",
+        ),
+        (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "x.vcf"), "written as .bed, .csv or .parquet"),
+        (("gwas", "g.csv", "--design", "d.json"), "cannot read design file"),
+    ],
+)
+def test_bad_commands(tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "g.csv", associated_cohort(30, 2))
+    code, out, err = command(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 1
+    assert message in err
+
+
+@pytest.mark.skipif(not KIDD.exists(), reason="the 1000 Genomes sample data are not there")
+def test_kidd_from_end_to_end(tmp_path, capsys):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    who = ("--phenotype", PEOPLE, "--phenotype-column", "superpopulation", "--case", "EUR")
+    design, released = tmp_path / "d.json", tmp_path / "r.bed"
+    assert command(capsys, "gwas-design", KIDD, "--total-epsilon", "16", "-o", design, "--json")[0] == 0
+    arguments = ("gwas-perturb", KIDD, "--design", design, "-o", released, "--random-state", "1", "--json", *who)
+    code, out, _ = command(capsys, *arguments)
+    assert (code, json.loads(out)["records"]) == (0, 2504)
+    for test in ("trend", "genotypic", "allelic"):
+        code, out, _ = command(capsys, "gwas", released, "--design", design, "--test", test, "--json")
+        found = json.loads(out)
+        assert (code, found["variants"]) == (0, 55)
+        # a strong contrast: most of the 55 ancestry markers are found
+        assert found["bonferroni"] >= 30
+        assert found["top"][0]["SNP"].startswith("rs")
+    code, out, _ = command(
+        capsys,
+        "gwas-study",
+        KIDD,
+        *who,
+        "--total-epsilon",
+        "8",
+        "--repeats",
+        "4",
+        "--report",
+        tmp_path / "s.html",
+        "--json",
+    )
+    results = {r["method"]: r for r in json.loads(out)["results"]}
+    assert code == 0
+    assert results["optimum"]["power"] > results["sampling"]["power"] > results["kronecker"]["power"]
+    assert "The naive test" in (tmp_path / "s.html").read_text()
