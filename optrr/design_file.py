@@ -57,6 +57,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     law: LawRecord
     certificate: _CertificateRecord | None
     notes: list[str]
+    tolerance: float | None = None
     digest: str = ""
 
 
@@ -94,6 +95,7 @@ def save_design(design: Design, path: str | Path) -> None:
         law=record_of(solution.law),
         certificate=_certificate_record(solution.certificate),
         notes=list(solution.notes),
+        tolerance=solution.tolerance,
     )
     record.digest = _digest(record)
     with whole_file(Path(path)) as partial:
@@ -174,6 +176,7 @@ def _design_of(record: _Record) -> Design:
         status=record.status,
         seconds=record.seconds,
         notes=tuple(record.notes),
+        tolerance=record.tolerance,
     )
     return Design(domain, solution)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optrr.designs import Design
-from optrr_solvers import CountLaw, SolveFailed, Status, TableLaw, lower_bound
+from optrr_solvers import SolveFailed, Status, lower_bound
 from optrr_solvers.certificate import EXACT_CELLS, InvalidCertificate, cell_count
 from optrr_solvers.exact import exact_attribute_epsilons, exact_epsilon_ceiling
 from optrr_solvers.solution import require
@@ -51,6 +51,7 @@ def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) 
         _attributes(design, np.asarray(claims["attribute_epsilons"])),
         _conditional(design, np.asarray(claims["conditional_epsilons"])),
         _requirements(design),
+        _optimality(design, claims["lower_bound"][0]),
     ]
 
 
@@ -60,13 +61,12 @@ def failed_checks(design: Design, stated: Mapping[str, Sequence[float]] | None =
 
 
 def _total(design: Design, stated: float) -> Check:
-    law = design.law
-    small = isinstance(law, TableLaw | CountLaw)
-    value = exact_epsilon_ceiling(law) if isinstance(law, TableLaw | CountLaw) else law.epsilon
-    # below the true ε is never accepted for exact laws; above it by more than rounding is a wrong label too
-    floor = value if small else value - SAME * (1 + value)
+    exact = exact_epsilon_ceiling(design.law)
+    value = design.law.epsilon if exact is None else exact
+    # below an exact total no label is accepted; above it by more than rounding it is a wrong label too
+    floor = value - SAME * (1 + value) if exact is None else value
     holds = floor <= stated <= value + SAME * (1 + value)
-    return Check("total epsilon", repr(stated), repr(value), "exact" if small else "rounded up", bool(holds))
+    return Check("total epsilon", repr(stated), repr(value), "rounded up" if exact is None else "exact", bool(holds))
 
 
 def _lower(design: Design, stated: float) -> Check:
@@ -110,6 +110,19 @@ def _requirements(design: Design) -> Check:
     except SolveFailed as error:
         return Check("requested accuracies", "met", str(error), "from the law", holds=False)
     return Check("requested accuracies", "met", "met", "from the law", holds=True)
+
+
+def _optimality(design: Design, lower: float) -> Check:
+    """What the status claims, from the law's total and the stated lower bound, which has a check of its own."""
+    solution, how = design.solution, "from both bounds"
+    if solution.status is not Status.OPTIMAL:
+        return Check("optimality", str(solution.status), str(solution.status), "not claimed", holds=True)
+    gap = design.epsilon - lower
+    if solution.tolerance is None:
+        return Check("optimality", "no tolerance", f"gap of {gap:.3g}", how, holds=False)
+    # a bound recomputed on another machine may differ in the last places
+    holds = gap <= solution.tolerance + SAME * (1 + design.epsilon)
+    return Check("optimality", f"gap of at most {solution.tolerance:g}", f"{max(gap, 0.0):.3g}", how, bool(holds))
 
 
 def _range(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from optrr_solvers.certificate import EXACT_CELLS
 from optrr_solvers.enclosure import exp_bounds, log_ceiling, log_floor
-from optrr_solvers.laws import BlockLaw, CountLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import FloatArray, IntArray
 
 
@@ -34,11 +34,29 @@ def exact_attribute_epsilons(law: Law) -> tuple[FloatArray, FloatArray] | None:
     return None
 
 
-def exact_epsilon_ceiling(law: TableLaw | CountLaw) -> float:
-    """Smallest convenient double not below the exact range of the stored log densities."""
-    exact = Fraction(float(law.log_density.max())) - Fraction(float(law.log_density.min()))
-    near = float(exact)
-    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+def exact_epsilon_ceiling(law: Law) -> float | None:
+    """Smallest double not below the exact total ε of the stored numbers; None for laws whose ε is no sum of them."""
+    parts = _epsilon_parts(law)
+    if parts is None:
+        return None
+    near = math.fsum(parts)
+    # fsum rounds the exact sum once, so the sign of what is left over is right
+    return near if math.fsum([*parts, -near]) <= 0 else math.nextafter(near, math.inf)
+
+
+def _epsilon_parts(law: Law) -> list[float] | None:
+    """Doubles whose exact sum is the law's ε."""
+    match law:
+        case ProductLaw():
+            return law.epsilons.tolist()
+        case TableLaw() | CountLaw():
+            return [float(law.log_density.max()), -float(law.log_density.min())]
+        case FewChangesLaw():
+            return [max(law.log_none, float(law.log_single.max()))]
+        case BlockLaw():
+            found = [_epsilon_parts(inner) for _, inner in law.blocks]
+            return None if any(p is None for p in found) else [x for p in found if p is not None for x in p]
+    return None
 
 
 def _from_blocks(law: BlockLaw) -> tuple[FloatArray, FloatArray] | None:

@@ -44,7 +44,8 @@ class SolveFailed(RuntimeError):
 class Solution:
     """A mechanism's law with the two numbers that bracket the smallest total ε.
 
-    ``lower`` ≤ smallest possible total ε ≤ ``upper`` = ε of ``law``, all in nats, rounded outward.
+    ``lower`` ≤ smallest possible total ε ≤ ``upper`` = ε of ``law``, all in nats, rounded outward. ``tolerance``: the gap up
+    to which it may be called optimal, None for a baseline.
     """
 
     problem: Problem
@@ -56,6 +57,7 @@ class Solution:
     seconds: float
     statistics: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    tolerance: float | None = None
 
     @property
     def upper(self) -> float:
@@ -118,6 +120,7 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
         seconds=time.perf_counter() - started,
         statistics=statistics or {},
         notes=notes,
+        tolerance=tolerance,
     )
 
 

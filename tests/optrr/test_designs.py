@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,18 @@ from optrr.designs import epsilon_vector
 from optrr.errors import InvalidInput
 from optrr.spec import parse_attributes, read_specification
 from optrr.verify import checks, failed_checks
-from optrr_solvers import InvalidProblem, Law, MethodTooLarge, SolveFailed, SolveOptions
+from optrr_solvers import (
+    FewChangesLaw,
+    InvalidProblem,
+    Law,
+    MethodTooLarge,
+    Problem,
+    ProductLaw,
+    SolveFailed,
+    SolveOptions,
+    Status,
+    lower_bound,
+)
 from optrr_solvers.solution import checked
 
 SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
@@ -40,6 +53,7 @@ def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> N
     read = load_design(tmp_path / "d.json")
     assert read.domain == made.domain
     assert (read.epsilon, read.lower_bound, read.method) == (made.epsilon, made.lower_bound, made.method)
+    assert (read.solution.status, read.solution.tolerance) == (made.solution.status, made.solution.tolerance)
     for field in ("attribute_epsilons", "conditional_epsilons", "requested_epsilons"):
         np.testing.assert_array_equal(getattr(read, field), getattr(made, field))
     subset = (0, made.domain.m - 1)
@@ -58,6 +72,7 @@ def edits(record: dict) -> list[dict]:
     changed(epsilon=record["epsilon"] + 0.01)
     changed(lower_bound=record["lower_bound"] * 1.001)
     changed(kappa=0.5)
+    changed(tolerance=1.0)
     changed(method="classes")
     for section, field, factor in (
         ("attributes", "epsilon", 1.01),
@@ -93,7 +108,9 @@ def test_edited_files_are_refused(tmp_path: Path) -> None:
 def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), path)
-    numeric = [e for e in edits(json.loads(path.read_text())) if e["kappa"] == 1 and e["method"] == "reduced"][:-1]
+    record = json.loads(path.read_text())
+    same = ("kappa", "method", "tolerance")  # what was asked, which no number in the file contradicts
+    numeric = [e for e in edits(record) if all(e[field] == record[field] for field in same)][:-1]
     assert len(numeric) == 8
     for edited in numeric:
         other = tmp_path / "edited.json"
@@ -133,16 +150,45 @@ def test_table_too_large_for_memory_is_refused(m: int, tmp_path: Path) -> None:
         read_stated(tmp_path / "d.json")
 
 
-def test_understated_label_fails_even_by_one_unit(tmp_path: Path) -> None:
-    made = optrr.design(SMALL, [1.0, 0.5, 2.0])
-    exact = made.law.log_density.max() - made.law.log_density.min()  # type: ignore[attr-defined]
+def exact_epsilon(law: Law) -> Fraction:
+    """Total ε of the stored doubles, in rationals."""
+    if isinstance(law, ProductLaw):
+        return sum(map(Fraction, law.epsilons.tolist()), Fraction(0))
+    if isinstance(law, FewChangesLaw):
+        return Fraction(max(law.log_none, *law.log_single.tolist()))
+    return Fraction(law.log_density.max()) - Fraction(law.log_density.min())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", small_designs())
+def test_understated_label_fails_even_by_one_unit(kind: str) -> None:
+    made = small_designs()[kind]
+    exact = exact_epsilon(made.law)
+    assert Fraction(made.epsilon) >= exact
+    below = float(exact)
+    while Fraction(below) >= exact:
+        below = float(np.nextafter(below, 0))
     stated = {
-        "epsilon": [float(np.nextafter(exact, 0))],
+        "epsilon": [below],
         "lower_bound": [made.lower_bound],
         "attribute_epsilons": made.attribute_epsilons.tolist(),
         "conditional_epsilons": made.conditional_epsilons.tolist(),
     }
     assert not checks(made, stated)[0].holds
+    assert checks(made, {**stated, "epsilon": [float(np.nextafter(below, np.inf))]})[0].holds
+
+
+def test_optimality_is_not_taken_from_the_file() -> None:
+    baseline = optrr.design(SMALL, [1.0, 0.5, 2.0], method="kronecker")
+    assert not failed_checks(baseline)
+    boast = replace(baseline, solution=replace(baseline.solution, status=Status.OPTIMAL))
+    assert [c.name for c in failed_checks(boast)] == ["optimality"]
+    assert failed_checks(replace(boast, solution=replace(boast.solution, tolerance=1e-9)))
+    # half the requests and the bound that goes with them: consistent, feasible, and far from optimal
+    made = optrr.design(SMALL, [1.0, 0.5, 2.0])
+    assert made.solution.tolerance == 1e-9
+    easier = Problem(made.domain.sizes, made.requested_epsilons / 2)
+    eased = replace(made.solution, problem=easier, certificate=None, lower=lower_bound(easier, None))
+    assert [c.name for c in failed_checks(replace(made, solution=eased))] == ["optimality"]
 
 
 @pytest.mark.parametrize(
