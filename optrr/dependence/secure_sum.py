@@ -2,7 +2,7 @@
 
 Every party holds a vector of zeros and ones (one cell of each table is 1). With all arithmetic modulo n+1:
 
-    1. party i draws shares r_i1, …, r_in that sum to 0, uniform otherwise, and commits to each (a salted digest to all);
+    1. party i draws shares r_i1, …, r_in that sum to 0, uniform otherwise, and commits to each (a salted digest to party j);
     2. party i sends r_ij to party j alone;
     3. party j adds what it received to its own vector and broadcasts r_j = Σ_i r_ij + x_j;
     4. everybody adds the broadcasts: Σ_j r_j = Σ_j x_j, the counts.
@@ -15,7 +15,7 @@ exactly one 1 in every table, and share sets that do not sum to 0, unless the ch
 party that lies about its own record (no protocol can), and one that broadcasts different things to different parties (compare
 the counts afterwards).
 
-Every party sends n−1 shares and two broadcasts of one number per cell: O(n · cells) per party, O(n² · cells) in all.
+Every party sends n−1 digests, n−1 shares and one broadcast of a number per cell: O(n · cells) per party, O(n² · cells) in all.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ class SecureSumFailed(ValueError):
 
 
 class Commitment(msgspec.Struct, tag="commitment", frozen=True):
-    """To all: a digest of every share the sender will send, in the order of the parties."""
+    """To one party only: the digest of the share it will get."""
 
     session: str
     sender: int
-    digests: tuple[bytes, ...]
+    recipient: int
+    digest: bytes
 
 
 class Share(msgspec.Struct, tag="share", frozen=True):
@@ -119,7 +120,7 @@ class SecureSumParty:
         self._source = SystemSource() if source is None else source
         self._shares = self._draw()
         self._salts = [self._source.words(_SALT_WORDS).tobytes() for _ in range(parties)]
-        self._digests: dict[int, tuple[bytes, ...]] = {}
+        self._digests: dict[int, bytes] = {}
         self._received: dict[int, IntArray] = {}
         self._partials: dict[int, IntArray] = {}
         self._received[index] = self._shares[index]
@@ -142,11 +143,14 @@ class SecureSumParty:
         last = -free.sum(axis=0) % self.modulus
         return np.concatenate([free, last[None, :]]).astype(np.int64)
 
-    def commitment(self) -> Commitment:
-        """First message, to all."""
-        digests = tuple(self._digest(self.index, j, self._shares[j], self._salts[j]) for j in range(self.parties))
-        self._digests[self.index] = digests
-        return Commitment(self.session, self.index, digests)
+    def commitments(self) -> list[Commitment]:
+        """First messages, one to each other party."""
+        self._digests[self.index] = self._digest(self.index, self.index, self._shares[self.index], self._salts[self.index])
+        return [
+            Commitment(self.session, self.index, j, self._digest(self.index, j, self._shares[j], self._salts[j]))
+            for j in range(self.parties)
+            if j != self.index
+        ]
 
     def shares(self) -> list[Share]:
         """Second messages, one to each other party. Raises SecureSumFailed while a commitment is missing."""
@@ -182,17 +186,13 @@ class SecureSumParty:
         self._check_envelope(message)
         match message:
             case Commitment():
-                if len(message.digests) != self.parties:
-                    raise self._refused(message, f"{len(message.digests)} digests for {self.parties} parties")
-                self._store(self._digests, message, message.digests)
+                self._store(self._digests, message, message.digest)
             case Share():
-                if message.recipient != self.index:
-                    raise self._refused(message, f"a share meant for party {message.recipient}")
                 values = self._checked_values(message)
                 committed = self._digests.get(message.sender)
                 if committed is None:
                     raise self._refused(message, "a share before its commitment")
-                if self._digest(message.sender, self.index, values, message.salt) != committed[self.index]:
+                if self._digest(message.sender, self.index, values, message.salt) != committed:
                     raise self._refused(message, "a share that differs from its commitment")
                 self._store(self._received, message, values)
             case Partial():
@@ -203,6 +203,8 @@ class SecureSumParty:
             raise self._refused(message, f"a message of session {message.session!r}")
         if not 0 <= message.sender < self.parties or message.sender == self.index:
             raise self._refused(message, "a sender's number that is no other party's")
+        if not isinstance(message, Partial) and message.recipient != self.index:
+            raise self._refused(message, f"a {type(message).__name__.lower()} meant for party {message.recipient}")
 
     def _checked_values(self, message: Share | Partial) -> IntArray:
         if len(message.values) != self._values.size:
@@ -240,20 +242,17 @@ def run_in_memory(
 
     ``on_message`` is called as (recipient, message) for every delivery, in order: what that recipient sees.
     """
-    def to_all(message: Commitment | Partial) -> None:
-        for party in parties:
-            if party.index != message.sender:
-                _show(on_message, party.index, message)
-                party.receive(message)
-
-    for message in [p.commitment() for p in parties]:
-        to_all(message)
-    for party in parties:
-        for share in party.shares():
-            _show(on_message, share.recipient, share)
-            parties[share.recipient].receive(share)
+    for message in [c for p in parties for c in p.commitments()]:
+        _show(on_message, message.recipient, message)
+        parties[message.recipient].receive(message)
+    for share in [s for p in parties for s in p.shares()]:
+        _show(on_message, share.recipient, share)
+        parties[share.recipient].receive(share)
     for partial in [p.partial() for p in parties]:
-        to_all(partial)
+        for party in parties:
+            if party.index != partial.sender:
+                _show(on_message, party.index, partial)
+                party.receive(partial)
     results = [p.counts() for p in parties]
     assert all(np.array_equal(results[0], r) for r in results)
     return results[0]

@@ -60,7 +60,8 @@ class SecureSumPeer:
             naming the party whose message is wrong, or missing after ``timeout`` seconds.
         """
         try:
-            await self._to_all(self.party.commitment(), addresses)
+            for commitment in self.party.commitments():
+                await self._send(commitment, addresses[commitment.recipient])
             await self._wait(Commitment, timeout)
             for share in self.party.shares():
                 await self._send(share, addresses[share.recipient])
