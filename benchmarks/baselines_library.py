@@ -34,7 +34,7 @@ except ImportError as error:
 RESULTS = Path(__file__).parent / "results"
 NAMES = ("marital-status", "race", "sex", "income")
 EPSILONS = (1.0, 3.0)
-PEOPLE, RUNS = 2000, 40
+PEOPLE, RUNS = 2000, 100
 
 
 def codes() -> np.ndarray:

@@ -8,6 +8,7 @@ from itertools import combinations
 import sympy as sp
 
 BACKS = (
+    "optrr.graphs.collection.EdgeChannel.noise",
     "optrr.graphs.estimates.estimate_triangles",
     "optrr.graphs.estimates.estimate_degrees",
     "optrr.graphs.estimates._variance",
@@ -101,6 +102,18 @@ def prove_a_debiased_bit():
         second = sum(chance * ((value - f) / (1 - 2 * f)) ** 2 for value, chance in law.items())
         assert sp.simplify(mean - bit) == 0
         assert sp.simplify(second - mean**2 - f * (1 - f) / (1 - 2 * f) ** 2) == 0
+
+
+def prove_reporting_a_tie_twice_at_least_doubles_the_variance():
+    """With E = e^ε, s² = E/(E−1)²; half of that at ε/2 is larger by 2cosh²(ε/4)."""
+    f, E, eps = F, sp.Symbol("E", positive=True), sp.Symbol("epsilon", positive=True)
+    noise = f * (1 - f) / (1 - 2 * f) ** 2
+    once = E / (E - 1) ** 2
+    assert sp.simplify(noise.subs(f, 1 / (1 + E)) - once) == 0
+    root = sp.Symbol("q", positive=True)  # e^{ε/4}
+    ratio = (once.subs(E, root**2) / 2) / once.subs(E, root**4)
+    assert sp.simplify(ratio - (root + 1 / root) ** 2 / 2) == 0
+    assert sp.simplify(((sp.exp(eps / 4) + sp.exp(-eps / 4)) ** 2 / 2 - 2 * sp.cosh(eps / 4) ** 2).rewrite(sp.exp)) == 0
 
 
 def prove_cauchy_noise_is_pure():

@@ -3,8 +3,10 @@
 from optrr.graphs.collection import (
     EdgeChannel,
     RandomizedGraph,
+    assemble,
     laplace_channel,
     randomize,
+    report_ties,
     response_channel,
 )
 from optrr.graphs.estimates import (
@@ -32,6 +34,7 @@ __all__ = [
     "QueryAnswer",
     "RandomizedGraph",
     "as_graph",
+    "assemble",
     "degree_query",
     "estimate_degrees",
     "estimate_triangles",
@@ -39,6 +42,7 @@ __all__ = [
     "laplace_dilation",
     "local_triangle_sensitivities",
     "randomize",
+    "report_ties",
     "response_channel",
     "smooth_triangle_query",
     "smooth_triangle_sensitivity",

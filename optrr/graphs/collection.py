@@ -10,8 +10,8 @@ a node faces (n−1)ε.
                                                        the smaller ε' = ln(2e^{ε/2} − 1)
 
 **Both ends reporting.** If both owners of a pair report it with ε each, the tie is reported twice and pays 2ε. For a total
-of ε each report gets ε/2, and the mean of the two debiased bits has variance f'(1−f')/(2(1−2f')²) with f' at ε/2: for small
-ε the double of reporting once with all of ε, for large ε far more. One report is better at every ε.
+of ε each report gets ε/2, and the mean of the two debiased bits has variance f'(1−f')/(2(1−2f')²) with f' at ε/2. That is
+2cosh²(ε/4) times the variance of one report with all of ε: at least the double (``proofs/prove_graph_estimates.py``).
 
 Cost: f·n(n−1)/2 extra edges appear, so a graph stays sparse only while e^ε is large against n; the draw itself takes 2
 random bytes a pair (5·10^9 pairs at 10^5 nodes).
@@ -19,6 +19,7 @@ random bytes a pair (5·10^9 pairs at 10^5 nodes).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,6 +27,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
 from optrr.graphs.graph import Graph, as_graph, from_slots
@@ -33,6 +35,8 @@ from optrr.matrix.intervals import exp_interval
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.problem import EPSILON_RANGE, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+BoolArray = NDArray[np.bool_]
 
 # Edges of a randomized graph: 2^25 take half a gigabyte as an array and a gigabyte and a half as a matrix.
 MAX_EDGES = 1 << 25
@@ -128,6 +132,44 @@ def randomize(
     flipped = _flipped(given.slots, channel, as_source(random_state))
     slots = np.setxor1d(given.edge_slots(), flipped, assume_unique=True)
     return RandomizedGraph(from_slots(given.n, slots, given.labels), channel)
+
+
+def report_ties(ties: ArrayLike, channel: EdgeChannel, random_state: RandomState = None) -> BoolArray:
+    """What node i sends: its ties to the later nodes i+1..n−1, shape (n−1−i,), each bit through the channel.
+
+    This is the owner's side of :func:`randomize`; the ties to earlier nodes are reported by those.
+
+    Raises
+    ------
+    InvalidInput
+        for anything but one row of truth values (or zeros and ones).
+    """
+    bits = np.asarray(ties)
+    if bits.ndim != 1 or not np.isin(bits, (0, 1)).all():
+        raise InvalidInput(f"ties of shape {bits.shape} are not one row of zeros and ones; report one bit a later node")
+    out = bits.astype(bool)
+    if out.size:
+        flipped = _flipped(out.size, channel, as_source(random_state))
+        out[flipped] = ~out[flipped]
+    return out
+
+
+def assemble(reports: Sequence[ArrayLike], channel: EdgeChannel) -> RandomizedGraph:
+    """The collected graph from every node's report, in order; the last node's is empty.
+
+    Raises
+    ------
+    InvalidInput
+        where a report has another length than the number of later nodes.
+    """
+    rows = [np.asarray(r).astype(bool) for r in reports]
+    for i, row in enumerate(rows):
+        if row.shape != (len(rows) - 1 - i,):
+            raise InvalidInput(
+                f"the report of node {i} has shape {row.shape}; with {len(rows)} nodes it holds {len(rows) - 1 - i} bits, "
+                "one for each later node"
+            )
+    return RandomizedGraph(from_slots(len(rows), np.flatnonzero(np.concatenate(rows))), channel)
 
 
 def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
