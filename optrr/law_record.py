@@ -12,7 +12,17 @@ import msgspec
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.laws import (
+    BallLaw,
+    BlockLaw,
+    CountLaw,
+    FewChangesLaw,
+    Law,
+    MixedBall,
+    ProductLaw,
+    TableLaw,
+    WeightedBall,
+)
 from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -50,13 +60,31 @@ class FewChangesRecord(msgspec.Struct, tag="few-changes", tag_field="kind", forb
     log_single: list[float]
 
 
+class MixedBallRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """One ball of a BallLaw: its share, weights of the classes, and profile."""
+
+    share: float
+    floors: list[int]
+    fractions: list[float]
+    knots: list[int]
+    levels: list[float]
+
+
+class BallRecord(msgspec.Struct, tag="ball", tag_field="kind", forbid_unknown_fields=True):
+    """BallLaw: classes, balls, ln Q."""
+
+    classes: list[list[int]]
+    balls: list[MixedBallRecord]
+    log_ratio: float
+
+
 class BlockRecord(msgspec.Struct, tag="blocks", tag_field="kind", forbid_unknown_fields=True):
     """BlockLaw: attribute numbers and law of each block."""
 
-    blocks: list[tuple[list[int], ProductRecord | TableRecord | CountRecord | FewChangesRecord]]
+    blocks: list[tuple[list[int], ProductRecord | TableRecord | CountRecord | FewChangesRecord | BallRecord]]
 
 
-LawRecord = ProductRecord | TableRecord | CountRecord | FewChangesRecord | BlockRecord
+LawRecord = ProductRecord | TableRecord | CountRecord | FewChangesRecord | BallRecord | BlockRecord
 
 
 def record_of(law: Law) -> LawRecord:
@@ -70,6 +98,8 @@ def record_of(law: Law) -> LawRecord:
             return CountRecord([c.tolist() for c in law.classes], *_sparse(law.log_density))
         case FewChangesLaw():
             return FewChangesRecord(law.log_none, law.log_single.tolist())
+        case BallLaw():
+            return BallRecord([c.tolist() for c in law.classes], [_ball_record(b) for b in law.balls], law.log_ratio)
         case BlockLaw():
             return BlockRecord([(list(members), record_of(inner)) for members, inner in law.blocks])  # type: ignore[misc]
         case _:
@@ -89,6 +119,9 @@ def law_of(record: LawRecord, sizes: IntArray) -> Law:
             return CountLaw(sizes, classes, _dense(tuple(c.size + 1 for c in classes), record))
         case FewChangesRecord():
             return FewChangesLaw(sizes, record.log_none, _bounded([record.log_none, *record.log_single], m)[1:])
+        case BallRecord():
+            balls = [MixedBall(b.share, _ball_of(b)) for b in record.balls]
+            return BallLaw(sizes, [np.asarray(c, dtype=np.int64) for c in record.classes], balls, record.log_ratio)
         case BlockRecord():
             blocks = [(_positions(members, m), inner) for members, inner in record.blocks]
             if sorted(i for members, _ in blocks for i in members) != list(range(m)):
@@ -100,6 +133,23 @@ def _positions(members: list[int], m: int) -> list[int]:
     if not members or not all(0 <= i < m for i in members):
         raise InvalidInput(f"a group of the law names attributes {members[:10]}; give some of 0..{m - 1}")
     return members
+
+
+def _ball_record(mixed: MixedBall) -> MixedBallRecord:
+    ball = mixed.ball
+    return MixedBallRecord(
+        mixed.share, ball.floors.tolist(), ball.fractions.tolist(), ball.knots.tolist(), ball.levels.tolist()
+    )
+
+
+def _ball_of(record: MixedBallRecord) -> WeightedBall:
+    # as integers and doubles explicitly: a value beyond 64 bits is refused here and not wrapped
+    return WeightedBall(
+        np.array(record.floors, dtype=np.int64),
+        np.array(record.fractions),
+        np.array(record.knots, dtype=np.int64),
+        np.array(record.levels),
+    )
 
 
 def _sparse(values: FloatArray) -> tuple[float, list[int], list[float]]:

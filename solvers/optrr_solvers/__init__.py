@@ -2,12 +2,13 @@
 
 from optrr_solvers.auto import METHODS, SolveOptions, applicable, solve
 from optrr_solvers.certificate import Certificate, InvalidCertificate, kl_bound, lower_bound
-from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import Infeasible, InvalidProblem, MethodTooLarge, Problem
 from optrr_solvers.solution import Solution, SolveFailed, Status
 
 __all__ = [
     "METHODS",
+    "BallLaw",
     "BlockLaw",
     "Certificate",
     "CountLaw",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from optrr_solvers import classes, closed_form, inductive, kronecker, lp, reduced
+from optrr_solvers import ball, classes, closed_form, inductive, kronecker, lp, reduced
 from optrr_solvers.laws.table import MAX_TABLE
-from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
-from optrr_solvers.solution import Solution
+from optrr_solvers.problem import InvalidProblem, Problem
+from optrr_solvers.solution import Solution, SolveFailed
 
 # Lattices above this many cells take minutes; the ball solver is faster there.
 _CLASSES_CELLS = 1 << 19
@@ -30,9 +30,25 @@ class SolveOptions:
     time_limit: float | None = None
     progress: Callable[[float, float, float], None] | None = None
 
+    def __post_init__(self) -> None:
+        for what, value, unit in (("tolerance", self.tolerance, "nats"), ("time limit", self.time_limit, "seconds")):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidProblem(f"{what} = {value}; give a finite number of {unit} above 0")
+
 
 def _with_tolerance(kind: type, options: SolveOptions) -> object:
     return kind() if options.tolerance is None else kind(tolerance=options.tolerance)
+
+
+def _ball_options(options: SolveOptions) -> ball.BallOptions:
+    # whoever names a tolerance in nats means it, so the relative one that large totals are granted does not apply
+    usual = ball.BallOptions()
+    return ball.BallOptions(
+        tolerance=usual.tolerance if options.tolerance is None else options.tolerance,
+        relative_tolerance=usual.relative_tolerance if options.tolerance is None else 0.0,
+        time_limit=options.time_limit,
+        progress=options.progress,
+    )
 
 
 METHODS: dict[str, Callable[[Problem, SolveOptions], Solution]] = {
@@ -40,6 +56,7 @@ METHODS: dict[str, Callable[[Problem, SolveOptions], Solution]] = {
     "lp": lambda p, o: lp.solve(p, _with_tolerance(lp.LpOptions, o)),  # type: ignore[arg-type]
     "reduced": lambda p, o: reduced.solve(p, _with_tolerance(reduced.ReducedOptions, o)),  # type: ignore[arg-type]
     "classes": lambda p, o: classes.solve(p, _with_tolerance(classes.ClassesOptions, o)),  # type: ignore[arg-type]
+    "ball": lambda p, o: ball.solve(p, _ball_options(o)),
     "inductive": lambda p, o: inductive.solve(p),
     "kronecker": lambda p, o: kronecker.solve(p),
 }
@@ -63,6 +80,8 @@ def applicable(problem: Problem) -> tuple[str, ...]:
         out.append("reduced")
     if problem.caps is None and _cells(problem) <= _CLASSES_CELLS:
         out.append("classes")
+    if problem.caps is None and problem.m >= 2:
+        out.append("ball")
     if not problem.constrained and problem.m >= 2:
         out.append("inductive")
     return (*out, "kronecker")
@@ -87,13 +106,17 @@ def _auto(problem: Problem, options: SolveOptions) -> Solution:
                 raise
     if small:
         return METHODS["reduced"](problem, options)
-    return _fallback(problem, options)
+    try:
+        return METHODS["ball"](problem, options)
+    except SolveFailed:
+        if options.time_limit is None or problem.constrained:
+            raise
+        return _baseline(problem)
 
 
-def _fallback(problem: Problem, options: SolveOptions) -> Solution:
-    """POR's heuristic or Kronecker, whichever has the smaller total; uncertified, and the notes say so."""
-    baseline = kronecker.solve(problem)
-    if problem.constrained:
-        raise MethodTooLarge(f"pairs and caps take up to {MAX_TABLE} different attributes, got {problem.m}; name fewer")
-    heuristic = inductive.solve(problem)
-    return heuristic if heuristic.upper < baseline.upper else baseline
+def _baseline(problem: Problem) -> Solution:
+    """POR's heuristic or Kronecker, whichever has the smaller total: all that is left when time ran out at once."""
+    product, heuristic = kronecker.solve(problem), inductive.solve(problem)
+    better = heuristic if heuristic.upper < product.upper else product
+    note = "the time limit struck before any bracket was found: this is a baseline; allow more time"
+    return replace(better, notes=(note, *better.notes))

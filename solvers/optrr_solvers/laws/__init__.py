@@ -1,10 +1,22 @@
 """Laws: which attributes change together, and how often. One law, one module."""
 
+from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.laws.table import TableLaw
+from optrr_solvers.laws.weighted_ball import WeightedBall
 
-__all__ = ["BlockLaw", "CountLaw", "FewChangesLaw", "Law", "ProductLaw", "TableLaw"]
+__all__ = [
+    "BallLaw",
+    "BlockLaw",
+    "CountLaw",
+    "FewChangesLaw",
+    "Law",
+    "MixedBall",
+    "ProductLaw",
+    "TableLaw",
+    "WeightedBall",
+]
