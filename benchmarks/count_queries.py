@@ -1,10 +1,10 @@
 """MDR §6.5's experiment: count queries on Adult, shared by the scripts that re-create its tables and figures.
 
-A query takes two random attributes and a random share σ of their pairs of categories (rounded, at least one). Its relative error
-is |Y_S − X_S|/X_S, infinite where nobody is in S; the paper reports medians.
+A query takes two random attributes and a random share σ of their pairs of categories (rounded, at least one). Its
+relative error is |Y_S − X_S|/X_S, infinite where nobody is in S; the paper reports medians.
 
-Within a cluster the randomized counts are drawn from their exact distribution given the true counts, one multinomial per
-distinct value instead of one draw per person, so Adult6 costs no more than Adult.
+Within a cluster the randomized counts are drawn from their exact distribution given the true counts, one multinomial
+per distinct value instead of one draw per person, so Adult6 costs no more than Adult.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Data:
 
     @property
     def n(self) -> int:
+        """Number of records."""
         return self.codes.shape[0] * self.copies
 
     def counts(self, members: Sequence[int]) -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """MDR Fig. 1: √B against the number of categories r, α = 0.05; B is the upper α/r quantile of χ² with 1 degree of freedom.
 
-The paper prints the curve only; its text says that √B is "above 200 %" where it matters. Writes mdr_fig1.csv and mdr_fig1.svg.
+The paper prints the curve only; its text says that √B is "above 200 %" where it matters. Writes mdr_fig1.csv and
+mdr_fig1.svg.
 """
 
 import numpy as np

@@ -1,15 +1,27 @@
-"""MDR Fig. 2: absolute and relative error of count queries from randomized records as they are, and from RR-Independent, p = 0.7.
+"""MDR Fig. 2: error of count queries from randomized records as they are, and from RR-Independent, at p = 0.7.
 
-Run as ``python benchmarks/mdr_fig2.py [RUNS]`` (50 unless told, seconds; 1000 takes ten minutes). 40 queries per run and coverage.
-The published curves are pictures; what the text says of them is checked. Writes mdr_fig2.csv, .svg and .md.
+Run as ``python benchmarks/mdr_fig2.py [RUNS]`` (50 unless told, seconds; 1000 takes ten minutes). 40 queries per run
+and coverage. The published curves are pictures; what the text says of them is checked. Writes mdr_fig2.csv, .svg and
+.md.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
-from count_queries import SIGMAS, ClusterSimulator, adult_eight, errors, random_query, save, table_of, write_csv, write_text
+from count_queries import (
+    SIGMAS,
+    ClusterSimulator,
+    adult_eight,
+    errors,
+    random_query,
+    save,
+    table_of,
+    write_csv,
+    write_text,
+)
 from matplotlib import pyplot as plt
 
 from optrr_solvers.joint import joint_law, retention_epsilons
@@ -20,7 +32,10 @@ P, QUERIES = 0.7, 40
 def measure(runs: int) -> list[dict[str, object]]:
     data, rng = adult_eight(), np.random.default_rng(2)
     epsilons = retention_epsilons(data.domain.sizes, P)
-    parts = [ClusterSimulator(data, (i,), joint_law([r], e)) for i, (r, e) in enumerate(zip(data.domain.sizes, epsilons, strict=True))]
+    parts = [
+        ClusterSimulator(data, (i,), joint_law([r], e))
+        for i, (r, e) in enumerate(zip(data.domain.sizes, epsilons, strict=True))
+    ]
     # raw randomized pairs need the joint randomization, so their counts come from both attributes at once
     pairs = {pair: ClusterSimulator(data, pair, _product(data, pair, epsilons)) for pair in data.pairs}
     found: dict[tuple[str, float], list[tuple[float, float]]] = {}
@@ -32,9 +47,16 @@ def measure(runs: int) -> list[dict[str, object]]:
                 query = random_query(data.domain, sigma, rng)
                 truth = data.pairs[query.pair]
                 found.setdefault(("Randomized", sigma), []).append(errors(query, truth, raw[query.pair]))
-                found.setdefault(("RR-Independent", sigma), []).append(errors(query, truth, table_of(query.pair, tables)))
+                found.setdefault(("RR-Independent", sigma), []).append(
+                    errors(query, truth, table_of(query.pair, tables))
+                )
     return [
-        {"method": method, "sigma": sigma, "absolute": float(np.median(values, axis=0)[0]), "relative": float(np.median(values, axis=0)[1])}
+        {
+            "method": method,
+            "sigma": sigma,
+            "absolute": float(np.median(values, axis=0)[0]),
+            "relative": float(np.median(values, axis=0)[1]),
+        }
         for (method, sigma), values in found.items()
     ]
 
@@ -64,7 +86,7 @@ def main(runs: int) -> None:
             b[k] < 0.8 * a[k] for a, b in zip(raw, independent, strict=True) for k in ("absolute", "relative")
         ),
         f"absolute error peaks at 0.5 (here {peak})": 0.4 <= peak <= 0.6,
-        "relative error falls with coverage": all(a > b for a, b in zip(relative, relative[1:], strict=False)),
+        "relative error falls with coverage": all(a > b for a, b in pairwise(relative)),
     }
     lines = ["# MDR Fig. 2, p = 0.7", f"{runs} runs of {QUERIES} queries for every coverage.", ""]
     lines += [f"- {claim}: {'yes' if holds else 'NO'}" for claim, holds in said.items()]

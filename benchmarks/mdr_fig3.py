@@ -1,8 +1,8 @@
 """MDR Fig. 3: relative error of the four methods against coverage, for four retention probabilities.
 
-Run as ``python benchmarks/mdr_fig3.py [RUNS]``: RUNS randomizations of all 32,561 records per method and p, 150 queries each per
-coverage; 30 unless told (about a minute on one core; 1000 take 40). Clusters, T_v and T_d as the paper
-chose them from its Table I; ε_A with its sign, as its tables have it. Writes mdr_fig3.csv, .svg and .md.
+Run as ``python benchmarks/mdr_fig3.py [RUNS]``: RUNS randomizations of all 32,561 records per method and p, 150
+queries each per coverage; 30 unless told (about a minute on one core; 1000 take 40). Clusters, T_v and T_d as the
+paper chose them from its Table I; ε_A with its sign, as its tables have it. Writes mdr_fig3.csv, .svg and .md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,19 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from count_queries import RETENTIONS, SIGMAS, Data, adult_eight, clip, errors, random_query, save, table_of, write_csv, write_text
+from count_queries import (
+    RETENTIONS,
+    SIGMAS,
+    Data,
+    adult_eight,
+    clip,
+    errors,
+    random_query,
+    save,
+    table_of,
+    write_csv,
+    write_text,
+)
 from matplotlib import pyplot as plt
 from mdr_tables import true_dependence
 
@@ -61,10 +73,13 @@ class AdjustedTables:
         self.sizes, self.made = data.domain.sizes, {}
 
     def __call__(self, pair: tuple[int, int]) -> np.ndarray:
+        """Weights summed over the pair's cells."""
         if pair not in self.made:
             sizes = tuple(self.sizes[list(pair)])
             cells = np.ravel_multi_index(tuple(self.found.codes[:, list(pair)].T), sizes)
-            self.made[pair] = np.bincount(cells, weights=self.found.weights, minlength=int(np.prod(sizes))).reshape(sizes)
+            self.made[pair] = np.bincount(cells, weights=self.found.weights, minlength=int(np.prod(sizes))).reshape(
+                sizes
+            )
         return self.made[pair]
 
 
@@ -118,9 +133,14 @@ def plot(rows: list[dict[str, object]]) -> None:
 def claims(rows: list[dict[str, object]]) -> dict[str, bool]:
     """The paper's observations, and the gain of RR-Adjustment at σ = 0.1."""
     at = {(r["p"], r["method"], r["sigma"]): r["relative"] for r in rows}
-    gain = {(p, b): 1 - at[p, b + " + Adjustment", 0.1] / at[p, b, 0.1] for p in (0.5, 0.7) for b in ("RR-Independent", "RR-Clusters")}
+    gain = {
+        (p, b): 1 - at[p, b + " + Adjustment", 0.1] / at[p, b, 0.1]
+        for p in (0.5, 0.7)
+        for b in ("RR-Independent", "RR-Clusters")
+    }
     out = {
-        f"p = {p}, σ = 0.1: RR-Adjustment lowers the error of {b} by {100 * g:.0f} %, at least {need} %": 100 * g >= need
+        f"p = {p}, σ = 0.1: RR-Adjustment lowers the error of {b} by {100 * g:.0f} %, at least {need} %": 100 * g
+        >= need
         for (p, b), g in gain.items()
         for need in (8 if p == 0.5 else 30,)
     }
@@ -140,7 +160,11 @@ def main(runs: int) -> None:
     write_csv("mdr_fig3.csv", rows)
     plot(rows)
     found = claims(rows)
-    lines = ["# MDR Fig. 3", f"{runs} runs, {QUERIES} queries for every coverage. The published curves are pictures without numbers.", ""]
+    lines = [
+        "# MDR Fig. 3",
+        f"{runs} runs, {QUERIES} queries for every coverage. The published curves are pictures without numbers.",
+        "",
+    ]
     lines += [f"- {claim}: {'yes' if holds else 'NO'}" for claim, holds in found.items()]
     write_text("mdr_fig3.md", "\n".join([*lines, "", WHY]))
     print("\n".join(lines))
@@ -149,10 +173,10 @@ def main(runs: int) -> None:
 WHY = """
 Notes:
 
-- At p = 0.5 randomized response keeps a binary value with probability 1/2 and says nothing (the matrix is singular): RR-Independent can
-  only answer 1/2 for sex and income. The paper does not say what it does there.
-- At p = 0.1 the matrices of the small attributes report the true value *less* often than the others (p < 1/|A|); adjusting the
-  randomized records, whose association is then reversed, makes things worse, as the paper observes.
+- At p = 0.5 randomized response keeps a binary value with probability 1/2 and says nothing (the matrix is singular):
+  RR-Independent can only answer 1/2 for sex and income. The paper does not say what it does there.
+- At p = 0.1 the matrices of the small attributes report the true value *less* often than the others (p < 1/|A|);
+  adjusting the randomized records, whose association is then reversed, makes things worse, as the paper observes.
 """
 
 

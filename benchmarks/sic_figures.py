@@ -1,8 +1,9 @@
 """SIC Figs. 1–3: relative difference between true and randomized counts for every two categories of different attributes.
 
-Run as ``python benchmarks/sic_figures.py [RUNS]`` (5 unless told, seconds). Adult's nine attributes, inverse-distance matrices, the
-paper's clusters as far as its printed ε identify them (see sic_table1.md). The paper shows pictures of the *randomized* counts only;
-the unbiased estimates from the same records stand beside them. Writes sic_figures.csv, .svg and .md.
+Run as ``python benchmarks/sic_figures.py [RUNS]`` (5 unless told, seconds). Adult's nine attributes, inverse-distance
+matrices, the paper's clusters as far as its printed ε identify them (see sic_table1.md). The paper shows pictures of
+the *randomized* counts only; the unbiased estimates from the same records stand beside them. Writes sic_figures.csv,
+.svg and .md.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def main(runs: int) -> None:
     for axis, p in zip(axes, CLUSTERS, strict=True):
         picture, found = pictures(p, runs)
         # vectors of 10,000 cells make a heavy file; the picture is small as an image
-        shown = axis.imshow(np.clip(picture, -100, 100), cmap="RdBu", vmin=-100, vmax=100, origin="lower", interpolation="nearest")
+        shown = axis.imshow(
+            np.clip(picture, -100, 100), cmap="RdBu", vmin=-100, vmax=100, origin="lower", interpolation="nearest"
+        )
         axis.set(title=f"SIC Fig. {len(rows) // 2 + 1}: p = {p}", xlabel="category", ylabel="category")
         for kind, errors in found.items():
             rows.append(
@@ -87,13 +90,15 @@ def main(runs: int) -> None:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| {r['p']} | {r['counts']} | {r['median_percent']:.1f} % | {r['ninth_decile_percent']:.1f} % | {r['share_within_25_percent']:.2f} |"
+        f"| {r['p']} | {r['counts']} | {r['median_percent']:.1f} % | {r['ninth_decile_percent']:.1f} % | "
+        f"{r['share_within_25_percent']:.2f} |"
         for r in rows
     ]
     lines += [
         "",
         f"- the difference is smaller for higher p: {'yes' if raw == sorted(raw) else 'NO'}",
-        "- The paper compares the true counts with the randomized ones as they are. Debiasing (its own equation 2) takes most of the "
+        "- The paper compares the true counts with the randomized ones as they are. Debiasing (its own "
+        "equation 2) takes most of the "
         "difference away: what remains is sampling noise of the randomization.",
     ]
     write_text("sic_figures.md", "\n".join(lines))

@@ -1,8 +1,9 @@
 """SIC Table 1: ε of the inverse-distance matrix in each of three clusters of Adult's nine attributes, p = 0.9, 0.8, 0.7.
 
-The paper prints sizes and ε of its clusters, not their members. The closed form ln(p |C| Z/(1−p)) lets us search: which sets of
-that many attributes have the printed ε, and do three of them make up all nine? Then the same experiment with our own clusters,
-from power iteration (k = 3) on dependences of randomized pairs, as SIC §6.2 does. Writes sic_table1.csv and sic_table1.md.
+The paper prints sizes and ε of its clusters, not their members. The closed form ln(p |C| Z/(1−p)) lets us search:
+which sets of that many attributes have the printed ε, and do three of them make up all nine? Then the same experiment
+with our own clusters, from power iteration (k = 3) on dependences of randomized pairs, as SIC §6.2 does. Writes
+sic_table1.csv and sic_table1.md.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def matches(p: float) -> list[list[tuple[int, ...]]]:
     """For each printed cluster, the attribute sets of its size with its ε."""
     sizes = adult_domain().sizes
     return [
-        [c for c in combinations(range(9), k) if abs(epsilon(sizes, c, p) - printed) <= CLOSE] for k, printed in PUBLISHED[p]
+        [c for c in combinations(range(9), k) if abs(epsilon(sizes, c, p) - printed) <= CLOSE]
+        for k, printed in PUBLISHED[p]
     ]
 
 
@@ -88,21 +90,31 @@ def main() -> None:
         shown = "; ".join(f"{', '.join(names)}: {e:.3f}" for names, e in ours)
         named = " | ".join("; ".join(", ".join(domain.names[i] for i in c) for c in choice) for choice in whole[:3])
         notes.append(
-            f"- p = {p}: published total {total:.3f}; {len(whole)} partition(s) of the nine attributes fit all three printed ε"
+            f"- p = {p}: published total {total:.3f}; {len(whole)} partition(s) of the nine attributes fit all "
+            "three printed ε"
             + (f": {named}" if whole else "")
             + f". Our clusters: {shown}; total {sum(e for _, e in ours):.3f}."
         )
         pairs = sum(epsilon(domain.sizes, c, p) for c in combinations(range(9), 2))
-        notes.append(f"  Learning them from randomized pairs spent {pairs:.1f} nats more (36 releases), which the table leaves out.")
+        notes.append(
+            f"  Learning them from randomized pairs spent {pairs:.1f} nats more (36 releases), which the table "
+            "leaves out."
+        )
     left = tuple(i for i in range(9) if domain.names[i] not in ("workclass", "education", "race", "native-country"))
     notes.append(
-        f"- At p = 0.9 the first two clusters are certain (workclass, education; race, native-country); the five attributes left "
+        "- At p = 0.9 the first two clusters are certain (workclass, education; race, native-country); the "
+        "five attributes left "
         f"have {epsilon(domain.sizes, left, 0.9):.3f}, not the printed 11.975, which no five attributes have."
     )
     write_csv("sic_table1.csv", rows)
-    lines = ["# SIC Table 1", "| p | cluster | attributes | printed ε | sets that fit | nearest set | its ε |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "# SIC Table 1",
+        "| p | cluster | attributes | printed ε | sets that fit | nearest set | its ε |",
+        "|---|---|---|---|---|---|---|",
+    ]
     lines += [
-        f"| {r['p']} | {r['cluster']} | {r['attributes']} | {r['published']} | {r['sets_that_fit']} | {r['nearest_set']} | {r['nearest_epsilon']} |"
+        f"| {r['p']} | {r['cluster']} | {r['attributes']} | {r['published']} | {r['sets_that_fit']} | "
+        f"{r['nearest_set']} | {r['nearest_epsilon']} |"
         for r in rows
     ]
     write_text("sic_table1.md", "\n".join([*lines, "", *notes]))

@@ -1,0 +1,109 @@
+"""RIJ Figs. 9–12: age (bins of twenty years) and sex in Adult: true, randomized, and estimated by RR-Ind and RR-Ind-Joint.
+
+Run as ``python benchmarks/rij_age_sex.py [RUNS] [ADULT_CSV]`` (200 runs unless told, seconds). Age is not in the
+bundled data; the file is the Adult training records with a header. The published figures are pictures for p = 0.5
+without numbers. Writes rij_age_sex.csv, .svg and .md.
+
+RIJ's p: a value is kept with probability p and drawn uniformly otherwise (λ = p). With p on the diagonal and
+(1−p)/(d−1) off it, as its §3.4 has it, p = 0.5 would make the matrix of a binary attribute singular, and its Figure
+12 could not exist.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from count_queries import save, write_csv, write_text
+from matplotlib import pyplot as plt
+
+from optrr.domain import Domain
+from optrr.protocols import Collector, rr_ind_joint, rr_independent
+
+P = 0.5
+WIDTH = 20
+BINS = ["0-19", "20-39", "40-59", "60-79", "80-99"]
+SEX = ["Male", "Female"]
+SOURCE = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
+
+
+def records(source: Path) -> np.ndarray:
+    with source.open(newline="", encoding="utf-8") as lines:
+        return np.asarray([(int(r["age"]) // WIDTH, SEX.index(r["sex"].strip())) for r in csv.DictReader(lines)])
+
+
+def main(runs: int, source: Path) -> None:
+    domain = Domain.of({"age": BINS, "sex": SEX})
+    codes = records(source)
+    truth = np.zeros((len(BINS), 2))
+    np.add.at(truth, tuple(codes.T), 1 / len(codes))
+    # kept with p, uniform otherwise: the odds of the true value are (p + (1−p)/d) : (1−p)/d
+    epsilons = {a.name: math.log1p(P * a.size / (1 - P)) for a in domain}
+    independent, joint = rr_independent(domain, epsilons), rr_ind_joint(domain, epsilons)
+    assert np.allclose(joint.mechanism.law.one_way_eigenvalues(), P)
+    found: dict[str, list[np.ndarray]] = {
+        "randomized Y (Fig. 10)": [],
+        "RR-Ind (Fig. 11)": [],
+        "RR-Ind-Joint (Fig. 12)": [],
+    }
+    for run in range(runs):
+        seen = joint.mechanism.perturb_codes(codes, run)
+        raw = np.zeros_like(truth)
+        np.add.at(raw, tuple(seen.T), 1 / len(seen))
+        tables = [raw]
+        for protocol in (independent, joint):
+            collector = Collector(protocol)
+            collector.receive_codes(seen)
+            tables.append(collector.estimate(("age", "sex")).proportions)
+        for name, table in zip(found, tables, strict=True):
+            found[name].append(table)
+    errors = {name: np.asarray(tables) - truth for name, tables in found.items()}
+    write_csv(
+        "rij_age_sex.csv",
+        [
+            {
+                "table": name,
+                "MAE": float(np.abs(e).mean()),
+                "MSE": float((e**2).mean()),
+                "worst_mean_cell": float(np.abs(e.mean(axis=0)).max()),
+            }
+            for name, e in errors.items()
+        ],
+    )
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), sharey=True)
+    shown = {"true (Fig. 9)": truth, **{name: tables[0] for name, tables in found.items()}}
+    for axis, (name, table) in zip(axes, shown.items(), strict=True):
+        axis.bar(BINS, table[:, 0] * len(codes), color="lightsteelblue", label="male", width=0.8)
+        axis.bar(BINS, table[:, 1] * len(codes), color="midnightblue", label="female", width=0.4)
+        axis.set_title(name, fontsize=10)
+        axis.tick_params(axis="x", labelsize=7)
+    axes[0].legend()
+    axes[0].set_ylabel("people")
+    save(figure, "rij_age_sex.svg")
+    mae = {name: float(np.abs(e).mean()) for name, e in errors.items()}
+    names = list(mae)
+    lines = [
+        "# RIJ Figs. 9–12: age and sex, p = 0.5",
+        f"{runs} randomizations of {len(codes)} records.",
+        "",
+        "| table | MAE | MSE |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {name} | {np.abs(e).mean():.5f} | {(e**2).mean():.2e} |" for name, e in errors.items()]
+    lines += [
+        "",
+        f"- RR-Ind-Joint closest to the true table: {'yes' if mae[names[2]] == min(mae.values()) else 'NO'}",
+        "- The paper's pictures show RR-Ind-Joint equal to the truth to the eye, and its Table 1 a mean "
+        "squared error near 1e-33: that is the "
+        "rounding of P⁻¹Pᵀπ, without drawing anything. With records really randomized, what remains is the "
+        "sampling error above.",
+    ]
+    write_text("rij_age_sex.md", "\n".join(lines))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, Path(sys.argv[2]) if len(sys.argv) > 2 else SOURCE)
