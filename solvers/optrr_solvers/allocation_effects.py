@@ -3,7 +3,7 @@
 A cell k = (k_1, …, k_G) says how many attributes of each class change; an effect u = (u_1, …, u_G) how many of each class
 it involves. By symmetry λ depends on u only, and
 
-    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(k, s) C(n−k, u−s) (−1/(r−1))^s / C(n, u),
+    λ_u = Σ_k ν_k Π_g K_g[u_g, k_g],   K_g[u, k] = Σ_s C(u, s) Pr(of u given ones exactly the first s change | k) (−1/(r−1))^s,
 
 the mean of χ over the choices of u of the n members when k of them change. Classes of one give the 2^m change sets.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import comb
 
 from optrr_solvers.allocation import TableWorkload
-from optrr_solvers.laws.count import CountLaw, log_uniform_counts
+from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge
 
@@ -26,14 +26,12 @@ from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge
 MAX_ALLOCATION_CELLS = 1 << 18
 
 
-def mean_effects(n: int, r: int) -> FloatArray:
-    """K[u, k], shape (n+1, n+1); exact to a few roundings for n up to some tens."""
-    u, k = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
-    out = np.zeros((n + 1, n + 1))
-    for s in range(n + 1):
-        # the chance that a uniformly chosen u of the n include exactly s of the k
-        chance = comb(k, s) * comb(n - k, u - s) / comb(n, u)
-        out += chance * (-1.0 / (r - 1)) ** s
+def mean_effects(n: int, r: int, most: int) -> FloatArray:
+    """K[u, k] for u up to ``most``, shape (most+1, n+1); absolute error of a few roundings, since |terms| add up to 1."""
+    out = np.empty((most + 1, n + 1))
+    for u in range(most + 1):
+        s = np.arange(u + 1)
+        out[u] = pattern_given_count(n, u) @ (comb(u, s) * (-1.0 / (r - 1)) ** s)
     return out
 
 
@@ -76,18 +74,23 @@ class EffectLattice:
         return np.exp(log_uniform_counts(self.workload.sizes, self.classes))
 
     @cached_property
+    def _usage(self) -> IntArray:
+        """How many of each class every effect of the workload, then every class's one-way effect involves, (rows, G)."""
+        groups = len(self.classes)
+        usage = [np.bincount(self.workload.class_of[list(w)], minlength=groups) for w in self.workload.effects]
+        return np.stack([*usage, *np.eye(groups, dtype=np.int64)])
+
+    @cached_property
     def _axes(self) -> list[FloatArray]:
-        # K depends on a class by its size and r alone
-        made: dict[tuple[int, int], FloatArray] = {}
-        keys = [(int(c.size), int(self.workload.sizes[c[0]])) for c in self.classes]
-        return [made.setdefault(key, mean_effects(*key)) for key in keys]
+        most = self._usage.max(axis=0).tolist()
+        keys = [(int(c.size), int(self.workload.sizes[c[0]]), u) for c, u in zip(self.classes, most, strict=True)]
+        made = {key: mean_effects(*key) for key in set(keys)}
+        return [made[key] for key in keys]
 
     @cached_property
     def _places(self) -> IntArray:
-        """Flat index of every effect of the workload, then of every class's one-way effect."""
-        usage = [np.bincount(self.workload.class_of[list(w)], minlength=len(self.classes)) for w in self.workload.effects]
-        every = np.stack([*usage, *np.eye(len(self.classes), dtype=np.int64)])
-        return np.asarray(np.ravel_multi_index(tuple(every.T), self.shape))
+        """Flat index of every row among the effects that the axes span."""
+        return np.asarray(np.ravel_multi_index(tuple(self._usage.T), [len(a) for a in self._axes]))
 
     @property
     def rows(self) -> int:
@@ -104,9 +107,10 @@ class EffectLattice:
 
     def cells_of(self, multipliers: FloatArray) -> FloatArray:
         """h = Σ multipliers · χ on every cell, shape ``shape``. O(cells Σ m_g)."""
-        out = np.zeros(self.cells)
+        shape = [len(a) for a in self._axes]
+        out = np.zeros(math.prod(shape))
         np.add.at(out, self._places, multipliers)
-        out = out.reshape(self.shape)
+        out = out.reshape(shape)
         for matrix in self._axes:
             out = np.tensordot(out, matrix, axes=(0, 0))
         return out
