@@ -20,6 +20,7 @@ _COMMANDS = {
     "advise": ("optrr.cli.advising", "advise", "Which way of asking is most accurate for a workload."),
     "perturb": ("optrr.cli.records", "perturb", "Randomize a CSV or Parquet file."),
     "estimate": ("optrr.cli.records", "estimate", "Estimate a table from randomized records."),
+    "test": ("optrr.cli.testing", "test", "Test an association on randomized records."),
     "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
     "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design file."),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),

@@ -157,6 +157,11 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--conditional-cap", "0.5"], "raise the cap"),
         (["design", *(f"--attribute=a{i}={i + 2}:1" for i in range(21)), "--method", "reduced"], "up to 20 attributes"),
         (["verify", "records.csv"], "not a design"),
+        (["design", "spec.toml", "--conditional-cap", "nan"], "conditional cap nan"),
+        (["design", "spec.toml", "--tolerance", "-1"], "tolerance = -1"),
+        (["design", "spec.toml", "--tolerance", "nan"], "tolerance = nan"),
+        (["design", "spec.toml", "--time-limit", "0"], "time limit = 0"),
+        (["design", "spec.toml", "-o", "spec.toml"], "is the specification"),
         (["design", "spec.toml", "-o", "."], "is a directory"),
         (["design", "spec.toml", "-o", ""], "is a directory"),
         (["design", "spec.toml", "-o", "no/such/place.json"], "create it first"),
@@ -205,3 +210,18 @@ def test_estimate_refusals(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     Path("abc.csv").write_text("a,b,c\n" + "0,1,0\n1,0,1\n" * 50)
     line = refused(capsys, "estimate", "abc.csv", "--design", "hidden.json", "--attributes", "a,b")
     assert "--preserve pairs" in line
+
+
+def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
+    for name, df in (("independence", 4), ("trend", 1), ("likelihood-ratio", 4)):
+        found = out_json(capsys, "test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", name)
+        assert {"statistic", "df", "p_value", "n"} <= set(found)
+        assert (found["df"], found["n"]) == (df, 3000)
+        # the attributes are independent: a p-value below 1e-4 would be a false alarm of that rate, and the seed is fixed
+        assert 1e-4 < found["p_value"] <= 1
+    assert run(["test", "out.csv", "--design", "design.json", "--attributes", "age,sex"]) == 0
+    assert "degrees of freedom" in capsys.readouterr().out
+    call = ("test", "out.csv", "--design", "design.json", "--attributes")
+    assert "two attributes" in refused(capsys, *call, "sex")
+    assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")
