@@ -22,6 +22,7 @@ from optrr.mechanism import Mechanism
 from optrr_solvers import Problem, Solution, SolveOptions, Status, solve
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import FloatArray
+from optrr_solvers.solution import shortfalls
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
@@ -109,10 +110,7 @@ class Design:
         """What a user must know before using this design, one line each."""
         out = list(self.solution.notes)
         if self.solution.status is Status.BASELINE:
-            out.append(
-                f"method {self.method!r} is a baseline, not certified: the optimum lies between {self.lower_bound:.4g} "
-                f"and {self.epsilon:.4g} nats"
-            )
+            out.append(f"method {self.method!r} is a baseline, not certified: {self._where_the_optimum_is()}")
         elif self.solution.status is Status.BRACKETED:
             out.append(f"stopped early: the optimum is only known to lie within {self.gap:.3g} nats below this total")
         faint = self.faintest_pair
@@ -122,6 +120,11 @@ class Design:
                 "Kronecker; if you need tables of pairs, use --preserve pairs (preserve='pairs')"
             )
         return tuple(out)
+
+    def _where_the_optimum_is(self) -> str:
+        if shortfalls(self.solution.problem, self.law).any():
+            return f"it misses requested epsilons; with them a total is at least {self.lower_bound:.4g} nats"
+        return f"the optimum lies between {self.lower_bound:.4g} and {self.epsilon:.4g} nats"
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""

@@ -49,7 +49,7 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
 )
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 10 attributes).")
 @click.option("--tolerance", type=float, help="Largest accepted gap between the bounds, in nats.")
-@click.option("--time-limit", type=float, help="Seconds after which the best bracket so far is returned.")
+@click.option("--time-limit", type=float, help="Seconds after which method ball returns its bracket.")
 @json_option
 def design(
     spec: Path | None,
@@ -64,6 +64,8 @@ def design(
 ) -> None:
     """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON)."""
     wanted = read_wanted(spec, attributes)
+    if spec is not None and output is not None and output.exists() and output.samefile(spec):
+        raise InvalidInput(f"{output} is the specification itself; write the design to another file")
     with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
         made = make_design(
             wanted.domain,

@@ -17,11 +17,13 @@ from optrr_solvers import backend
 from optrr_solvers.backend import LinearProgram
 from optrr_solvers.certificate import Certificate
 from optrr_solvers.lattice import Lattice
-from optrr_solvers.problem import FloatArray, Infeasible, IntArray, MethodTooLarge
+from optrr_solvers.problem import FloatArray, Infeasible, IntArray, MethodTooLarge, Problem
 from optrr_solvers.sifting import LatticeOptimum
 from optrr_solvers.solution import SolveFailed
 
 MAX_CAPPED = 10
+# e^η of a cap is a coefficient of the program.
+_LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,18 @@ class _CapRows:
     eta: FloatArray
     cell: IntArray
     attribute: IntArray
+
+
+def binding(problem: Problem) -> IntArray:
+    """Attributes whose cap can matter. A total is never above the smallest known one, so larger caps always hold.
+
+    Up to κ = 1 Kronecker is a mechanism of the problem and Σ ε_i such a total. Beyond, none is known beforehand; caps above
+    the range of a double are then left out, and the solution's check refuses what breaks one.
+    """
+    if problem.caps is None:
+        return np.empty(0, dtype=np.int64)
+    total = problem.kronecker_epsilon if problem.kappa <= 1 or not problem.pairs else _LARGEST_EXPONENT
+    return np.flatnonzero(problem.caps < total)
 
 
 def solve(lattice: Lattice) -> LatticeOptimum:
@@ -73,10 +87,10 @@ def solve(lattice: Lattice) -> LatticeOptimum:
 
 def _cap_rows(lattice: Lattice) -> _CapRows:
     caps = lattice.problem.caps
-    assert caps is not None
+    assert caps is not None  # solve is called for binding caps only
     m, cells = lattice.problem.m, np.arange(lattice.cells)
     parts = []
-    for i in np.flatnonzero(np.isfinite(caps)):
+    for i in binding(lattice.problem):
         stride = 1 << (m - 1 - int(i))
         low = cells[(cells // stride) % 2 == 0]
         for capped, other in ((low, low + stride), (low + stride, low)):

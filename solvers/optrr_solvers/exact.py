@@ -48,7 +48,7 @@ def _epsilon_parts(law: Law) -> list[float] | None:
     """Doubles whose exact sum is the law's ε."""
     match law:
         case ProductLaw():
-            return law.epsilons.tolist()
+            return [float(e) for e in law.epsilons]
         case TableLaw() | CountLaw():
             return [float(law.log_density.max()), -float(law.log_density.min())]
         case FewChangesLaw():

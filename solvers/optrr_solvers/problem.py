@@ -73,7 +73,7 @@ class Problem:
     kappa
         how much of Kronecker's visibility of each pair to keep; above 1 the problem may be infeasible.
     caps
-        upper limits η_i in nats on the conditional ε, shape (m,), ``inf`` where there is none.
+        upper limits η_i in nats on the conditional ε, shape (m,), ``inf`` where there is none; None where all are.
     names
         what to call the attributes in error messages; their position where empty.
 
@@ -134,7 +134,7 @@ class Problem:
             raise InvalidProblem(f"pair {tuple(pair)} must name two different attributes among 0..{self.m - 1}")
         return i, j
 
-    def _checked_caps(self, caps: ArrayLike) -> FloatArray:
+    def _checked_caps(self, caps: ArrayLike) -> FloatArray | None:
         caps = np.broadcast_to(np.asarray(caps, dtype=np.float64), self.sizes.shape)
         bad = np.flatnonzero(~(caps >= self.epsilons))
         if bad.size:
@@ -143,7 +143,7 @@ class Problem:
                 f"{self.name(i)} has conditional cap {caps[i]:g} below its epsilon {self.epsilons[i]:g}; "
                 f"no mechanism exists: raise the cap to at least {self.epsilons[i]:g} or lower the epsilon"
             )
-        return caps
+        return caps if np.isfinite(caps).any() else None
 
     @property
     def m(self) -> int:
@@ -153,7 +153,7 @@ class Problem:
     @property
     def constrained(self) -> bool:
         """Whether pairs or caps were asked for on top of the accuracies."""
-        return bool(self.pairs) or (self.caps is not None and bool(np.isfinite(self.caps).any()))
+        return bool(self.pairs) or self.caps is not None
 
     @cached_property
     def flips(self) -> FloatArray:

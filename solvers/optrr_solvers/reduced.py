@@ -34,8 +34,7 @@ def solve(problem: Problem, options: ReducedOptions = ReducedOptions()) -> Solut
             "use 'auto', 'classes' (few different ones) or 'ball'"
         )
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
-    has_caps = problem.caps is not None and bool(np.isfinite(problem.caps).any())
-    found = capped.solve(lattice) if has_caps else sifting.solve(lattice, method="reduced")
+    found = capped.solve(lattice) if capped.binding(problem).size else sifting.solve(lattice, method="reduced")
     return checked(
         problem,
         "reduced",

@@ -232,6 +232,14 @@ def test_warning_names_preserve_pairs() -> None:
     assert not kept.warnings()
 
 
+def test_baselines_say_where_the_optimum_is() -> None:
+    kronecker = optrr.design(SMALL, 1.0, method="kronecker")
+    assert any("the optimum lies between" in w and "and 3 nats" in w for w in kronecker.warnings())
+    heuristic = optrr.design({"a": 3, "b": 24, "c": 7}, [0.0663, 0.0872, 4.7897], method="inductive")
+    assert any("misses requested epsilons" in w for w in heuristic.warnings())
+    assert not failed_checks(heuristic)
+
+
 def test_faintest_pair_by_its_definition() -> None:
     law: Law = optrr.design(SMALL, [1.0, 0.5, 2.0]).law
     lam = law.one_way_eigenvalues()
@@ -257,6 +265,14 @@ def test_epsilons_by_name_number_and_list() -> None:
 def test_epsilon_out_of_range(epsilon: float) -> None:
     with pytest.raises(InvalidProblem, match="attribute 'sex' has epsilon"):
         optrr.design(SMALL, epsilon)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+def test_tolerance_and_time_limit_are_positive(value: float) -> None:
+    with pytest.raises(InvalidProblem, match="tolerance = "):
+        SolveOptions(tolerance=value)
+    with pytest.raises(InvalidProblem, match="time limit = "):
+        SolveOptions(time_limit=value)
 
 
 def test_tolerance_and_unknown_preserve() -> None:

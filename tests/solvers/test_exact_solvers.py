@@ -152,6 +152,23 @@ def test_pairs_kept_never_cost_more_than_kronecker() -> None:
         assert reduced.solve(problem).upper - EXACT <= s.upper <= problem.kronecker_epsilon + EXACT
 
 
+def test_caps_that_cannot_bind_change_nothing() -> None:
+    sizes, eps = [2, 3, 4], [1.0, 1.0, 0.5]
+    free = reduced.solve(Problem(sizes, eps)).upper
+    for cap in (2.5, 40.0, 800.0, 1e300, np.inf):
+        assert reduced.solve(Problem(sizes, eps, caps=[cap] * 3)).upper == pytest.approx(free, abs=EXACT)
+    assert Problem(sizes, eps, caps=[np.inf] * 3).caps is None
+    one = reduced.solve(Problem(sizes, eps, caps=[1.2, np.inf, 1e300]))
+    assert one.upper == pytest.approx(cvxpy_optimum(Problem(sizes, eps, caps=[1.2, np.inf, np.inf])), abs=1e-6)
+    assert one.upper > free + 1e-3
+    # above kappa = 1 Kronecker is no mechanism of the problem, and a cap above its total may bind
+    kept = {"pairs": ((0, 1),), "kappa": 1.5}
+    loose = reduced.solve(Problem(sizes, eps, **kept))
+    cap = float(loose.law.conditional_epsilons().max()) - 0.1
+    tight = Problem(sizes, eps, caps=[cap] * 3, **kept)
+    assert reduced.solve(tight).upper == pytest.approx(cvxpy_optimum(tight), abs=1e-6)
+
+
 def test_caps_at_the_epsilons_give_kronecker() -> None:
     for problem in random_problems(40, seed=6, most=6):
         if problem.kronecker_epsilon > 12:

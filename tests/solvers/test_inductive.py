@@ -2,7 +2,7 @@ import naive
 import numpy as np
 import pytest
 
-from optrr_solvers import inductive, kronecker
+from optrr_solvers import inductive, kl_bound, kronecker
 from optrr_solvers.laws import FewChangesLaw, ProductLaw
 from optrr_solvers.problem import InvalidProblem, Problem
 from optrr_solvers.solution import Status
@@ -59,6 +59,17 @@ def test_it_is_a_baseline_with_the_kl_bound_and_says_what_it_replaced():
     replaced = np.abs(np.array(achieved) - problem.epsilons) > 1e-8
     assert replaced.sum() > 50
     assert s.notes[0].startswith(f"{replaced.sum()} of 100 epsilons were replaced")
+
+
+def test_it_may_undercut_the_bound_of_accuracies_that_it_misses():
+    problem = Problem([3, 24, 7], [0.0663, 0.0872, 4.7897])
+    s = inductive.solve(problem)
+    total, achieved = naive.por_inductive(problem.sizes.tolist(), problem.epsilons.tolist())
+    assert s.upper == pytest.approx(total, rel=1e-10)
+    assert min(achieved - problem.epsilons) < -1
+    assert s.upper < 0.6
+    assert kl_bound(problem) > 1.6
+    assert s.lower <= s.upper
 
 
 def test_for_small_epsilons_its_total_is_above_kronecker_at_the_same_request():
