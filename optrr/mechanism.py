@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,19 @@ MAX_MATRIX = 4096
 _CELLS = 1 << 22
 # ... but never fewer records than this, so that the cost per attribute is spread when there are very many.
 _RECORDS = 64
+
+
+class RandomizesCodes(Protocol):
+    """What frames, files and engines need of a mechanism: a designed one, or matrices (:mod:`optrr.matrix`)."""
+
+    @property
+    def domain(self) -> Domain:
+        """The columns of a record."""
+        ...
+
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +137,11 @@ class Mechanism:
         from optrr.frames import recode_frame  # noqa: PLC0415
 
         source = as_source(random_state)
-        return recode_frame(data, self.domain, lambda codes: flip(codes, self.law, source))
+        return recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
+
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+        flip(codes, self.law, source)
 
     def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
         """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
@@ -132,7 +149,7 @@ class Mechanism:
         O(n m) time; beyond the result, memory for about 4 million cells at a time.
         """
         out = checked_codes(codes, self.domain).copy()
-        flip(out, self.law, as_source(random_state))
+        self.randomize_in_place(out, as_source(random_state))
         return out
 
 

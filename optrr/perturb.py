@@ -15,13 +15,13 @@ import pyarrow as pa
 from optrr.batches import RecordFile, RecordWriter, checked_suffix, whole_file
 from optrr.errors import InvalidInput
 from optrr.frames import FrameCodec
-from optrr.mechanism import Mechanism, flip
+from optrr.mechanism import RandomizesCodes
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 Progress = Callable[[int], None]
 
 
-def perturb_batch(batch: pa.RecordBatch, mechanism: Mechanism, source: BitSource) -> pa.RecordBatch:
+def perturb_batch(batch: pa.RecordBatch, mechanism: RandomizesCodes, source: BitSource) -> pa.RecordBatch:
     """One randomized record batch, possibly empty: the kernel that engines share.
 
     Columns, order and types as in :meth:`optrr.mechanism.Mechanism.perturb`; metadata is dropped.
@@ -32,12 +32,12 @@ def perturb_batch(batch: pa.RecordBatch, mechanism: Mechanism, source: BitSource
         naming the column, the value and the first record it stands in.
     """
     codec = FrameCodec(mechanism.domain, batch.schema)
-    return codec.recode(batch, lambda codes: flip(codes, mechanism.law, source))
+    return codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
 
 
 def perturb_file(
     source_path: str | os.PathLike[str],
-    mechanism: Mechanism,
+    mechanism: RandomizesCodes,
     target_path: str | os.PathLike[str],
     random_state: RandomState = None,
     progress: Progress | None = None,
@@ -71,7 +71,7 @@ def perturb_file(
     with whole_file(target) as partial:
         with RecordWriter(partial, target, codec.output_schema) as writer:
             for batch in source.batches(source.schema.names):
-                writer.write(codec.recode(batch, lambda codes: flip(codes, mechanism.law, bits)))
+                writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))
                 if progress is not None:
                     progress(codec.records)
         if not codec.records:

@@ -89,18 +89,15 @@ class MatrixMechanism:
     def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
         """Randomized records, as the same kind of frame; see :meth:`optrr.mechanism.Mechanism.perturb`."""
         source = as_source(random_state)
-
-        def edit(codes: NDArray[np.integer]) -> None:
-            self._sample(codes, source)
-
-        return recode_frame(data, self.domain, edit)
+        return recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
 
     def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
         """Randomized codes, shape (n, m), same integer type; the input is left alone. O(n Σ log r_i)."""
         out = checked_codes(codes, self.domain).copy()
-        self._sample(out, as_source(random_state))
+        self.randomize_in_place(out, as_source(random_state))
         return out
 
-    def _sample(self, codes: NDArray[np.integer], source: BitSource) -> None:
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
         for i, matrix in enumerate(self.matrices):
             codes[:, i] = matrix.sample(codes[:, i], source)

@@ -18,7 +18,12 @@ from optrr.baselines import (
     support_probabilities,
 )
 from optrr.baselines.protocols import mean_reciprocal
+from optrr.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.estimate import expected_squared_error
+from optrr.kernel import kernel_of
+from optrr.mechanism import Mechanism
+from optrr_solvers.laws import ProductLaw
 
 SIZES = (2, 3, 4)
 PRIORS = ([0.7, 0.3], [0.2, 0.5, 0.3], [0.1, 0.2, 0.3, 0.4])
@@ -146,6 +151,23 @@ def test_pairs_under_splitting(oracle):
     expected = pair_variance(protocol, 0, 1, joint, n)
     assert np.all(np.abs(np.mean(estimates, axis=0) - joint) < 4.5 * np.sqrt(expected / runs))
     assert np.var(estimates, axis=0, ddof=1).sum() == pytest.approx(expected.sum(), rel=0.08)
+
+
+def test_splitting_with_randomized_response_is_kronecker():
+    """The same mechanism, through the effect kernels: exact errors of one-way and two-way tables."""
+    n, rng = 1000, np.random.default_rng(3)
+    mechanism = Mechanism(Domain.of({"a": 3, "b": 4}), ProductLaw(np.array([3, 4]), np.array([0.7, 0.7])))
+    protocol = split((3, 4), 1.4, "grr")
+    joint = rng.dirichlet(np.ones(12)).reshape(3, 4)
+    assert protocol.epsilon == pytest.approx(mechanism.epsilon, rel=1e-12)
+    margins = [joint.sum(axis=1), joint.sum(axis=0)]
+    drawn, fixed = protocol.variance(margins, n), protocol.data_variance(margins, n)
+    for i, name in enumerate("ab"):
+        kernel = kernel_of(mechanism, name)
+        assert drawn[i].sum() == pytest.approx(expected_squared_error(kernel, n, margins[i]), rel=1e-12)
+        assert fixed[i].sum() == pytest.approx(expected_squared_error(kernel, n, target="data"), rel=1e-12)
+    both = kernel_of(mechanism, ("a", "b"))
+    assert pair_variance(protocol, 0, 1, joint, n).sum() == pytest.approx(expected_squared_error(both, n, joint), rel=1e-12)
 
 
 def test_pairs_that_cannot_be_estimated_say_why():

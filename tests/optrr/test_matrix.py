@@ -32,6 +32,7 @@ from optrr.matrix import (
     truncated_geometric,
 )
 from optrr.matrix.intervals import exp_interval
+from optrr.perturb import perturb_file
 
 SIZES = (2, 3, 6, 11)
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 8.0)
@@ -224,7 +225,7 @@ def test_certain_answers_are_drawn_surely():
     np.testing.assert_array_equal(out, 1 - codes)
 
 
-def test_mechanism_randomizes_frames_and_reports_its_epsilons():
+def test_mechanism_randomizes_frames_and_files_and_reports_its_epsilons(tmp_path):
     domain = Domain.of({"ldl": 6, "tc": ["low", "middle", "high"]})
     mechanism = MatrixMechanism(domain, (laplace(6, 2.0), randomized_response(3, 1.0)))
     frame = pd.DataFrame({"tc": ["low", "high"] * 50, "ldl": [0, 5] * 50})
@@ -234,6 +235,10 @@ def test_mechanism_randomizes_frames_and_reports_its_epsilons():
     np.testing.assert_allclose(mechanism.conditional_epsilons, [laplace_epsilon(6, 2.0), 1.0], rtol=1e-12)
     assert mechanism.epsilon >= mechanism.conditional_epsilons.sum()
     assert mechanism.epsilon == pytest.approx(mechanism.conditional_epsilons.sum(), rel=1e-15)
+    path = tmp_path / "records.csv"
+    frame.to_csv(path, index=False)
+    assert perturb_file(path, mechanism, tmp_path / "randomized.csv", random_state=1) == 100
+    assert pd.read_csv(tmp_path / "randomized.csv").equals(out)
     with pytest.raises(InvalidInput, match="one matrix for each attribute"):
         MatrixMechanism(domain, (laplace(6, 2.0),))
 
