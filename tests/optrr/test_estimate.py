@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from optrr import Counts, Domain, InvalidInput, Mechanism, design
+from optrr import Counts, Domain, InvalidInput, Mechanism, count, datasets, design
 from optrr.estimate import METHODS, estimate
 from optrr.estimate.simplex import clip, norm_sub, projection
-from optrr.kernel import MatrixKernel, SingularMarginal, kernel_of
+from optrr.kernel import EffectKernel, MatrixKernel, SingularMarginal, kernel_of
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 2, "c": 3})
@@ -168,3 +168,25 @@ def test_simplex_methods_take_batches_and_keep_distributions():
         np.testing.assert_allclose(function(proper), proper, atol=1e-15)
     with pytest.raises(InvalidInput, match="no cell is positive"):
         clip([-1.0, -2.0])
+
+
+@pytest.mark.parametrize(
+    ("names", "v", "printed", "unit"),
+    [
+        (("sex", "income"), 0.2159802, 0.00188, 1e-5),
+        (("sex", "race"), 0.1181155, 0.00011, 1e-5),
+        (("education", "occupation"), 0.1873341, 2.14e-5, 1e-7),
+    ],
+)
+def test_rij_table_1(names, v, printed, unit):
+    """RIJ Table 1, Adult, retained with p = 0.5: V and the MSE of RR-Ind as printed (cut, not rounded); RR-Ind-Joint is exact on expectations."""
+    counts = count(datasets.adult(), datasets.adult_domain(), names, allow_extra=True)
+    pi = counts.proportions
+    assert counts.n == 32561
+    kernel = EffectKernel(pi.shape, np.outer([1, 0.5], [1, 0.5]))
+    found = kernel.solve(kernel.forward(pi))
+    product = np.outer(found.sum(1), found.sum(0))
+    chi = ((pi - product) ** 2 / product).sum()
+    assert np.sqrt(chi / (min(pi.shape) - 1)) == pytest.approx(v, abs=5e-8)
+    assert printed <= np.mean((product - pi) ** 2) < printed + unit
+    assert np.mean((found - pi) ** 2) < 1e-32
