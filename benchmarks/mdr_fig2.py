@@ -1,6 +1,6 @@
 """MDR Fig. 2: error of count queries from randomized records as they are, and from RR-Independent, at p = 0.7.
 
-Run as ``python benchmarks/mdr_fig2.py [RUNS]`` (50 unless told, seconds; 1000 takes ten minutes). 40 queries per run
+Run as ``python benchmarks/mdr_fig2.py [RUNS]`` (50 unless told, seconds; the paper's 1000 take a minute). 40 queries per run
 and coverage. The published curves are pictures; what the text says of them is checked. Writes mdr_fig2.csv, .svg and
 .md.
 """

@@ -1,7 +1,7 @@
 """MDR Tables I and II: relative error of RR-Clusters on Adult and Adult6, σ = 0.1, next to the published cells.
 
 Run as ``python benchmarks/mdr_tables.py [RUNS]``: RUNS randomizations of 100 queries per cell, 100 unless told
-(10,000 queries a cell, about three minutes on one core; the paper has 1000 runs). Writes mdr_tables.csv,
+(10,000 queries a cell, about three minutes on one core; the paper's 1000 runs take half an hour). Writes mdr_tables.csv,
 mdr_tables_means.csv, mdr_tables.svg and mdr_tables.md.
 
     as published   ε_A = ln(p(|A|−1)/(1−p)) with its sign, V of the true data, the cluster's whole table clipped

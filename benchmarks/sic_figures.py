@@ -66,7 +66,9 @@ def main(runs: int) -> None:
         shown = axis.imshow(
             np.clip(picture, -100, 100), cmap="RdBu", vmin=-100, vmax=100, origin="lower", interpolation="nearest"
         )
-        axis.set(title=f"SIC Fig. {len(rows) // 2 + 1}: p = {p}", xlabel="category", ylabel="category")
+        axis.set(
+            title=f"SIC Fig. {len(rows) // 2 + 1}: p = {p}", xlabel="category", ylabel="category" if p == 0.9 else None
+        )
         for kind, errors in found.items():
             rows.append(
                 {

@@ -1,9 +1,10 @@
 """Cluster designs: MDR §4's second round as an ordinary design, so that files, perturb, estimate, test and verify serve it.
 
 Its law is a BlockLaw over the clusters, each spending the sum of its attributes' requested ε (MDR §6.3.2), so the total is
-the Kronecker total. It claims no optimality: status BASELINE, with the KL bound below it, and achieved accuracies that may
-lie above or below the requested ones (in a joint response large attributes gain, small ones lose). Estimates from it need no
-independence between clusters: the unbiased estimate inverts the whole law, across clusters too.
+the Kronecker total (below it with matrix "least-epsilon"). It claims no optimality: status BASELINE, with the KL bound below
+it, and achieved accuracies that may lie above or below the requested ones (in a joint response large attributes gain, small
+ones lose). Estimates from it need no independence between clusters: the unbiased estimate inverts the whole law, across
+clusters too.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
     product             each attribute on its own
     optimum             POR's optimum with every pair kept; its accuracies in the proportions of the ε_A, raised together
                         until the cluster spends Σ ε_A
+    least-epsilon       POR's optimum with every pair kept, at the accuracies ε_A themselves: spends less than Σ ε_A
 
-All spend the same total, so they compare at equal privacy. Which estimates best is a question of the workload.
+All but the last spend the same total, so they compare at equal privacy. Which estimates best is a question of the workload.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from optrr_solvers.joint import joint_law
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray, IntArray
 
-ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum"]
+ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "least-epsilon"]
 
-# The optimum's total ends below the one allowed by at most this share of it: raising accuracies further buys nothing visible.
+# The optimum ends below the total allowed by at most this share of it: raising accuracies further buys nothing visible.
 _TOTAL_TOLERANCE = 1e-6
 # Doublings of the accuracies before giving up: 2^6 times Kronecker's is far beyond any total.
 _MAX_DOUBLINGS = 6
 
 
 def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) -> Law:
-    """The law of one cluster that spends Σ ``epsilons``; a single attribute is randomized response whatever the matrix.
+    """The law of one cluster that spends Σ ``epsilons``, or less; a single attribute is randomized response whatever the matrix.
 
     Raises
     ------
@@ -56,6 +57,8 @@ def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) ->
             return ProductLaw(sizes, epsilons)
         case "optimum":
             return optimum_at_total(sizes, epsilons, total).law
+        case "least-epsilon":
+            return optimum_at_accuracies(sizes, epsilons).law
 
 
 def clusters_law(
@@ -66,9 +69,13 @@ def clusters_law(
     return BlockLaw([(list(c), cluster_law(sizes[list(c)], e[list(c)], matrix)) for c in clusters])
 
 
-def optimum_at_total(
-    sizes: IntArray, profile: FloatArray, total: float, keep_pairs: bool = True
-) -> Solution:
+def optimum_at_accuracies(sizes: IntArray, epsilons: FloatArray, keep_pairs: bool = True) -> Solution:
+    """POR's optimum at accuracies ``epsilons`` (clipped to the range that can be solved), with all pairs kept."""
+    pairs = tuple(combinations(range(sizes.size), 2)) if keep_pairs else ()
+    return solve(Problem(sizes, np.clip(epsilons, *EPSILON_RANGE), pairs=pairs))
+
+
+def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, keep_pairs: bool = True) -> Solution:
     """The optimum whose accuracies are proportional to ``profile`` and whose total ε is ``total`` nats, or just below.
 
     With ``keep_pairs`` no pair is less visible than under randomized response at these accuracies. About 25 solves.
@@ -80,11 +87,10 @@ def optimum_at_total(
     """
     if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):
         raise InvalidInput(f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares")
-    pairs = tuple(combinations(range(sizes.size), 2)) if keep_pairs else ()
     shares = profile / profile.sum()
 
     def at(scale: float) -> Solution:
-        return solve(Problem(sizes, np.clip(shares * scale, *EPSILON_RANGE), pairs=pairs))
+        return optimum_at_accuracies(sizes, shares * scale, keep_pairs)
 
     # at Σ ε_A = total Kronecker itself spends the total, so the optimum spends no more
     low = at(total)

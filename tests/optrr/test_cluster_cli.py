@@ -152,4 +152,23 @@ def test_clusters_that_are_no_partition_make_no_design():
 
 
 def test_the_matrices_are_those_the_command_names():
-    assert ClusterMatrix.__args__ == ("joint", "inverse-distance", "product", "optimum")
+    assert ClusterMatrix.__args__ == ("joint", "inverse-distance", "product", "optimum", "least-epsilon")
+
+
+def test_least_epsilon_meets_the_accuracies_below_kroneckers_total():
+    first = design(DOMAIN, 1.5, method="kronecker")
+    second = cluster_design(first, [("a", "b", "c", "d")], "least-epsilon")
+    assert second.epsilon < 0.9 * first.epsilon
+    assert second.attribute_epsilons.min() >= 1.5 - 1e-8
+    assert second.faintest_pair[0] >= 1 - 1e-6
+
+
+def test_a_first_round_that_hides_pairs_is_refused(tmp_path, capsys):
+    domain = Domain.of({"a": ["0", "1"], "b": ["0", "1"], "c": ["0", "1"]})
+    save_design(design(domain, 0.5), tmp_path / "d.json")
+    (tmp_path / "y.csv").write_text("a,b,c\n" + "0,1,0\n" * 50)
+    assert run(["cluster", str(tmp_path / "y.csv"), "--design", str(tmp_path / "d.json"),
+                "--max-combinations", "8", "--min-dependence", "0.1"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: the joint effect of")
+    assert "--preserve pairs" in shown

@@ -1,7 +1,7 @@
 """RR-Joint and the inverse-distance matrix against their definitions, written out over all records."""
 
 import math
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 
@@ -92,6 +92,24 @@ def test_inverse_distance_epsilon_where_the_record_is_not_the_likeliest_answer()
 def test_records_at_distance_count_every_record():
     sizes = [9, 16, 7, 15, 6, 5, 2, 42, 2]
     assert records_at_distance(sizes).sum() == math.prod(sizes) == 76_204_800
+
+
+def test_the_epsilons_that_sic_prints():
+    # Table 1; Adult's sizes: workclass 9, education 16, marital-status 7, race 5, native-country 42, occupation 15, sex 2
+    assert inverse_distance_law([9, 16], 0.9).epsilon == pytest.approx(7.309, abs=1e-3)
+    assert inverse_distance_law([5, 42], 0.9).epsilon == pytest.approx(7.735, abs=1e-3)
+    assert inverse_distance_law([9, 16, 5, 42], 0.8).epsilon == pytest.approx(11.844, abs=1e-3)
+    assert inverse_distance_law([15, 2], 0.8).epsilon == pytest.approx(5.171, abs=1e-3)
+    assert inverse_distance_law([7, 6, 2], 0.8).epsilon == pytest.approx(6.234, abs=1e-3)
+    assert inverse_distance_law([16, 15, 2], 0.7).epsilon == pytest.approx(7.337, abs=1e-3)
+    assert inverse_distance_law([9, 5, 42], 0.7).epsilon == pytest.approx(8.569, abs=1e-3)
+    assert inverse_distance_law([7, 6, 2], 0.7).epsilon == pytest.approx(5.695, abs=1e-3)
+
+
+def test_one_epsilon_that_sic_prints_belongs_to_no_five_attributes():
+    adult = [9, 16, 7, 15, 6, 5, 2, 42, 2]
+    found = [inverse_distance_law(five, 0.9).epsilon for five in combinations(adult, 5)]
+    assert min(abs(e - 11.975) for e in found) > 0.03
 
 
 @pytest.mark.parametrize("retention", [0.0, 1.0, -0.1, math.nan])
