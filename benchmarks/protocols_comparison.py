@@ -6,7 +6,7 @@ Clusters come from the true data's V at no cost, as in MDR's tables, so RR-Clust
 privately costs ε on top.
 
 Run as ``python benchmarks/protocols_comparison.py [RUNS]``: RUNS randomizations of all records per method and total,
-100 queries each per coverage; 20 unless told (about a minute on one core; 1000 take an hour). Writes protocols_comparison.csv, .svg
+100 queries each per coverage; 20 unless told (about a minute; 1000 take an hour). Writes protocols_comparison.csv, .svg
 and .md.
 """
 

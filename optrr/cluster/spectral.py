@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 from optrr.cluster.power_iteration import Clusters, checked_affinity
 from optrr.errors import InvalidInput
 
+# Isolated attributes leave the graph in pieces; a weight this small joins them without changing any group.
+_FAINT = 1e-9
+
 
 def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: int = 0) -> Clusters:
     """At most ``clusters`` groups by normalised spectral clustering of the dependences; sizes are not limited.
@@ -32,6 +35,5 @@ def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: in
     if not 1 <= clusters <= affinity.shape[0]:
         raise InvalidInput(f"{clusters} clusters were asked for; give 1 to {affinity.shape[0]}")
     model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
-    # isolated attributes leave the graph in pieces; a weight this small joins them without changing any group
-    labels = model.fit_predict(np.maximum(affinity, 1e-9) + np.eye(affinity.shape[0]))
+    labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(affinity.shape[0]))
     return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))

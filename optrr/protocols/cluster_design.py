@@ -16,6 +16,7 @@ from optrr.cluster.choose import NamedClusters, checked_clusters, named
 from optrr.designs import Design
 from optrr.protocols.account import Account
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
+from optrr.protocols.kinds import block_names
 from optrr_solvers import Problem
 from optrr_solvers.solution import checked
 
@@ -64,6 +65,4 @@ def cluster_design(
 
 def clusters_of(design: Design) -> NamedClusters:
     """The clusters of a cluster design; all attributes in one for any other."""
-    from optrr.protocols.kinds import block_names  # noqa: PLC0415  # the kinds know designs
-
     return block_names(design.domain, design.law)

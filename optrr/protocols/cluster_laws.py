@@ -36,7 +36,7 @@ _MAX_DOUBLINGS = 6
 
 
 def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) -> Law:
-    """The law of one cluster that spends Σ ``epsilons``, or less; a single attribute is randomized response whatever the matrix.
+    """The law of one cluster that spends Σ ``epsilons``, or less. One attribute alone: randomized response.
 
     Raises
     ------
