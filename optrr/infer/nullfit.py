@@ -36,6 +36,10 @@ class NullFit:
     columns: FloatArray
     expected: FloatArray
 
+    def part(self, which: slice) -> NullFit:
+        """The fits of some of the tables."""
+        return NullFit(self.rows[which], self.columns[which], self.expected[which])
+
 
 def independence_fit(observed: FloatArray, kernel: Kernel) -> NullFit:
     """Maximum likelihood under independence, for proportions of shape (B, r_a, r_b); O(steps · B · R · (r_a + r_b))."""

@@ -179,7 +179,10 @@ def test_simplex_methods_take_batches_and_keep_distributions():
     ],
 )
 def test_rij_table_1(names, v, printed, unit):
-    """RIJ Table 1, Adult, retained with p = 0.5: V and the MSE of RR-Ind as printed (cut, not rounded); RR-Ind-Joint is exact on expectations."""
+    """Adult, retained with p = 0.5: V and the MSE of RR-Ind as printed (cut, not rounded).
+
+    RR-Ind-Joint is exact on expectations, which alone explains the printed errors near 1e-33.
+    """
     counts = count(datasets.adult(), datasets.adult_domain(), names, allow_extra=True)
     pi = counts.proportions
     assert counts.n == 32561
