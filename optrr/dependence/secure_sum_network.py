@@ -1,8 +1,8 @@
 """The secure sum between parties that are separate peers on a network: one server socket and one task per party.
 
 Each message travels in a connection of its own: its length in four bytes, then the message. The protocol assumes channels that
-are private and authentic between each two parties; plain TCP is neither, so outside one machine run this inside TLS or a VPN
-(pass an ``ssl`` context for both sides).
+are private and authentic between each two parties; plain TCP is neither, so outside one machine give each peer the TLS
+contexts of its two roles (with client certificates, so that both ends are known), or run it inside a VPN.
 """
 
 from __future__ import annotations
@@ -30,13 +30,21 @@ _MAX_BYTES = 1 << 28
 
 
 class SecureSumPeer:
-    """A party with a socket. ``address`` is where it listens (port 0 takes a free one)."""
+    """A party with a socket.
+
+    ``address`` is where it listens (port 0 takes a free one); ``listening`` and ``calling`` are the TLS contexts of its server
+    and of its client side, None for plain TCP.
+    """
 
     def __init__(
-        self, party: SecureSumParty, address: Address = ("127.0.0.1", 0), context: ssl.SSLContext | None = None
+        self,
+        party: SecureSumParty,
+        address: Address = ("127.0.0.1", 0),
+        listening: ssl.SSLContext | None = None,
+        calling: ssl.SSLContext | None = None,
     ) -> None:
         self.party, self.address = party, address
-        self._context = context
+        self._listening, self._calling = listening, calling
         self._arrived: dict[type, set[int]] = {Commitment: set(), Share: set(), Partial: set()}
         self._changed = asyncio.Condition()
         self._failure: SecureSumFailed | None = None
@@ -46,7 +54,7 @@ class SecureSumPeer:
 
     async def listen(self) -> Address:
         """Open the server socket; returns its address."""
-        self._server = await asyncio.start_server(self._take, *self.address, ssl=self._context)
+        self._server = await asyncio.start_server(self._take, *self.address, ssl=self._listening)
         host, port = self._server.sockets[0].getsockname()[:2]
         self.address = (host, port)
         return self.address
@@ -80,7 +88,7 @@ class SecureSumPeer:
     async def _send(self, message: Message, address: Address) -> None:
         raw = encode(message)
         try:
-            _, writer = await asyncio.open_connection(*address, ssl=self._context)
+            _, writer = await asyncio.open_connection(*address, ssl=self._calling)
             writer.write(len(raw).to_bytes(4, "big") + raw)
             await writer.drain()
             writer.close()

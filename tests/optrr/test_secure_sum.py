@@ -1,12 +1,19 @@
 """The secure sum: exact, nothing but sums revealed, cheats and silences detected; also over real sockets."""
 
 import asyncio
+import datetime
+import ipaddress
+import ssl
 from collections import Counter
 from itertools import product
 
 import msgspec
 import numpy as np
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from optrr.dependence.secure_sum import (
     Commitment,
@@ -247,6 +254,47 @@ def test_peers_over_loopback_sockets():
     for i, messages in enumerate(seen):
         assert Counter(type(m) for m in messages) == {Commitment: 7, Share: 7, Partial: 7}
         assert all(m.recipient == i for m in messages if isinstance(m, Share))
+
+
+def tls_contexts(folder):
+    """A self-signed certificate for this machine that both ends show and both ends trust."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    today = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - datetime.timedelta(days=1))
+        .not_valid_after(today + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(private)
+    made = []
+    for purpose in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT):
+        context = ssl.SSLContext(purpose)
+        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+        context.load_verify_locations(folder / "cert.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+        made.append(context)
+    return made
+
+
+def test_peers_over_tls(tmp_path):
+    listening, calling = tls_contexts(tmp_path)
+
+    async def run():
+        peers = [SecureSumPeer(p, listening=listening, calling=calling) for p in parties_of([0, 1, 1])]
+        addresses = [await peer.listen() for peer in peers]
+        return await asyncio.gather(*(p.run(addresses, 20.0) for p in peers))
+
+    assert all(r.tolist() == [1, 2, 0, 0] for r in asyncio.run(run()))
 
 
 def test_a_silent_peer_is_named_by_all():
