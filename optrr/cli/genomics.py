@@ -31,6 +31,7 @@ from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.genomics.tables import Progress
 from optrr.report import write_page
+from optrr_solvers.randomness import as_source
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
@@ -214,9 +215,10 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     cohort = read_cohort(input, _phenotype(options))
     if output.exists() and output.samefile(input):
         raise InvalidInput(f"{output} is the input itself; write the randomized records to another file")
-    records = records_of(cohort, layout, options["missing"])
+    source = as_source(options["random_state"])
+    records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
-        randomize_records(records, design.mechanism, options["random_state"], progress)
+        randomize_records(records, design.mechanism, source, progress)
     if plink:
         write_plink(randomized_cohort(cohort, records, layout), output)
     else:
@@ -333,8 +335,9 @@ def _show_scan(found: Associations, design: Design) -> None:
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {found.lambda_gc:.3f}"
     )
-    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
-    rows = [[_jsonable(found.columns[c][k]) for c in columns] for k in found.top(_TOP)]
+    columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
+    table = found.columns
+    rows = [[_jsonable(table[c][k]) for c in columns] for k in found.top(_TOP)]
     print_table("most associated", columns, rows)
 
 

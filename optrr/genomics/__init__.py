@@ -1,4 +1,15 @@
-"""Association studies on protected genotypes: read, design, randomize, test, compare (POR §V-B)."""
+"""Association studies on protected genotypes: read, design, randomize, test, compare (POR §V-B).
+
+    cohort = read_cohort(Path("true.bed"))
+    design = genomic_design(Wanted(list(cohort.variants.name)), Budget(total=8))
+    layout = layout_of(design.domain)
+    records = records_of(cohort, layout)
+    randomize_records(records, design.mechanism)
+    found = scan(randomized_cohort(cohort, records, layout), design.law, layout)
+    found.write_tsv(Path("results.tsv"))
+
+The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
+"""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
 With the total fixed, every ε is scaled by one factor, found by bisection over the certified solver: the largest factor
 whose total, rounded up, stays within. The status is one attribute that all tests share, so it is worth far more than a
-variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible,
-max mean λ_is².
+variant: unless its ε is given, it is the one that makes the joint effects of variants and status most visible, max λ_is²,
+were all variants alike (with different budgets, at their mean square).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -23,13 +23,15 @@ from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 
 # Factors are found to this relative precision; the total then misses its goal by about as much, always downwards.
-_FACTOR = 1e-10
+_FACTOR = 1e-8
 # ... but to this one while the best ε of the status is searched: it only has to rank candidates.
 _ROUGH = 1e-4
-# The status' ε is found to this share of the total; the objective is flat there.
+# The status' ε is found to this share of its range; the objective is flat there.
 _STATUS = 0.01
 # At 10 nats one status in 22,000 is changed; more serves nothing.
 _MOST_STATUS = 10.0
+# Below half a nat a status is too faint to be the best choice at any larger total.
+_LEAST_STATUS = 0.5
 
 
 @dataclass(frozen=True)
@@ -139,19 +141,22 @@ class _Search:
         """ε of the status with the largest mean λ_is² at this total."""
         assert self.layout.status is not None
         center, leaves = self.layout.status, self.layout.attributes[:, 0]
+        # different variants need a slow solver, and the answer hardly depends on how they differ
+        alike = replace(self, ratios=np.full(self.ratios.size, np.sqrt(np.mean(self.ratios**2))))
 
         reasons: list[str] = []
 
         def faintness(status: float) -> float:
             try:
-                law = self.at_total(total, status, _ROUGH).law
+                law = alike.at_total(total, status, _ROUGH).law
                 return -float(np.mean(star_eigenvalues(law, leaves, center).joint ** 2))
             except InvalidInput as error:
                 reasons.append(str(error))
                 return 0.0
 
-        bounds = (0.02 * total, min(0.98 * total, _MOST_STATUS))
-        found = minimize_scalar(faintness, bounds=bounds, method="bounded", options={"xatol": _STATUS * total})
+        low, high = min(0.02 * total, _LEAST_STATUS), min(0.98 * total, _MOST_STATUS)
+        options = {"xatol": _STATUS * (high - low)}
+        found = minimize_scalar(faintness, bounds=(low, high), method="bounded", options=options)
         if not found.fun < 0:
             raise InvalidInput(f"method {self.wanted.method!r}, total epsilon {total:g}: {reasons[0]}")
         return float(found.x)

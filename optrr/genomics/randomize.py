@@ -4,6 +4,9 @@ The mechanism works by person, genotype files by variant. The records stand betw
 memory up to a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
 process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
 
+Whose record is there, and who was left out for want of a status, is not protected: randomize before anybody is chosen by
+anything private.
+
 Missing calls, where the design has no category for them, are refused, or stay missing by ``missing="exclude"``: then the
 pattern of missing calls is published as it is, and no ε covers it.
 """

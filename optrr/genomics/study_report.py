@@ -96,7 +96,7 @@ def _cost(study: Study) -> Section:
         "(median)",
         "epsilon of status", "largest conditional", "joint eigenvalue",
     ]  # fmt: skip
-    note = "The joint eigenvalue is the share of a variant's association that remains visible; the power depends on it alone."
+    note = "The joint eigenvalue is the share of a variant's association that remains visible to those who report it."
     parts: list[Text | Table | Chart] = [
         Table(columns, rows, "What each protocol buys for the same total, in nats", note)
     ]
