@@ -128,7 +128,7 @@ def load_design(path: str | Path, *, check: bool = True) -> Design:
         raise InvalidInput(f"design file {source} was changed after it was written (its digest differs); design again")
     try:
         design = _design_of(record)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
     if check:
         wrong = failed_checks(design, stated_numbers(record))

@@ -19,13 +19,15 @@ from numpy.typing import ArrayLike
 from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanism import Mechanism
-from optrr_solvers import Problem, Solution, SolveOptions, Status, solve
+from optrr_solvers import MethodTooLarge, Problem, Solution, SolveOptions, Status, solve
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import FloatArray
 from optrr_solvers.solution import shortfalls
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
+# A million pairs take a minute to set up and half a gigabyte.
+MAX_PAIRS_KEPT = 1 << 20
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 _FAINT = 0.5
 
@@ -190,6 +192,12 @@ class Wishes:
         if self.preserve == "marginals":
             return ()
         if self.preserve == "pairs":
+            count = domain.m * (domain.m - 1) // 2
+            if count > MAX_PAIRS_KEPT:
+                raise MethodTooLarge(
+                    f"{domain.m} attributes have {count} pairs; at most {MAX_PAIRS_KEPT} can be preserved: name those that "
+                    "matter, preserve=[(name, name), …], or split the record"
+                )
             return tuple(combinations(range(domain.m), 2))
         if isinstance(self.preserve, str):
             raise InvalidInput(f"preserve = {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names")

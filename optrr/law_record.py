@@ -115,18 +115,22 @@ def law_of(record: LawRecord, sizes: IntArray) -> Law:
         case TableRecord():
             return TableLaw(sizes, _dense((2,) * m, record))
         case CountRecord():
-            classes = [np.asarray(_positions(c, m), dtype=np.int64) for c in record.classes]
+            classes = _classes(record, m)
             return CountLaw(sizes, classes, _dense(tuple(c.size + 1 for c in classes), record))
         case FewChangesRecord():
             return FewChangesLaw(sizes, record.log_none, _bounded([record.log_none, *record.log_single], m)[1:])
         case BallRecord():
             balls = [MixedBall(b.share, _ball_of(b)) for b in record.balls]
-            return BallLaw(sizes, [np.asarray(c, dtype=np.int64) for c in record.classes], balls, record.log_ratio)
+            return BallLaw(sizes, _classes(record, m), balls, float(_bounded([record.log_ratio], m)[0]))
         case BlockRecord():
             blocks = [(_positions(members, m), inner) for members, inner in record.blocks]
             if sorted(i for members, _ in blocks for i in members) != list(range(m)):
                 raise InvalidInput(f"the law's blocks must hold every attribute 0..{m - 1} exactly once")
             return BlockLaw([(members, law_of(inner, sizes[members])) for members, inner in blocks])
+
+
+def _classes(record: CountRecord | BallRecord, m: int) -> list[IntArray]:
+    return [np.asarray(_positions(c, m), dtype=np.int64) for c in record.classes]
 
 
 def _positions(members: list[int], m: int) -> list[int]:

@@ -76,7 +76,7 @@ def _lower(design: Design, stated: float) -> Check:
     how = "exact rationals" if exact else "KL bound" if certificate is None else "outward error bounds"
     try:
         value = lower_bound(solution.problem, certificate)
-    except (InvalidCertificate, IndexError) as error:
+    except (InvalidCertificate, IndexError, MemoryError) as error:
         return Check("lower bound", repr(stated), str(error), how, holds=False)
     if value > epsilon:
         # a law that misses its accuracies by rounding may undercut the bound by as much

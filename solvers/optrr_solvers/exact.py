@@ -14,7 +14,7 @@ import numpy as np
 
 from optrr_solvers.certificate import EXACT_CELLS
 from optrr_solvers.enclosure import exp_bounds, log_ceiling, log_floor
-from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import FloatArray, IntArray
 
 
@@ -51,6 +51,8 @@ def _epsilon_parts(law: Law) -> list[float] | None:
             return [float(e) for e in law.epsilons]
         case TableLaw() | CountLaw():
             return [float(law.log_density.max()), -float(law.log_density.min())]
+        case BallLaw():
+            return [law.log_ratio]
         case FewChangesLaw():
             return [max(law.log_none, float(law.log_single.max()))]
         case BlockLaw():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from optrr.errors import InvalidInput
 from optrr.spec import parse_attributes, read_specification
 from optrr.verify import checks, failed_checks
 from optrr_solvers import (
+    BallLaw,
     FewChangesLaw,
     InvalidProblem,
     Law,
@@ -33,6 +35,7 @@ from optrr_solvers.solution import checked
 SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
 
 
+@cache
 def small_designs() -> dict[str, optrr.Design]:
     """One design for each kind of law that a design file can hold."""
     return {
@@ -42,6 +45,7 @@ def small_designs() -> dict[str, optrr.Design]:
         "count": optrr.design({f"a{i}": 3 for i in range(40)}, 0.5),
         "two classes": optrr.design({f"a{i}": 2 + i % 2 for i in range(40)}, 0.5),
         "product": optrr.design(SMALL, 1.0, method="kronecker"),
+        "ball": optrr.design({f"a{i}": 2 + i % 5 for i in range(25)}, [0.1 + 0.1 * i for i in range(25)]),
         "few changes": optrr.design({f"a{i}": 2 + i for i in range(30)}, 0.5, method="inductive"),
     }
 
@@ -126,6 +130,17 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
         ({"kind": "blocks", "blocks": [[[0, 1], {"kind": "product", "epsilons": [1, 1]}]]}, "exactly once"),
         ({"kind": "blocks", "blocks": [[[-1], {"kind": "product", "epsilons": [1]}]]}, "give some of 0..2"),
         ({"kind": "count", "classes": [[0], [1], [2**63]], "most": 0, "cells": [], "log_density": []}, "give some of"),
+        ({"kind": "ball", "classes": [[0], [1], [2**63]], "balls": [], "log_ratio": 1}, "give some of 0..2"),
+        ({"kind": "ball", "classes": [[0, 1, 2]], "balls": [], "log_ratio": 1e308}, "1e[+]308 nats"),
+        (
+            {
+                "kind": "ball",
+                "classes": [[0, 1, 2]],
+                "balls": [{"share": 1, "floors": [2**63], "fractions": [0], "knots": [0, 1], "levels": [1, 0]}],
+                "log_ratio": 1,
+            },
+            "too large",
+        ),
         ({"kind": "table", "most": 0, "cells": [7], "log_density": [1e308]}, "1e[+]308 nats"),
         ({"kind": "table", "most": 0, "cells": [8], "log_density": [1]}, "numbers below 8"),
         ({"kind": "product", "epsilons": [1e308, 1, 1]}, "1e[+]308 nats"),
@@ -154,6 +169,8 @@ def exact_epsilon(law: Law) -> Fraction:
     """Total ε of the stored doubles, in rationals."""
     if isinstance(law, ProductLaw):
         return sum(map(Fraction, law.epsilons.tolist()), Fraction(0))
+    if isinstance(law, BallLaw):
+        return Fraction(law.log_ratio)
     if isinstance(law, FewChangesLaw):
         return Fraction(max(law.log_none, *law.log_single.tolist()))
     return Fraction(law.log_density.max()) - Fraction(law.log_density.min())  # type: ignore[attr-defined]
@@ -285,6 +302,8 @@ def test_tolerance_and_unknown_preserve() -> None:
     assert checked(problem, "test", kronecker, loose.solution.certificate, started=0.0, tolerance=1.0).gap > 0.5
     with pytest.raises(SolveFailed, match=r"exceeds 0.5"):
         checked(problem, "test", kronecker, loose.solution.certificate, started=0.0, tolerance=0.5)
+    with pytest.raises(MethodTooLarge, match="4999950000 pairs; at most 1048576"):
+        optrr.design({f"a{i}": 2 for i in range(100_000)}, 1.0, preserve="pairs")
     with pytest.raises(MethodTooLarge, match="reduced"):
         optrr.design({f"a{i}": 2 + i for i in range(21)}, 1.0, method="reduced")
 
