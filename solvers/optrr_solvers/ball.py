@@ -44,6 +44,8 @@ _MANY_CHANGES = 25.0
 _FINEST_UNIT = 1e-6
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
 _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
+# What the weights of a counted certificate add up to: whole numbers that double precision adds exactly.
+_COUNTED_TOTAL = 2.0**52
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,17 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     """
     started = time.perf_counter()
     if problem.caps is not None:
-        raise MethodTooLarge("method 'ball' takes no conditional caps; use 'reduced' (up to 10 attributes) or drop them")
+        raise MethodTooLarge(
+            "method 'ball' takes no conditional caps; use 'reduced' (up to 10 attributes) or drop them"
+        )
     deadline = math.inf if options.time_limit is None else started + options.time_limit
     classes = Classes.of(problem)
     counted = _cells(classes) * classes.counts.size <= _COUNTED_WORK
     source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
     path = _follow(classes, source, options, deadline)
     fit = _law(classes, path, options, counted)
-    certificate = _certificate(classes, path, 0.0 if counted else _certificate_unit(classes, path, aim(options, path.upper)))
+    unit = None if counted else _certificate_unit(classes, path, aim(options, path.upper))
+    certificate = _certificate(classes, path, unit)
     return _finish(problem, fit, certificate, path, options, started)
 
 
@@ -103,7 +108,7 @@ def _finish(  # noqa: PLR0913 (the last step gathers everything)
 ) -> Solution:
     overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
     tolerance = max(options.tolerance, options.relative_tolerance * fit.law.log_ratio)
-    notes = ("time limit reached: the best bracket so far",) if path.out_of_time else ()
+    notes: tuple[str, ...] = ("time limit reached: the best bracket so far",) if path.out_of_time else ()
     if overshoot > _EXACT:
         notes += (f"achieved attribute epsilons exceed the requested ones by up to {overshoot:.3g} nats",)
     statistics = {"widths": len(path.widths), "width": path.widths[-1], "overshoot": max(overshoot, 0.0)}
@@ -147,7 +152,9 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
 
 def aim(options: BallOptions, upper: float) -> float:
     """The gap in nats at which work stops."""
-    return max(options.tolerance, _AIM * options.relative_tolerance * upper) if math.isfinite(upper) else options.tolerance
+    return (
+        max(options.tolerance, _AIM * options.relative_tolerance * upper) if math.isfinite(upper) else options.tolerance
+    )
 
 
 def _fraction(path: _Path, options: BallOptions) -> float:
@@ -244,8 +251,12 @@ def _certificate_unit(classes: Classes, path: _Path, tolerance: float) -> float:
     return smooth if path.point.width**2 < tolerance and changed > _MANY_CHANGES else min(smooth, tolerance / 20)
 
 
-def _certificate(classes: Classes, path: _Path, unit: float) -> Certificate:
+def _certificate(classes: Classes, path: _Path, unit: float | None) -> Certificate:
+    """On a grid of ``unit`` nats; None where change sets are counted and the grid costs nothing."""
     assert path.point is not None
     w = path.weights if path.weights is not None else rescaled(classes, path.point.w)
     members = tuple(tuple(c.tolist()) for c in classes.members)
-    return Certificate(members, integer_weights(classes, w, _WORK_AT_THE_END, unit))
+    if unit is not None:
+        return Certificate(members, integer_weights(classes, w, _WORK_AT_THE_END, unit))
+    fine = float(w @ classes.counts) / _COUNTED_TOTAL
+    return Certificate(members, tuple(int(x) for x in np.round(w / fine)))

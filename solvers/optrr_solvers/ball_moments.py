@@ -1,12 +1,12 @@
 """The smoothed dual function and its derivatives at given weights (design §3.3, §3.5).
 
-The dual minimises φ(w) = E_μ[(w·f − X)⁺] over w·(d−f) = 1. It is convex but has kinks where change sets sit on the border of
-the ball. With a normal law of standard deviation h on the radius it becomes smooth,
+The dual minimises φ(w) = E_μ[(w·f − X)⁺] over w·(d−f) = 1. It is convex but has kinks where change sets sit on the border
+of the ball. With a normal law of standard deviation h on the radius it becomes smooth,
 
     φ_h(w) = E_μ[ψ(w·f − X)],   ψ(y) = y Φ(y/h) + h n(y/h),   ψ' = Φ(y/h),   ψ'' = n(y/h)/h,
 
-and t = Φ((w·f − X)/h) is a mechanism at once: a ball with a random radius. Its accuracies are φ_h's gradient, and at the minimum
-(f_i − c_i)/(d_i − f_i) is the same for all i, which is feasibility. Second derivatives are exact.
+and t = Φ((w·f − X)/h) is a mechanism at once: a ball with a random radius. Its accuracies are φ_h's gradient, and at the
+minimum (f_i − c_i)/(d_i − f_i) is the same for all i, which is feasibility. Second derivatives are exact.
 
 Two ways to the same numbers: over all vectors of counts where they are few (:class:`CountedMoments`), otherwise by Laplace
 inversion along the line s = θ + it (:class:`SpectralMoments`),
@@ -48,6 +48,10 @@ _CHUNK = 1 << 16
 _BELL_REACH = 38
 # A relative shift that keeps the Hessian definite where rounding would not.
 _SHIFT = 1e-13
+# A smaller diagonal entry, relative to the largest, is no curvature at all.
+_FLAT = 1e-30
+# Where nothing is near the border all curvature vanishes; this leaves a finite direction, cut by the line search.
+_LEAST = 1e-150
 # The same for the low-rank form, relative to an entry of the Hessian's diagonal.
 _LIFT = 1e-7
 
@@ -116,7 +120,8 @@ class DenseCurvature:
 
     def solve(self, right: FloatArray) -> FloatArray:
         """By Cholesky, or with the spectrum lifted where rounding left the matrix indefinite."""
-        scale = np.sqrt(np.maximum(np.diag(self.matrix), 1e-300))
+        diagonal = np.diag(self.matrix)
+        scale = np.sqrt(np.maximum(diagonal, max(_FLAT * diagonal.max(), _LEAST)))
         h = self.matrix / np.outer(scale, scale)
         h[np.diag_indices_from(h)] += _SHIFT
         try:
@@ -205,7 +210,7 @@ class SpectralMoments:
         parts: list[_Block] = []
         used = 0
         for start in range(0, most, block):
-            part = _Block.of(c, w, width, theta, step * np.arange(start, min(most, start + block)))
+            part = _Block.of(c, w, width, theta, step * np.arange(start, min(most, start + block), dtype=np.float64))
             used += part.work
             parts.append(part)
             if part.silent:
@@ -255,8 +260,8 @@ def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) 
     value = sum(x.value for x in parts)
     if not value > 0:
         raise TooSharp("rounding left no digits of the smoothed dual function")
-    vectors = c.counts[:, None] * np.concatenate([x.vectors for x in parts], axis=1)
-    terms = np.concatenate([x.terms for x in parts]) / value
+    vectors: ComplexArray = np.concatenate([c.counts[:, None] * x.vectors for x in parts], axis=1)
+    terms = np.asarray(np.concatenate([x.terms for x in parts]) / value, dtype=np.complex128)
     diagonal = c.counts * sum((x.diagonal for x in parts), np.zeros(w.size)) / value
     curvature: Curvature
     if 4 * terms.size < w.size:

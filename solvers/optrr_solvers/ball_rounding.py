@@ -23,6 +23,8 @@ from optrr_solvers.problem import FloatArray
 _STEPS = 25
 # Each f_i is met to this, relatively: so are the attribute ε, absolutely.
 _SPREAD = 1e-10
+# Once this is reached, a step that does not halve it is the last: rounding.
+_ENOUGH = 1e-8
 # Takes the rounding of ρ and of the mass, so that no attribute falls short.
 _MARGIN = 2.0**-42
 
@@ -45,9 +47,10 @@ def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit |
         law, rho = _attempt(classes, w, point.width, unit, whole)
         if law is not None:
             spread = float(np.max((rho - rho.min()) * classes.gaps / classes.f))
+            better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:
                 best = Fit(law, spread)
-            if spread < _SPREAD:
+            if spread < _SPREAD or (not better and spread < _ENOUGH):
                 break
         g = classes.counts * classes.gaps
         mean = float((g * w) @ rho) / float(g @ w)
@@ -63,15 +66,13 @@ def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: b
     scaled = w / unit
     floors = np.round(scaled) if whole else np.floor(scaled)
     fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
-    # tilted by one per nat, a weight rounded at random acts like one lighter by half its variance
-    noise = unit * fractions * (1 - fractions)
-    radius = float(classes.counts @ (classes.f * (floors + fractions - noise / 2)))
+    # tilted by one per nat, a weight rounded at random has a mean that is lower by its variance
+    shift = unit * fractions * (1 - fractions)
+    radius = float(classes.counts @ (classes.f * (floors + fractions - shift)))
     # heavier than the radius is as good as any heavier weight
     most = int(radius + 10 * width / unit) + 2
     heavy = floors > most
-    return soft(
-        np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, width / unit
-    )
+    return soft(np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, width / unit)
 
 
 def _attempt(

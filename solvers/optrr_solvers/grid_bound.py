@@ -49,7 +49,9 @@ class WeightedClasses:
 
     def threshold(self) -> int:
         """Smallest known integer k with w·f ≤ k/2^192."""
-        parts = zip(self.counts.tolist(), self.weights.tolist(), self.sizes.tolist(), self.epsilons.tolist(), strict=True)
+        parts = zip(
+            self.counts.tolist(), self.weights.tolist(), self.sizes.tolist(), self.epsilons.tolist(), strict=True
+        )
         return sum(n * w * flip_ceiling(r, e) for n, w, r, e in parts)
 
     def advantage(self) -> Fraction:

@@ -71,7 +71,9 @@ class BallLaw(Law):
             raise ValueError(f"a BallLaw of {len(self.classes)} classes needs balls with as many weights")
         shares = [x.share for x in self.balls]
         if not (all(p > 0 for p in shares) and math.fsum(shares) <= 1):
-            raise ValueError(f"the shares of the balls must be positive and add up to at most 1, got {math.fsum(shares)}")
+            raise ValueError(
+                f"the shares of the balls must be positive and add up to at most 1, got {math.fsum(shares)}"
+            )
         if not (math.isfinite(self.log_ratio) and self.log_ratio >= 0):
             raise ValueError(f"log_ratio = {self.log_ratio}; give a finite number of nats from 0")
 
@@ -244,7 +246,9 @@ class CountedBall:
         used = np.bincount(which, minlength=self._law.counts.size)
         out = self._probabilities
         for n, u in zip(self._law.counts, used, strict=True):
-            out = out.sum(axis=0)[..., None] if u == 0 else np.tensordot(out, pattern_given_count(int(n), int(u)), (0, 0))
+            out = (
+                out.sum(axis=0)[..., None] if u == 0 else np.tensordot(out, pattern_given_count(int(n), int(u)), (0, 0))
+            )
         bits = np.indices((2,) * which.size).reshape(which.size, -1)
         changed = [bits[which == g].sum(axis=0) for g in range(self._law.counts.size)]
         return np.asarray(out[tuple(changed)].reshape((2,) * which.size))

@@ -1,7 +1,7 @@
 """Drawing change sets from weighted balls: the dynamic program forwards, the draws backwards (design §3.5).
 
-Given the total after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`laws.totals`): one uniform
-number per attribute. For many attributes only checkpoints of the table are kept and its blocks recomputed, so that
+Given the total x after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`laws.totals`): one
+uniform number per attribute. For many attributes only checkpoints of the table are kept and its blocks recomputed, so that
 memory is O(√m × window).
 
 Rounding only adds privacy. The branches' probabilities are taken from the computed table itself, so along a change set their
@@ -54,8 +54,8 @@ class BallTable:
         """Run once; keep every row that fits in half the memory, else rows at equal distances; returns their distance."""
         m = len(self._steps)
         block, used = 1, 0
-        row = self._checkpoints[0]
-        for i, row in enumerate(rows(self._steps, self._end, row, 0, m), start=1):
+        for i, row in enumerate(rows(self._steps, self._end, first_row(), 0, m), start=1):
+            self._last = row
             if i % block == 0:
                 self._checkpoints[i] = row
                 used += row.values.nbytes
@@ -63,7 +63,6 @@ class BallTable:
                 block *= 2
                 self._checkpoints = {k: r for k, r in self._checkpoints.items() if k % block == 0}
                 used = sum(r.values.nbytes for r in self._checkpoints.values())
-        self._last = row
         return block
 
     def _finish(self, ball: WeightedBall, theta: float, sizes: IntArray) -> None:
@@ -83,7 +82,11 @@ class BallTable:
         m, magnitude = len(self._steps), float(log_sizes.sum()) + theta * self._end
         shape = float(np.sum(4 + np.abs(np.log(sizes - 1.0)) + np.abs(np.log(kept))))
         self.error = (
-            _PICK_ERROR + ROUNDINGS * m * 2.0**-52 + m * 2.0**-62 + 2.0**-50 * (magnitude + shape) + 2 * (row.lost + 1e-280) / mass
+            _PICK_ERROR
+            + ROUNDINGS * m * 2.0**-52
+            + m * 2.0**-62
+            + 2.0**-50 * (magnitude + shape)
+            + 2 * (row.lost + 1e-280) / mass
         )
 
     def draw(self, n: int, source: BitSource) -> BoolArray:
@@ -108,7 +111,8 @@ class BallTable:
         kept = before.at(state) * steps.kept[i]
         low = before.at(state - a) * steps.low[i]
         high = before.at(state - a - 1) * steps.high[i] if steps.high[i] > 0 else np.zeros_like(low)
-        return _branch(words, kept, low, high, state, a)
+        changed, moved = _branch(words, np.stack([kept, low, high]), a)
+        return changed, state - moved
 
 
 def _pick(masses: FloatArray, n: int, source: BitSource) -> IntArray:
@@ -123,11 +127,11 @@ def _pick(masses: FloatArray, n: int, source: BitSource) -> IntArray:
     return np.asarray(at, dtype=np.int64)
 
 
-def _branch(
-    words: Words, kept: FloatArray, low: FloatArray, high: FloatArray, state: IntArray, a: int
-) -> tuple[BoolArray, IntArray]:
-    """Split [0, 2^64) among "kept", "changed by a" and "changed by a + 1": the largest of them takes what rounding leaves."""
-    parts = np.stack([kept, low, high])
+def _branch(words: Words, parts: FloatArray, a: int) -> tuple[BoolArray, IntArray]:
+    """Split [0, 2^64) among "kept", "changed by a" and "changed by a + 1"; the largest takes what rounding leaves.
+
+    ``parts`` has shape (3, n); returns whether the attribute changed, and by how much the total grew.
+    """
     with np.errstate(invalid="ignore"):
         share = parts / parts.sum(axis=0)
     largest = np.argmax(parts, axis=0)
@@ -137,8 +141,7 @@ def _branch(
     ends = np.cumsum(whole, axis=0, dtype=np.uint64)
     choice = (words[None, :] >= ends).sum(axis=0)
     choice = np.where(choice == parts.shape[0], largest, choice)
-    moved = np.array([0, a, a + 1])[choice]
-    return choice > 0, state - moved
+    return choice > 0, np.array([0, a, a + 1])[choice]
 
 
 class BallSampler:

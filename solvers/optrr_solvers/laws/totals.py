@@ -5,8 +5,8 @@ Row i holds N_i(x) = Σ over change sets of the first i attributes with total x 
     N_i(x) = k_i N_{i−1}(x) + l_i N_{i−1}(x−a_i) + h_i N_{i−1}(x−a_i−1),
     l_i / k_i = (1−b_i) (r_i−1) e^{−θ a_i},    h_i / k_i = b_i (r_i−1) e^{−θ (a_i+1)},
 
-with k_i + l_i + h_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut. Cells at the
-edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum lacks.
+with k_i + l_i + h_i = 1 up to rounding, so that a row sums to 1. Totals beyond the radius never come back and are cut. Cells at
+the edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum lacks.
 
 Every entry is a sum of products of nonnegative numbers: after i attributes its relative error is at most
 ``ROUNDINGS``·i·2^-53, whatever the numbers (proofs/prove_totals.py).
@@ -14,6 +14,7 @@ Every entry is a sum of products of nonnegative numbers: after i attributes its 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -119,7 +120,4 @@ def _edge(values: FloatArray) -> int:
 
 def last_row(steps: Steps, end: int) -> Row:
     """The row after all attributes; O(m × window) time, O(window) memory."""
-    row = first_row()
-    for row in rows(steps, end, row, 0, len(steps)):
-        pass
-    return row
+    return deque(rows(steps, end, first_row(), 0, len(steps)), maxlen=1)[0]

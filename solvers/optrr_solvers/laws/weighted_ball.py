@@ -43,7 +43,12 @@ class WeightedBall:
     levels: FloatArray
 
     def __post_init__(self) -> None:
-        for name, kind in (("floors", np.int64), ("fractions", np.float64), ("knots", np.int64), ("levels", np.float64)):
+        for name, kind in (
+            ("floors", np.int64),
+            ("fractions", np.float64),
+            ("knots", np.int64),
+            ("levels", np.float64),
+        ):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
         if self.floors.ndim != 1 or self.floors.shape != self.fractions.shape:
             raise ValueError("a ball needs one floor and one fraction for every class")

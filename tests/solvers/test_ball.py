@@ -1,0 +1,238 @@
+"""The ball solver against the exact solvers, a program by cvxpy on counts of nothing but change sets, and its promises."""
+
+import numpy as np
+import pytest
+
+from optrr_solvers import (
+    MethodTooLarge,
+    Problem,
+    SolveFailed,
+    Status,
+    ball_newton,
+    classes,
+    closed_form,
+    lower_bound,
+    reduced,
+)
+from optrr_solvers.ball import BallOptions, solve
+from optrr_solvers.ball_moments import Classes, CountedMoments, SpectralMoments
+from optrr_solvers.ball_newton import Point
+from optrr_solvers.grid_bound import WeightedClasses
+from optrr_solvers.randomness import SeededSource
+
+EXACT = BallOptions(tolerance=1e-6, relative_tolerance=0.0)
+
+
+def draw(m, low, high, seed=0, largest=8):
+    rng = np.random.default_rng(1000 * seed + m)
+    return Problem(rng.integers(2, largest + 1, m), rng.uniform(low, high, m))
+
+
+def meets(problem, solution):
+    """Every ε_i is at least the requested one, recomputed from pair marginals rather than the law's one-way rows."""
+    for i in range(0, problem.m, max(1, problem.m // 7)):
+        j = (i + 1) % problem.m
+        table = solution.law.marginal((i, j)) if problem.m > 1 else None
+        kept, changed = table.sum(axis=1)
+        achieved = np.log(problem.sizes[i] - 1) + np.log(kept / changed)
+        assert achieved >= problem.epsilons[i] - 1e-9 * (1 + problem.epsilons[i])
+    over = solution.law.attribute_epsilons() - problem.epsilons
+    assert over.max() <= max(1.01 * solution.statistics["overshoot"], 1e-8)
+
+
+@pytest.mark.parametrize("m", [2, 3, 5, 8, 11, 14])
+@pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (3, 5), (1, 8), (0.05, 10)])
+def test_agrees_with_the_exact_program(m, low, high):
+    problem = draw(m, low, high, seed=int(10 * high))
+    found, exact = solve(problem, EXACT), reduced.solve(problem)
+    assert found.upper >= exact.lower - 1e-9
+    assert found.lower <= exact.upper + 1e-12
+    assert found.upper == pytest.approx(exact.upper, abs=1e-6)
+    assert found.status is Status.OPTIMAL
+    meets(problem, found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("m", [16, 17, 18])
+@pytest.mark.parametrize("low, high", [(0.05, 1), (3, 5), (1, 8), (0.05, 10)])
+def test_agrees_with_the_exact_program_to_eighteen_attributes(m, low, high):
+    problem = draw(m, low, high)
+    assert solve(problem, EXACT).upper == pytest.approx(reduced.solve(problem).upper, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_agrees_with_classes(seed):
+    rng = np.random.default_rng(seed)
+    members = rng.integers(5, 25, 3)
+    problem = Problem(np.repeat(rng.integers(2, 8, 3), members), np.repeat(rng.uniform(0.05, 4, 3), members))
+    found, exact = solve(problem, EXACT), classes.solve(problem)
+    assert found.upper == pytest.approx(exact.upper, abs=1e-6)
+    assert found.lower <= exact.upper + 1e-9
+
+
+def test_agrees_with_the_closed_form():
+    problem = Problem(np.full(1000, 4), np.full(1000, 1.0))
+    assert solve(problem, EXACT).upper == pytest.approx(closed_form.solve(problem).upper, abs=1e-6)
+    one = Problem(np.array([5]), np.array([1.3]))
+    assert solve(one, EXACT).upper == pytest.approx(1.3, abs=1e-6)
+
+
+@pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (1, 3)])
+@pytest.mark.parametrize("m", [50])
+def test_gap_in_easy_regimes(m, low, high):
+    problem = draw(m, low, high)
+    found = solve(problem)
+    assert 0 <= found.gap <= 1e-3
+    assert found.status is Status.OPTIMAL
+    meets(problem, found)
+
+
+@pytest.mark.parametrize("low, high", [(3, 5), (1, 8), (0.05, 10)])
+def test_gap_in_hard_regimes(low, high):
+    problem = draw(50, low, high)
+    found = solve(problem)
+    assert 0 <= found.gap <= 1e-3
+    meets(problem, found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("m", [100, 300])
+@pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (1, 3), (3, 5), (1, 8), (0.05, 10)])
+def test_gap_at_hundreds_of_attributes(m, low, high):
+    assert 0 <= solve(draw(m, low, high)).gap <= 1e-3
+
+
+def test_a_thousand_attributes():
+    problem = draw(1000, 0.5, 2)
+    found = solve(problem)
+    assert 0 <= found.gap <= 1e-3 * found.upper
+    meets(problem, found)
+
+
+def test_many_alike_attributes_share_their_work():
+    problem = Problem(np.repeat([2, 5, 3, 7], 5000), np.repeat([0.1, 0.4, 1.0, 0.7], 5000))
+    found = solve(problem)
+    assert len(found.law.classes) == 4
+    assert 0 <= found.gap <= 1e-3 * found.upper
+
+
+def test_kl_is_below_and_kronecker_above():
+    for problem in (draw(40, 0.05, 1), draw(40, 1, 8)):
+        found = solve(problem)
+        assert lower_bound(problem, None) <= found.lower <= found.upper <= problem.kronecker_epsilon
+
+
+def test_samples_have_the_flips_and_pairs_of_the_law():
+    """100 flips and 4950 pairs, 10^5 draws: no |z| above 5; false alarm about 3e-3 over all, fixed seed."""
+    law = solve(draw(100, 1, 3)).law
+    n = 100_000
+    changed = law.sample(n, SeededSource(np.random.default_rng(3))).astype(np.float64)
+    f = law.one_way()[:, 1]
+    assert np.abs((changed.mean(axis=0) - f) / np.sqrt(f * (1 - f) / n)).max() < 5
+    chi = 1 / (1 - 1 / law.sizes)
+    pairs = law.pair_eigenvalues()
+    both = (pairs - (1 - chi * f)[:, None] - (1 - chi * f)[None, :] + 1) / np.outer(chi, chi)
+    observed = changed.T @ changed / n
+    upper = np.triu_indices(100, 1)
+    z = (observed[upper] - both[upper]) / np.sqrt(both[upper] * (1 - both[upper]) / n)
+    assert np.abs(z).max() < 5
+
+
+@pytest.mark.parametrize(
+    "sizes, epsilons",
+    [
+        ([2] * 25, np.linspace(1e-6, 2e-6, 25)),
+        ([1_000_000] * 3 + [2] * 22, np.linspace(0.3, 4, 25)),
+        (np.arange(2, 27), np.linspace(0.01, 20, 25)),
+    ],
+)
+def test_extreme_problems_are_bracketed(sizes, epsilons):
+    problem = Problem(np.asarray(sizes), np.asarray(epsilons))
+    found = solve(problem)
+    assert 0 <= found.gap <= max(1e-3, 1e-3 * found.upper)
+    meets(problem, found)
+
+
+def test_extreme_epsilons_are_answered_or_refused():
+    problem = Problem(np.full(30, 3), np.linspace(40, 50, 30))
+    try:
+        found = solve(problem, BallOptions(time_limit=5))
+    except SolveFailed as refusal:
+        assert "\n" not in str(refusal)
+    else:
+        assert found.lower <= found.upper
+        meets(problem, found)
+
+
+def test_time_limit_returns_the_best_bracket_labelled(monkeypatch):
+    """The clock runs out three looks before the end; the path up to there stands."""
+    problem, looks, last = draw(60, 0.05, 10), [0], [10**9]
+
+    def watch(_):
+        looks[0] += 1
+        if looks[0] >= last[0]:
+            raise ball_newton.OutOfTime
+
+    monkeypatch.setattr(ball_newton, "_watch", watch)
+    options = BallOptions(relative_tolerance=0.0)
+    complete = solve(problem, options)
+    last[0], looks[0] = looks[0] - 3, 0
+    seen = []
+    found = solve(problem, BallOptions(time_limit=1e6, relative_tolerance=0.0, progress=lambda *x: seen.append(x)))
+    assert found.status is Status.BRACKETED
+    assert any("time limit" in note for note in found.notes)
+    assert found.lower < complete.upper < found.upper < problem.kronecker_epsilon
+    assert seen and seen[-1][0] == 1.0
+    meets(problem, found)
+
+
+def test_no_time_at_all_is_refused():
+    with pytest.raises(SolveFailed, match="time limit"):
+        solve(draw(100, 0.05, 10), BallOptions(time_limit=1e-9))
+
+
+def test_caps_are_refused():
+    with pytest.raises(MethodTooLarge, match="caps"):
+        solve(Problem(np.full(30, 2), np.full(30, 1.0), caps=np.full(30, 5.0)))
+
+
+@pytest.mark.parametrize("kind", [CountedMoments, SpectralMoments])
+def test_moments_against_differences(kind):
+    """Gradient and Hessian of ln φ_h against central differences, and both ways to them against each other."""
+    c = Classes.of(draw(7, 0.5, 4, seed=3))
+    w, width, e = c.epsilons * 1.1, 0.2, 1e-4
+    source = kind(c)
+    at = source.at(w, width)
+    gradient = c.counts * (c.f * at.mass - at.changed)
+    ends = [[source.at(w + s * e * unit, width).log_value for s in (1, -1)] for unit in np.eye(7)]
+    np.testing.assert_allclose(gradient, [(a - b) / (2 * e) for a, b in ends], rtol=1e-6)
+    other = CountedMoments(c).at(w, width)
+    assert at.log_value == pytest.approx(other.log_value, abs=1e-11)
+    np.testing.assert_allclose(at.changed, other.changed, rtol=1e-9)
+    right = np.eye(7)
+    slopes = []
+    for unit in np.eye(7):
+        plus, minus = source.at(w + e * unit, width), source.at(w - e * unit, width)
+        scaled = [np.exp(x.log_value - at.log_value) * c.counts * (c.f * x.mass - x.changed) for x in (plus, minus)]
+        slopes.append((scaled[0] - scaled[1]) / (2 * e))
+    np.testing.assert_allclose(at.curvature.solve(np.array(slopes).T), right, atol=2e-4)
+
+
+def test_low_rank_newton_direction_is_the_dense_one():
+    from optrr_solvers.ball_moments import LowRankCurvature
+
+    c = Classes.of(draw(400, 0.5, 2))
+    curvature = Point.of(c, SpectralMoments(c), c.epsilons, 0.3).moments.curvature
+    assert isinstance(curvature, LowRankCurvature)
+    dense = np.diag(curvature.diagonal) + ((curvature.vectors * curvature.terms) @ curvature.vectors.T).real
+    right = np.random.default_rng(0).normal(size=(400, 2))
+    np.testing.assert_allclose(dense @ curvature.solve(right), right, atol=1e-8)
+
+
+def test_the_certificate_alone_gives_the_lower_bound():
+    problem = draw(60, 0.5, 2)
+    found = solve(problem)
+    assert found.certificate is not None
+    assert lower_bound(problem, found.certificate) == found.lower
+    w = WeightedClasses.of(problem, found.certificate.classes, found.certificate.weights)
+    assert sum(int(a) * int(n) for a, n in zip(w.weights, w.counts, strict=True)) < 1 << 62
