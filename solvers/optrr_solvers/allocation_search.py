@@ -32,7 +32,7 @@ from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, MethodT
 from optrr_solvers.solution import Solution, SolveFailed
 
 # Totals are met to this, relative, and never exceeded, on the way and at the end: an error of the same order.
-_ON_THE_WAY, _AT_THE_END = 1e-5, 1e-7
+_ON_THE_WAY, _AT_THE_END = 2e-4, 1e-6
 _SCALINGS = 60
 # Rounds without an improvement of a quarter of the tolerance after which the search gives in.
 _IDLE_ROUNDS = 5

@@ -1,0 +1,448 @@
+"""Allocation: predicted errors against whole matrices, optima against an independent convex program and against samples."""
+
+from itertools import combinations, product
+
+import cvxpy as cp
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize_scalar
+
+from optrr_solvers import (
+    Infeasible,
+    MethodTooLarge,
+    Problem,
+    TableLaw,
+    allocation_lattice,
+    allocation_program,
+    allocation_search,
+    solve,
+)
+from optrr_solvers.allocation import (
+    AllocationProblem,
+    TableWorkload,
+    eigenvalues_of,
+    marginals,
+    needed_epsilon,
+    pairs,
+    single_classes,
+)
+from optrr_solvers.allocation_accuracy import smallest_total
+from optrr_solvers.allocation_effects import EffectLattice
+from optrr_solvers.allocation_oracle import KnapsackOracle
+from optrr_solvers.allocation_split import best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.exact import exact_epsilon_ceiling
+
+ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
+
+
+def workload(kind, sizes):
+    return kind(np.asarray(sizes), single_classes(len(sizes)))
+
+
+def chi(sizes, w, s):
+    """χ_W(S), straight from its definition."""
+    return float(np.prod([-1 / (sizes[i] - 1) if s[i] else 1.0 for i in w]))
+
+
+def mu(sizes, s):
+    return float(np.prod([(1 - 1 / r) if c else 1 / r for r, c in zip(sizes, s, strict=True)]))
+
+
+def reference(sizes, kind, total, floors=None, ceilings=None):
+    """Smallest error by a plain cvxpy program over ν, unscaled: good to a few digits for small totals and few attributes."""
+    sets = naive.change_sets(len(sizes))
+    measure = np.asarray([mu(sizes, s) for s in sets])
+    nu, low = cp.Variable(len(sets)), cp.Variable()
+    tables = [(i,) for i in range(len(sizes))] if kind is marginals else list(combinations(range(len(sizes)), 2))
+    error, rules = 0, [nu >= low * measure, nu <= np.exp(total) * low * measure, cp.sum(nu) == 1]
+    for u in tables:
+        for k in range(1, len(u) + 1):
+            for w in combinations(u, k):
+                c = np.prod([sizes[i] - 1 for i in w]) / np.prod([sizes[i] for i in u])
+                error += c * cp.power(np.asarray([chi(sizes, w, s) for s in sets]) @ nu, -2)
+    for i, r in enumerate(sizes):
+        lam = np.asarray([chi(sizes, (i,), s) for s in sets]) @ nu
+        if floors is not None:
+            rules.append(lam >= np.expm1(floors[i]) / (np.expm1(floors[i]) + r))
+        if ceilings is not None:
+            rules.append(lam <= np.expm1(ceilings[i]) / (np.expm1(ceilings[i]) + r))
+    program = cp.Problem(cp.Minimize(error), rules)
+    program.solve(solver=cp.CLARABEL)
+    return program.value
+
+
+def random_law(rng, sizes, total):
+    """A law of total at most ``total``: random densities, some at the extremes."""
+    spread = rng.uniform(0, total, 2 ** len(sizes))
+    return TableLaw(np.asarray(sizes), np.where(rng.random(spread.size) < 0.5, rng.integers(0, 2, spread.size) * total, spread))
+
+
+# --- what is predicted -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 2, 3), (4, 2)])
+def test_the_predicted_error_is_that_of_the_inverted_matrix(sizes):
+    rng = np.random.default_rng(1)
+    law = random_law(rng, sizes, 2.0)
+    records = list(product(*(range(r) for r in sizes)))
+    change = law.probabilities
+    matrix = np.asarray(
+        [
+            [change[tuple(int(a != b) for a, b in zip(x, y, strict=True))]
+             / np.prod([r - 1 for a, b, r in zip(x, y, sizes, strict=True) if a != b]) for y in records]
+            for x in records
+        ]
+    )
+    pi = rng.dirichlet(np.ones(len(records)))
+    observed = pi @ matrix
+    inverse = np.linalg.inv(matrix)
+    covariance = inverse.T @ (np.diag(observed) - np.outer(observed, observed)) @ inverse
+    whole = tuple(range(len(sizes)))
+    w = TableWorkload(np.asarray(sizes), single_classes(len(sizes)), (whole,), np.ones(1))
+    effects = float(np.sum(pi**2)) - 1 / len(records)
+    assert w.error(w.eigenvalues(law)) - effects == pytest.approx(np.trace(covariance), rel=1e-9)
+
+
+def test_the_error_with_the_data_held_fixed_does_not_depend_on_them():
+    rng = np.random.default_rng(2)
+    sizes = (2, 3)
+    law = random_law(rng, sizes, 1.5)
+    w = TableWorkload(np.asarray(sizes), single_classes(2), ((0, 1),), np.ones(1))
+    predicted = float((w.table_errors(w.eigenvalues(law)) - w.least_table_errors())[0])
+    records = list(product(range(2), range(3)))
+    change = law.probabilities
+    matrix = np.asarray(
+        [[change[int(a[0] != b[0]), int(a[1] != b[1])] / (1 if a[1] == b[1] else 2) for b in records] for a in records]
+    )
+    inverse = np.linalg.inv(matrix)
+    # one record x: the covariance of its unbiased estimate
+    for row in matrix:
+        covariance = inverse.T @ (np.diag(row) - np.outer(row, row)) @ inverse
+        assert np.trace(covariance) == pytest.approx(predicted, rel=1e-9)
+
+
+def test_needed_epsilon_is_the_inverse_of_the_error():
+    for size, epsilon in product((2, 5, 1000), (1e-3, 0.7, 5.0, 20.0)):
+        lam = float(eigenvalues_of(np.asarray([size]), np.asarray([epsilon]))[0])
+        assert needed_epsilon(size, (1 - 1 / size) / lam**2) == pytest.approx(epsilon, rel=1e-6)
+    with pytest.raises(Infeasible, match="sampling alone"):
+        needed_epsilon(4, 0.75)
+
+
+def test_effects_on_counts_are_means_over_change_sets():
+    sizes = np.asarray([3, 2, 3, 3, 2])
+    classes = (np.asarray([0, 2, 3]), np.asarray([1, 4]))
+    rng = np.random.default_rng(3)
+    for kind in (marginals, pairs):
+        w = kind(sizes, classes)
+        lattice = EffectLattice(w)
+        counts = rng.dirichlet(np.ones(lattice.cells)).reshape(lattice.shape)
+        slow = np.zeros(lattice.rows)
+        for s in naive.change_sets(5):
+            cell = tuple(sum(s[i] for i in c) for c in classes)
+            alike = sum(tuple(sum(t[i] for i in c) for c in classes) == cell for t in naive.change_sets(5))
+            rows = [*w.effects, *((int(c[0]),) for c in classes)]
+            slow += counts[cell] / alike * np.asarray([chi(sizes, e, s) for e in rows])
+        assert lattice.effects_of(counts) == pytest.approx(slow, abs=1e-14)
+        g = rng.normal(size=lattice.rows)
+        assert float(np.sum(lattice.cells_of(g) * counts)) == pytest.approx(float(g @ slow), abs=1e-13)
+        law = lattice.law(np.log(counts / lattice.mu))
+        assert w.eigenvalues(law) == pytest.approx(slow[: len(w.effects)], abs=1e-13)
+
+
+# --- the oracle --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total", [0.05, 1.0, 6.0])
+def test_the_oracle_solves_its_linear_program(total):
+    rng = np.random.default_rng(4)
+    sizes = (2, 3, 5)
+    sets = naive.change_sets(3)
+    measure = np.asarray([mu(sizes, s) for s in sets])
+    for _ in range(20):
+        h = rng.normal(size=8)
+        h -= h @ measure
+        bound, atom = KnapsackOracle(measure, total).best(h)
+        # columns ν and z: maximise h·ν, z μ ≤ ν ≤ e^E z μ, Σ ν = 1
+        answer = linprog(
+            -np.append(h, 0),
+            A_ub=np.block([[np.eye(8), -np.exp(total) * measure[:, None]], [-np.eye(8), measure[:, None]]]),
+            b_ub=np.zeros(16),
+            A_eq=np.append(np.ones(8), 0)[None, :],
+            b_eq=[1],
+            bounds=(0, None),
+        )
+        assert bound == pytest.approx(-answer.fun, rel=1e-8)
+        mass = atom.mass(measure)
+        assert mass.sum() == pytest.approx(1) and float(mass @ h) == pytest.approx(bound, rel=1e-12)
+        assert np.ptp(np.log(mass / measure)) <= total * (1 + 1e-12)
+
+
+# --- optima ------------------------------------------------------------------------------------------------------------
+
+CASES = [
+    (marginals, (2, 3, 4), 1.0),
+    (marginals, (2, 2, 2), 0.5),
+    (marginals, (5, 2, 9, 3), 2.5),
+    (pairs, (2, 3, 4), 1.5),
+    (pairs, (2, 2, 2), 1.0),
+    (pairs, (3, 2, 5, 2), 3.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "sizes", "total"), CASES)
+@pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
+def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total, method):
+    found = method.solve(AllocationProblem(workload(kind, sizes), total))
+    assert found.error == pytest.approx(reference(sizes, kind, total), rel=2e-3)
+    assert found.lower_error <= found.error and found.gap < 1e-5
+    assert found.law.epsilon <= total
+    assert exact_epsilon_ceiling(found.law) <= total
+    assert found.error == pytest.approx(found.problem.workload.error(found.problem.workload.eigenvalues(found.law)))
+
+
+@pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("kind", [marginals, pairs])
+def test_the_program_and_the_lattice_agree_on_adult_and_beat_kronecker(kind, total, capsys):
+    w = workload(kind, ADULT)
+    problem = AllocationProblem(w, total)
+    program, lattice = allocation_program.solve(problem), allocation_lattice.solve(problem)
+    with capsys.disabled():
+        print(f"\nAdult, {kind.__name__}, total {total:g}: error {program.error:.6g}, program's gap {program.gap:.1e}")
+    assert program.gap < 1e-5 and lattice.gap < 1e-6
+    assert program.error == pytest.approx(lattice.error, rel=1e-5)
+    assert lattice.error <= best_split(w, single_blocks(w), total).error
+
+
+@given(
+    st.lists(st.integers(2, 12), min_size=2, max_size=4),
+    st.floats(0.2, 8.0),
+    st.sampled_from([marginals, pairs]),
+    st.integers(0, 99),
+)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_no_law_of_that_total_is_more_accurate_than_the_bound(sizes, total, kind, seed):
+    w = workload(kind, sizes)
+    found = allocation_lattice.solve(AllocationProblem(w, total))
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        lam = w.eigenvalues(random_law(rng, sizes, total))
+        if np.all(lam > 0):
+            assert w.error(lam) >= found.lower_error * (1 - 1e-9)
+    split = best_split(w, single_blocks(w), total)
+    assert found.lower_error <= found.error <= split.error * (1 + 1e-9)
+
+
+def test_classes_and_single_attributes_give_the_same_optimum():
+    sizes = np.asarray([3, 3, 2, 2, 2])
+    classes = (np.asarray([0, 1]), np.asarray([2, 3, 4]))
+    for kind, total in product((marginals, pairs), (0.7, 3.0)):
+        few = allocation_lattice.solve(AllocationProblem(kind(sizes, classes), total))
+        all_ = allocation_lattice.solve(AllocationProblem(kind(sizes, single_classes(5)), total))
+        assert few.error == pytest.approx(all_.error, rel=1e-6)
+
+
+def test_a_thousand_alike_attributes_invert_the_closed_form():
+    total = solve(Problem(np.full(1000, 2), np.full(1000, 0.1))).upper
+    w = marginals(np.full(1000, 2), (np.arange(1000),))
+    found = allocation_lattice.solve(AllocationProblem(w, total))
+    assert found.law.attribute_epsilons() == pytest.approx(0.1, rel=1e-9)
+
+
+# --- limits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
+@pytest.mark.parametrize("kind", [marginals, pairs])
+def test_floors_and_ceilings_hold_and_the_optimum_under_them_is_the_plain_programs(kind, method):
+    sizes, floors, ceilings = (2, 3, 4), np.asarray([0.9, 0.0, 0.0]), np.asarray([np.inf, np.inf, 0.8])
+    found = method.solve(AllocationProblem(workload(kind, sizes), 2.0, floors, ceilings))
+    epsilons = found.law.attribute_epsilons()
+    assert epsilons[0] >= 0.9 - 1e-7 and epsilons[2] <= 0.8 + 1e-7
+    assert found.error == pytest.approx(reference(sizes, kind, 2.0, floors, np.minimum(ceilings, 30)), rel=2e-3)
+    assert found.gap < 1e-4
+    free = method.solve(AllocationProblem(workload(kind, sizes), 2.0))
+    assert free.error < found.error
+
+
+def test_ceilings_that_leave_the_total_unused_give_exactly_them():
+    found = allocation_lattice.solve(AllocationProblem(workload(marginals, (2, 3, 4)), 10.0, ceilings=np.full(3, 0.5)))
+    assert found.law.attribute_epsilons() == pytest.approx(0.5, rel=1e-9)
+    assert found.law.epsilon <= 1.5 + 1e-9
+
+
+@pytest.mark.parametrize("cap", [0.6, 1.0, 2.0])
+def test_conditional_caps_hold_and_cost_accuracy(cap):
+    w = workload(pairs, (2, 3, 4))
+    problem = AllocationProblem(w, 2.0, caps=np.full(3, cap))
+    lattice, program = allocation_lattice.solve(problem), allocation_program.solve(problem)
+    q = np.log(naive.density(lattice.law))
+    assert max(np.abs(np.diff(q, axis=i)).max() for i in range(3)) <= cap + 1e-12
+    assert np.ptp(q) <= 2.0 + 1e-12
+    assert np.all(lattice.law.conditional_epsilons() <= cap)
+    assert lattice.error == pytest.approx(program.error, rel=1e-4) and lattice.gap < 1e-4
+    free = allocation_lattice.solve(AllocationProblem(w, 2.0)).error
+    high = best_split(w, single_blocks(w), 2.0, None, np.full(3, cap)).error
+    assert free * (1 - 1e-6) <= lattice.error <= high * (1 + 1e-9)
+
+
+def test_impossible_limits_are_refused_with_the_number_that_would_do():
+    w = workload(marginals, (2, 3))
+    with pytest.raises(Infeasible, match=r"needs epsilon 1 .*conditional cap 0\.5; allow at least 1"):
+        AllocationProblem(w, 3.0, floors=np.full(2, 1.0), caps=np.full(2, 0.5))
+    with pytest.raises(Infeasible, match=r"ceiling 0\.2"):
+        AllocationProblem(w, 3.0, floors=np.full(2, 1.0), ceilings=np.full(2, 0.2))
+    with pytest.raises(ValueError, match="total epsilon -1"):
+        AllocationProblem(w, -1.0)
+    with pytest.raises(ValueError, match="floor nan"):
+        AllocationProblem(w, 1.0, floors=np.asarray([np.nan, 0.0]))
+    with pytest.raises(MethodTooLarge, match="use method 'search'"):
+        allocation_lattice.solve(AllocationProblem(workload(marginals, range(2, 22)), 3.0))
+    with pytest.raises(MethodTooLarge, match="use 'lattice'"):
+        allocation_program.solve(AllocationProblem(workload(marginals, range(2, 14)), 3.0))
+
+
+# --- search ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total"),
+    [
+        ((2, 3, 10, 100, 5), 2.0),
+        ((3, 4, 50), 8.0),
+        ((2,) * 5, 3.0),
+        ((9, 16, 7, 15, 6, 5, 2, 2), 1.0),
+        ((9, 16, 7, 15, 6, 5, 2, 2), 8.0),
+    ],
+)
+def test_the_search_agrees_with_the_program_to_one_percent(sizes, total):
+    problem = AllocationProblem(workload(marginals, sizes), total)
+    (found, design), program = allocation_search.solve(problem), allocation_program.solve(problem)
+    assert program.error * (1 - 1e-6) <= found.error <= program.error * 1.01
+    # the cuts' bound is a bound, and close
+    assert found.lower_error <= program.error * (1 + 1e-9)
+    assert found.gap < 0.01
+    assert total * (1 - 1e-6) <= design.upper <= total
+
+
+def test_the_search_agrees_with_the_lattice_where_there_are_many_alike():
+    sizes = np.asarray([2] * 60 + [5] * 40)
+    classes = (np.arange(60), np.arange(60, 100))
+    problem = AllocationProblem(marginals(sizes, classes), 5.0)
+    (found, design), lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
+    assert lattice.gap < 1e-6
+    assert lattice.error * (1 - 1e-6) <= found.error <= lattice.error * 1.01
+    assert design.upper <= 5.0
+
+
+@pytest.mark.full
+def test_the_search_serves_many_different_attributes():
+    sizes = np.arange(2, 32)
+    problem = AllocationProblem(workload(marginals, sizes), 6.0)
+    found, design = allocation_search.solve(problem)
+    split = best_split(problem.workload, single_blocks(problem.workload), 6.0)
+    assert found.error < split.error and design.upper <= 6.0
+    assert found.gap < 0.01
+
+
+def test_the_search_keeps_pairs():
+    sizes = (2, 3, 4, 5)
+    w = workload(marginals, sizes)
+    found, design = allocation_search.solve(AllocationProblem(w, 2.0), pairs=tuple(combinations(range(4), 2)))
+    lam = found.law.pair_eigenvalues()
+    one = design.problem.eigenvalues
+    assert all(lam[i, j] >= one[i] * one[j] * (1 - 1e-6) for i, j in combinations(range(4), 2))
+    free = allocation_lattice.solve(AllocationProblem(w, 2.0)).error
+    assert free * (1 - 1e-9) <= found.error <= best_split(w, single_blocks(w), 2.0).error
+
+
+# --- splits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [marginals, pairs])
+def test_the_best_split_of_two_is_the_best_of_a_line(kind):
+    w = workload(kind, (2, 9))
+    for total in (0.3, 2.0, 9.0):
+        line = minimize_scalar(
+            lambda x, t=total: w.error(w.products(eigenvalues_of(w.sizes, np.asarray([x, t - x])))),
+            bounds=(1e-4, total - 1e-4), method="bounded", options={"xatol": 1e-10},
+        )
+        split = best_split(w, single_blocks(w), total)
+        assert split.error == pytest.approx(line.fun, rel=1e-6)
+        assert split.epsilons.sum() == pytest.approx(total, rel=1e-12)
+        assert split.error <= even_split(w, single_blocks(w), total).error
+
+
+def test_one_block_is_randomized_response_on_the_product():
+    w = workload(pairs, (2, 3, 4))
+    split = even_split(w, cluster_blocks(w, [(0, 1, 2)]), 2.0)
+    dense = np.zeros((2, 2, 2))
+    dense[0, 0, 0] = 2.0
+    assert split.eigenvalues == pytest.approx(w.eigenvalues(TableLaw(w.sizes, dense)), rel=1e-12)
+
+
+def test_clusters_are_products_of_blocks():
+    w = workload(pairs, (2, 3, 4))
+    split = best_split(w, cluster_blocks(w, [(0, 2), (1,)]), 3.0)
+    joint, alone = split.epsilons
+    density = np.zeros((2, 2, 2))
+    density[0, :, 0] += joint
+    density[:, 0, :] += alone
+    assert split.eigenvalues == pytest.approx(w.eigenvalues(TableLaw(w.sizes, density)), rel=1e-12)
+
+
+# --- accuracies instead of a total ------------------------------------------------------------------------------------
+
+
+def worst_ratio(sizes, total, targets):
+    """min over laws of max_U G_U/τ_U by a plain cvxpy program."""
+    sets = naive.change_sets(len(sizes))
+    measure = np.asarray([mu(sizes, s) for s in sets])
+    nu, low, top = cp.Variable(len(sets)), cp.Variable(), cp.Variable()
+    rules = [nu >= low * measure, nu <= np.exp(total) * low * measure, cp.sum(nu) == 1]
+    for u, target in targets.items():
+        error = 0
+        for k in range(1, len(u) + 1):
+            for w in combinations(u, k):
+                c = np.prod([sizes[i] - 1 for i in w]) / np.prod([sizes[i] for i in u])
+                error += c * cp.power(np.asarray([chi(sizes, w, s) for s in sets]) @ nu, -2)
+        rules.append(error / target <= top)
+    program = cp.Problem(cp.Minimize(top), rules)
+    program.solve(solver=cp.CLARABEL)
+    return program.value
+
+
+@pytest.mark.parametrize(("sizes", "scale"), [((2, 3, 4), 30.0), ((2, 2, 5), 8.0), ((3, 4), 4.0)])
+def test_the_smallest_total_is_where_the_plain_program_turns_feasible(sizes, scale):
+    tables = list(combinations(range(len(sizes)), 2))
+    targets = {t: scale * (1 + 0.2 * k) for k, t in enumerate(tables)}
+    w = workload(pairs, sizes)
+    found = smallest_total(AllocationProblem(w, 1.0, targets=np.asarray([targets[t] for t in w.tables])))
+    assert found.gap < 1e-4
+    assert np.all(w.table_errors(w.eigenvalues(found.law)) <= [targets[t] for t in w.tables])
+    assert worst_ratio(sizes, found.upper + 0.01, targets) < 1
+    assert worst_ratio(sizes, found.lower - 0.01, targets) > 1
+
+
+def test_accuracies_of_single_attributes_are_a_design():
+    sizes = (2, 3, 7)
+    w = workload(marginals, sizes)
+    targets = (1 - 1 / w.sizes) / eigenvalues_of(w.sizes, np.asarray([0.5, 1.0, 1.5])) ** 2
+    found = smallest_total(AllocationProblem(w, 1.0, targets=targets))
+    assert found.upper == pytest.approx(solve(Problem(w.sizes, np.asarray([0.5, 1.0, 1.5]))).upper, rel=1e-9)
+
+
+def test_targets_at_a_given_total_hold():
+    sizes = (2, 3, 4)
+    w = workload(pairs, sizes)
+    free = allocation_program.solve(AllocationProblem(w, 3.0))
+    targets = np.full(3, np.inf)
+    targets[0] = 0.8 * w.table_errors(free.eigenvalues)[0]
+    found = allocation_program.solve(AllocationProblem(w, 3.0, targets=targets))
+    assert w.table_errors(found.eigenvalues)[0] <= targets[0] * (1 + 1e-6)
+    assert found.error > free.error and found.gap < 1e-4
+    with pytest.raises(MethodTooLarge, match="use method 'program'"):
+        allocation_lattice.solve(AllocationProblem(w, 3.0, targets=targets))
