@@ -1,8 +1,9 @@
 """Derived statistics with standard errors: entropy, mutual information, χ², G², Pearson correlation, Cramér's V (RVL §5.2).
 
-The statistic g is taken at the unbiased estimate, or at its projection where cells are negative. Delta method (RVL eq. 24):
-Var g(π̂) ≈ ∇gᵀ disp(π̂) ∇g, with the exact dispersion of RVL eq. 18. Randomization makes disp(π̂) large, so the plug-in value
-is also biased by about ½ tr(∇²g disp(π̂)); `value` has that subtracted, `plug_in` has not.
+The statistic g is taken at the unbiased estimate; at its projection where g has logarithms or a margin is not positive, since
+single negative cells do no harm to χ², V and the correlation. Delta method (RVL eq. 24): Var g(π̂) ≈ ∇gᵀ disp(π̂) ∇g, with the
+exact dispersion of RVL eq. 18. Randomization makes disp(π̂) large, so the plug-in value is also biased by about
+½ tr(∇²g disp(π̂)); `value` has that subtracted, `plug_in` has not.
 
 Where the delta method fails is detected and said in `notes`, with `reliable` False:
 - a cell within a few standard errors of 0, where logarithms bend too much (entropy, mutual information, G²);
@@ -48,7 +49,7 @@ _LOGARITHMIC = ("entropy", "mutual-information", "g-square")
 class Derived:
     """A statistic of one attribute set.
 
-    ``value`` has the delta method's bias removed; ``plug_in`` is the statistic of the (projected) unbiased estimate.
+    ``value`` has the delta method's bias removed; ``plug_in`` is the statistic of the (perhaps projected) unbiased estimate.
     Entropy and mutual information are in bits, χ² and G² on the scale of n records without randomization. The interval is
     ``value`` ± z · ``standard_error``, cut to the statistic's range; for mutual information, χ² and G² it is made on the
     square root's scale. ``bootstrap_error`` is NaN unless asked for.
@@ -151,7 +152,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     kernel = kernel_of(mechanism, counts.domain.names)
     lam = counts.proportions
     raw = kernel.solve(lam)
-    pi = projection(raw.ravel())
+    pi = _point(setting, raw)
     covariance = kernel.covariance(lam, counts.n)
     e = setting.expand(pi, covariance)
     gradient = e.gradient.ravel()
@@ -159,7 +160,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     notes = _notes(setting, raw, covariance)
     value = float(np.clip(e.value - e.bias, *setting.range))
     low, high = np.clip(_interval(setting, e, error, float(norm.isf((1 - confidence) / 2))), *setting.range)
-    again = _bootstrap(setting, kernel, pi, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
+    again = _bootstrap(setting, kernel, raw, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
     return Derived(
         statistic=statistic,
         n=counts.n,
@@ -174,6 +175,13 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         reliable=not notes,
         notes=notes,
     )
+
+
+def _point(setting: _Setting, raw: FloatArray) -> FloatArray:
+    """Where the statistic is evaluated: the unbiased estimate where it is defined there, else its projection."""
+    if setting.name not in _LOGARITHMIC and raw.sum(axis=0).min() > 0 and raw.sum(axis=1).min() > 0:
+        return raw
+    return projection(raw.ravel()).reshape(raw.shape)
 
 
 def _interval(setting: _Setting, e: Expansion, error: float, z: float) -> tuple[float, float]:
@@ -256,15 +264,15 @@ def _clearly_dependent(raw: FloatArray, covariance: FloatArray) -> bool:
     return bool(chi2.sf(statistic, difference.size) < _CLEAR_DEPENDENCE)
 
 
-def _bootstrap(setting: _Setting, kernel: Kernel, pi: FloatArray, samples: int, rng: np.random.Generator) -> float:
+def _bootstrap(setting: _Setting, kernel: Kernel, raw: FloatArray, samples: int, rng: np.random.Generator) -> float:
     """Standard deviation of the bias-corrected statistic over samples drawn from the fitted distribution."""
-    expected = kernel.expected(pi.reshape(setting.shape)).ravel()
+    expected = kernel.expected(projection(raw.ravel()).reshape(setting.shape)).ravel()
     draws = rng.multinomial(setting.n, expected / expected.sum(), size=samples) / setting.n
     inverse = kernel.inverse()
     values = np.empty(samples)
     for k, lam in enumerate(draws):
-        raw = lam @ inverse
-        covariance = ((inverse.T * lam) @ inverse - np.outer(raw, raw)) / (setting.n - 1)
-        e = setting.expand(projection(raw), covariance)
+        again = lam @ inverse
+        covariance = ((inverse.T * lam) @ inverse - np.outer(again, again)) / (setting.n - 1)
+        e = setting.expand(_point(setting, again.reshape(setting.shape)), covariance)
         values[k] = e.value - e.bias
     return float(values.std(ddof=1))
