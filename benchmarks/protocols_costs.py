@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 
 from optrr.cluster import greedy_clusters, power_iteration_clusters
 from optrr.dependence import SecureSumParty, dependences_from_randomized, run_in_memory
-from optrr.dependence.by_secure_sum import pair_cells, pair_vector
+from optrr.dependence.by_secure_sum import cells_of, pair_cells, pair_vector
 from optrr.dependence.secure_sum import Commitment
 from optrr.domain import Domain
 from optrr.mechanism import Mechanism
@@ -60,8 +60,8 @@ def secure_sum_numbers(n: int, m: int) -> tuple[float, float]:
     domain = domain_of(m)
     codes = np.random.default_rng(2).integers(0, SIZE, (n, m))
     parties = [
-        SecureSumParty(i, n, pair_vector(record, domain), "cost", pair_cells(domain))
-        for i, record in enumerate(codes.tolist())
+        SecureSumParty(i, n, pair_vector(row, domain), "cost", pair_cells(domain))
+        for i, row in enumerate(cells_of(codes, domain))
     ]
     received = np.zeros(n)
 

@@ -8,12 +8,13 @@ holds whatever the others see, and the smaller figure stands in the caveat. SIC 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import secrets
+from collections.abc import Callable, Collection
 from itertools import combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from optrr.dependence.learned import Dependences, dependence_matrix
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
@@ -37,26 +38,36 @@ def pair_cells(domain: Domain) -> list[int]:
     return [prod(pair) for pair in combinations(domain.sizes.tolist(), 2)]
 
 
-def pair_vector(record: Sequence[int], domain: Domain) -> IntArray:
-    """A record's codes as zeros and ones over the cells of all pair tables: what a party puts into the sum."""
-    cells = pair_cells(domain)
-    out = np.zeros(sum(cells), dtype=np.int64)
-    within = [a * int(s) + b for (a, b), (_, s) in zip(combinations(record, 2), combinations(domain.sizes, 2), strict=True)]
-    out[np.cumsum([0, *cells[:-1]]) + np.asarray(within, dtype=np.int64)] = 1
+def cells_of(codes: NDArray[np.integer], domain: Domain) -> IntArray:
+    """Which cell of each pair's table each record is in, shape (n, pairs)."""
+    columns = codes.T.astype(np.int64)
+    pairs = combinations(range(domain.m), 2)
+    return np.stack([columns[i] * int(domain.sizes[j]) + columns[j] for i, j in pairs], axis=1)
+
+
+def pair_vector(cells: ArrayLike, domain: Domain) -> IntArray:
+    """One record's cells as zeros and ones over all pair tables: what a party puts into the sum."""
+    sizes = pair_cells(domain)
+    out = np.zeros(sum(sizes), dtype=np.int64)
+    out[np.cumsum([0, *sizes[:-1]]) + np.asarray(cells, dtype=np.int64)] = 1
     return out
 
 
 def tables_of(counts: IntArray, domain: Domain) -> PairTables:
-    """The summed vector cut into its tables.
+    """The summed vector cut into its tables."""
+    pieces = np.split(counts, np.cumsum(pair_cells(domain))[:-1])
+    names = combinations(domain.names, 2)
+    return {p: c.reshape(domain[p[0]].size, domain[p[1]].size) for p, c in zip(names, pieces, strict=True)}
+
+
+def checked_margins(tables: PairTables) -> PairTables:
+    """The tables themselves, if they count true values, which must agree on every attribute.
 
     Raises
     ------
     SecureSumFailed
-        where two tables disagree on the counts of an attribute: some party broke the protocol.
+        where two tables disagree: some party broke the protocol.
     """
-    pieces = np.split(counts, np.cumsum(pair_cells(domain))[:-1])
-    names = list(combinations(domain.names, 2))
-    tables = {p: c.reshape(domain[p[0]].size, domain[p[1]].size) for p, c in zip(names, pieces, strict=True)}
     seen: dict[str, IntArray] = {}
     for (a, b), table in tables.items():
         for name, marginal in ((a, table.sum(axis=1)), (b, table.sum(axis=0))):
@@ -67,16 +78,28 @@ def tables_of(counts: IntArray, domain: Domain) -> PairTables:
     return tables
 
 
-def summed_pair_tables(codes: NDArray[np.integer], domain: Domain, session: str) -> PairTables:
-    """Exact pair tables by really running the secure sum between one party per record, in memory.
+def tallied(cells: IntArray, domain: Domain) -> PairTables:
+    """Pair tables counted by whoever sees all the cells: the same result as any secure sum, for studies and for SIC §4."""
+    counts = [np.bincount(column, minlength=size) for column, size in zip(cells.T, pair_cells(domain), strict=True)]
+    return tables_of(np.concatenate(counts), domain)
+
+
+def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
+    """Pair tables by really running the secure sum between one party per record, in memory.
 
     O(n² · cells) time: for tens of parties. Peers on a network: :mod:`optrr.dependence.secure_sum_network`.
     """
+    session = secrets.token_hex(16)
+    sizes = pair_cells(domain)
     parties = [
-        SecureSumParty(i, len(codes), pair_vector(record, domain), session, pair_cells(domain))
-        for i, record in enumerate(checked_codes(codes, domain).tolist())
+        SecureSumParty(i, len(cells), pair_vector(row, domain), session, sizes) for i, row in enumerate(cells.tolist())
     ]
     return tables_of(run_in_memory(parties), domain)
+
+
+def summed_pair_tables(codes: NDArray[np.integer], domain: Domain) -> PairTables:
+    """Exact pair tables of true records, one party each, by secure sum (MDR §4.2)."""
+    return checked_margins(securely_summed(cells_of(checked_codes(codes, domain), domain), domain))
 
 
 def dependences_by_secure_sum(
@@ -94,7 +117,20 @@ def dependences_by_secure_sum(
     return Dependences(domain.names, matrix, Account((Spent("secure sum of true pairs", float("inf"), _EXACT),)))
 
 
-def dependences_by_randomized_pairs(  # noqa: PLR0913 (the last three are keywords with defaults)
+def randomized_cells(
+    codes: NDArray[np.integer], domain: Domain, pair_epsilon: float, random_state: RandomState = None
+) -> IntArray:
+    """Each pair of each record randomized on its own by RR-Joint at ``pair_epsilon`` nats: cells, shape (n, pairs)."""
+    checked, source = checked_codes(codes, domain), as_source(random_state)
+    out = []
+    for names in combinations(domain.names, 2):
+        mechanism = _pair_mechanism(domain, names, pair_epsilon)
+        randomized = mechanism.perturb_codes(checked[:, list(domain.indices(names))], source)  # type: ignore[arg-type]
+        out.append(cells_of(randomized, mechanism.domain)[:, 0])
+    return np.stack(out, axis=1)
+
+
+def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaults)
     codes: NDArray[np.integer],
     domain: Domain,
     pair_epsilon: float,
@@ -102,31 +138,34 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (the last three are keywor
     ordinal: Collection[str] = (),
     small_sample: bool = True,
     random_state: RandomState = None,
+    summed: Callable[[IntArray, Domain], PairTables] = tallied,
 ) -> Dependences:
-    """Each party randomizes every pair of its record by RR-Joint at ``pair_epsilon`` nats; the pairs are tallied (MDR §4.3).
+    """Each party randomizes every pair of its record at ``pair_epsilon`` nats; the pairs are summed (MDR §4.3, SIC §4).
 
-    The tally is what the secure sum of the randomized pairs yields (its result does not depend on how it is run).
+    ``summed`` turns cells into tables: ``tallied`` counts them at once, ``securely_summed`` runs the secure sum.
     """
     if domain.m < 2:
         raise InvalidInput("dependences need at least two attributes; the domain has one")
-    checked = checked_codes(codes, domain)
-    source = as_source(random_state)
+    tables = summed(randomized_cells(codes, domain, pair_epsilon, random_state), domain)
 
     def measure(names: tuple[str, str], both: bool) -> float:
-        pair_domain = domain.subset(names)
-        mechanism = Mechanism(pair_domain, joint_law(pair_domain.sizes, pair_epsilon))
-        columns = list(domain.indices(names))
-        randomized = mechanism.perturb_codes(checked[:, columns], random_state=source)  # type: ignore[arg-type]
-        cells = np.ravel_multi_index(randomized.T.astype(np.int64), pair_domain.sizes)
-        counts = np.bincount(cells, minlength=prod(pair_domain.sizes)).reshape(pair_domain.sizes)
-        return RandomizedPair.of(counts, mechanism, names).corrected(both, small_sample)
+        mechanism = _pair_mechanism(domain, names, pair_epsilon)
+        return RandomizedPair.of(tables[names], mechanism, names).corrected(both, small_sample)
 
     matrix = dependence_matrix(domain, ordinal, measure)
     return Dependences(domain.names, matrix, randomized_pairs_account(domain.m, pair_epsilon))
 
 
+def _pair_mechanism(domain: Domain, names: tuple[str, str], pair_epsilon: float) -> Mechanism:
+    pair = domain.subset(names)
+    return Mechanism(pair, joint_law(pair.sizes, pair_epsilon))
+
+
 def randomized_pairs_account(m: int, pair_epsilon: float) -> Account:
     """ε of releasing every pair once: m(m−1)/2 times the pair's; MDR's smaller claim goes into the caveat."""
     total = m * (m - 1) / 2 * pair_epsilon
-    claim = f"MDR counts {pair_epsilon:.6g}, taking releases as unlinkable; that holds only as far as the secure sum does"
+    claim = (
+        f"MDR counts each attribute once instead of {m - 1} times, taking the releases as unlinkable: that holds only as far "
+        "as the secure sum does"
+    )
     return Account((Spent("randomized pairs for dependence", total, claim),))

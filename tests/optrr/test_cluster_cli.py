@@ -75,7 +75,8 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     second = str(folder / "second.json")
     assert run(clustered(folder, "--matrix", matrix, "-o", second)) == 0
     assert run(["verify", second]) == 0
-    assert run(["perturb", str(folder / "true.csv"), "--design", second, "-o", str(folder / "y.parquet")]) == 0
+    randomized = str(folder / "y.parquet")
+    assert run(["perturb", str(folder / "true.csv"), "--design", second, "-o", randomized, "--random-state", "3"]) == 0
     capsys.readouterr()
     assert run(["estimate", str(folder / "y.parquet"), "--design", second, "--attributes", "c,b", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -84,6 +85,14 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     # attributes of different clusters: estimated without assuming independence; within 5 standard errors each
     z = (np.array(found["estimate"]) - truth) / np.array(found["standard_error"])
     assert np.abs(z).max() < 5
+    p_values = []
+    for names in ("a,b", "c,d", "a,c"):
+        capsys.readouterr()
+        assert run(["test", randomized, "--design", second, "--attributes", names, "--json"]) == 0
+        p_values.append(json.loads(capsys.readouterr().out)["p_value"])
+    # within the clusters dependent, across them not: the last is uniform on 0..1, the draw seeded
+    assert max(p_values[:2]) < 1e-6
+    assert p_values[2] > 1e-3
     loaded = load_design(second)
     assert isinstance(loaded.law, BlockLaw)
     assert clusters_of(loaded) == (("a", "b"), ("c", "d"))

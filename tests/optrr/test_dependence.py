@@ -18,7 +18,14 @@ from optrr.dependence import (
     phi_squared,
     summed_pair_tables,
 )
-from optrr.dependence.by_secure_sum import pair_vector, tables_of
+from optrr.dependence.by_secure_sum import (
+    cells_of,
+    checked_margins,
+    pair_vector,
+    securely_summed,
+    tables_of,
+    tallied,
+)
 from optrr.dependence.secure_sum import SecureSumFailed
 from optrr.designs import design
 from optrr.domain import Domain
@@ -186,13 +193,13 @@ def test_learning_from_randomized_pairs():
     assert found.of("a", "c") < 0.08
     # six pairs at 2 nats each; the paper's claim is only quoted
     assert found.account.epsilon == pytest.approx(12.0)
-    assert "MDR counts 2" in found.account.lines()[0]
+    assert "MDR counts each attribute once instead of 3 times" in found.account.lines()[0]
 
 
 def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     rng = np.random.default_rng(12)
     data = records(rng, 30)
-    tables = summed_pair_tables(data, DOMAIN, "one")
+    tables = summed_pair_tables(data, DOMAIN)
     for (a, b), table in tables.items():
         i, j = DOMAIN.index(a), DOMAIN.index(b)
         expected = np.zeros_like(table)
@@ -207,14 +214,23 @@ def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
 
 def test_tables_that_disagree_on_a_margin_are_refused():
     data = records(np.random.default_rng(13), 5)
-    total = sum(pair_vector(r, DOMAIN) for r in data.tolist())
-    tables_of(total, DOMAIN)
+    total = sum(pair_vector(cells, DOMAIN) for cells in cells_of(data, DOMAIN))
+    checked_margins(tables_of(total, DOMAIN))
     # a cheat that keeps every table's total but moves one person in one table only
     first = np.flatnonzero(total[:9])[0]
     total[first] -= 1
     total[(first + 3) % 9] += 1
     with pytest.raises(SecureSumFailed, match="disagree on the counts of 'a'"):
-        tables_of(total, DOMAIN)
+        checked_margins(tables_of(total, DOMAIN))
+
+
+def test_randomized_pairs_under_a_real_secure_sum_give_what_the_tally_gives():
+    data = records(np.random.default_rng(15), 25)
+    run = [
+        dependences_by_randomized_pairs(data, DOMAIN, 3.0, random_state=16, summed=way) for way in (tallied, securely_summed)
+    ]
+    assert np.array_equal(run[0].matrix, run[1].matrix)
+    assert run[0].account == run[1].account
 
 
 def test_all_independent_and_all_identical():
