@@ -16,12 +16,11 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.dependence.learned import Dependences, dependence_matrix
+from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.dependence.secure_sum import SecureSumFailed, SecureSumParty, run_in_memory
 from optrr.domain import Domain
-from optrr.errors import InvalidInput
 from optrr.mechanism import Mechanism, checked_codes
 from optrr.protocols.account import Account, Spent
 from optrr_solvers.joint import joint_law
@@ -99,7 +98,7 @@ def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
 
 def summed_pair_tables(codes: NDArray[np.integer], domain: Domain) -> PairTables:
     """Exact pair tables of true records, one party each, by secure sum (MDR §4.2)."""
-    return checked_margins(securely_summed(cells_of(checked_codes(codes, domain), domain), domain))
+    return checked_margins(securely_summed(cells_of(checked_codes(codes, needing_pairs(domain)), domain), domain))
 
 
 def dependences_by_secure_sum(
@@ -144,9 +143,7 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
 
     ``summed`` turns cells into tables: ``tallied`` counts them at once, ``securely_summed`` runs the secure sum.
     """
-    if domain.m < 2:
-        raise InvalidInput("dependences need at least two attributes; the domain has one")
-    tables = summed(randomized_cells(codes, domain, pair_epsilon, random_state), domain)
+    tables = summed(randomized_cells(codes, needing_pairs(domain), pair_epsilon, random_state), domain)
 
     def measure(names: tuple[str, str], both: bool) -> float:
         mechanism = _pair_mechanism(domain, names, pair_epsilon)

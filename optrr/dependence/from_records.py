@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from optrr.counts import count_many
-from optrr.dependence.learned import Dependences, dependence_matrix
+from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.domain import Domain
@@ -49,7 +49,7 @@ def dependences_from_randomized(
     InvalidInput
         where a pair's eigenvalue is nearly 0, and for unusable records.
     """
-    domain = mechanism.domain
+    domain = needing_pairs(mechanism.domain)
     tables = count_many(data, domain, list(combinations(domain.names, 2)))
 
     def measure(names: tuple[str, str], both: bool) -> float:
@@ -62,7 +62,7 @@ def dependences_from_randomized(
 
 def dependences_of(data: Any, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False) -> Dependences:
     """Dependences of TRUE records: for public or reference data, and for studies. No ε covers them otherwise."""
-    tables = count_many(data, domain, list(combinations(domain.names, 2)))
+    tables = count_many(data, needing_pairs(domain), list(combinations(domain.names, 2)))
 
     def measure(names: tuple[str, str], both: bool) -> float:
         counts = tables[names]

@@ -46,6 +46,13 @@ class Dependences:
         return float(self.matrix[self.names.index(a), self.names.index(b)])
 
 
+def needing_pairs(domain: Domain) -> Domain:
+    """The domain itself, if it has a pair of attributes."""
+    if domain.m < 2:
+        raise InvalidInput(f"dependences need at least two attributes; the domain has only {domain.names[0]!r}")
+    return domain
+
+
 def dependence_matrix(
     domain: Domain, ordinal: Collection[str], measure: Callable[[tuple[str, str], bool], float]
 ) -> FloatArray:

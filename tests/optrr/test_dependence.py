@@ -259,3 +259,5 @@ def test_strangers_and_single_attributes_are_refused():
         dependences_from_randomized(np.zeros((5, 4), dtype=np.int64), mechanism, ordinal=("z",))
     with pytest.raises(InvalidInput, match="at least two attributes"):
         dependences_by_randomized_pairs(np.zeros((5, 1), dtype=np.int64), Domain.of({"a": 2}), 1.0)
+    with pytest.raises(InvalidInput, match="at least two attributes"):
+        dependences_of(np.zeros((5, 1), dtype=np.int64), Domain.of({"a": 2}))
