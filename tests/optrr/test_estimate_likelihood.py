@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from optrr import Domain, InvalidInput, design
-from optrr.estimate import adjust, distinct_records
+from optrr.estimate import adjust, distinct_records, likelihood
 from optrr.estimate.adjustment import adjust_once
 from optrr.estimate.likelihood import closed_form, ibu, log_likelihood
 from optrr.kernel import MatrixKernel, kernel_of
@@ -40,11 +40,11 @@ def generic_optimum(observed, kernel):
 def test_ibu_reaches_the_generic_optimum(sizes, seed):
     observed, kernel, n = observed_case(sizes, seed)
     found = ibu(observed, kernel, n=n)
-    assert found.convergence.converged and found.convergence.value <= 1e-10
+    assert found.convergence.converged and found.convergence.value <= 1e-12
     assert found.proportions.min() >= 0 and found.proportions.sum() == pytest.approx(1)
     reached = log_likelihood(found.proportions, observed, kernel)
-    # the bound that stopped it, and the other optimiser's own tolerance
-    assert reached >= generic_optimum(observed, kernel) - 1e-8
+    # 1e-8 nats over all records, at up to 10^5 of them, is near what doubles can tell
+    assert n * (generic_optimum(observed, kernel) - reached) <= 1e-8
     assert found.convergence.log_likelihood == pytest.approx(n * reached)
     # nothing near it is better: moves towards every corner
     corners = np.eye(kernel.cells).reshape(-1, *sizes)
@@ -72,13 +72,17 @@ def test_the_closed_form_has_cells_at_zero():
         closed_form(np.full((2, 2), 0.25), kernel_of(design({"a": 2, "b": 2}, 1.0).mechanism, ("a", "b")))
 
 
-def test_a_general_matrix_and_a_joint_too_large_for_newton():
+def test_a_general_matrix():
     rng = np.random.default_rng(4)
     p = 0.6 * np.eye(9) + 0.4 * rng.dirichlet(np.ones(9), 9)
     kernel = MatrixKernel(p)
     observed = rng.multinomial(5000, rng.dirichlet(np.full(9, 0.3)) @ p) / 5000
     assert log_likelihood(ibu(observed, kernel).proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-8
-    observed, kernel, n = observed_case((26, 20), 5, "kronecker")
+
+
+def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypatch):
+    monkeypatch.setattr(likelihood, "MAX_NEWTON", 1)
+    observed, kernel, n = observed_case((6, 3), 5, "kronecker")
     found = ibu(observed, kernel, tolerance=1e-5, max_iterations=3000, n=n)
     assert found.convergence.converged
     assert log_likelihood(found.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-5
