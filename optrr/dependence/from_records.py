@@ -36,7 +36,7 @@ def dependences_from_randomized(
     Parameters
     ----------
     data
-        randomized records: anything :func:`optrr.counts.count` takes.
+        randomized records: anything :func:`optrr.counts.count` takes; columns beyond the mechanism's are ignored.
     ordinal
         attributes whose categories are in order; pairs of them are measured by |r|, all others by V.
     correct
@@ -50,7 +50,7 @@ def dependences_from_randomized(
         where a pair's eigenvalue is nearly 0, and for unusable records.
     """
     domain = needing_pairs(mechanism.domain)
-    tables = count_many(data, domain, list(combinations(domain.names, 2)))
+    tables = count_many(data, domain, list(combinations(domain.names, 2)), allow_extra=True)
 
     def measure(names: tuple[str, str], both: bool) -> float:
         pair = RandomizedPair.of(tables[names].table, mechanism, names)
