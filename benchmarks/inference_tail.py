@@ -51,7 +51,9 @@ def measure() -> list[dict[str, object]]:
                     row[f"χ² p near {depth:g}"] = float(found.p_value[0])
                     row[f"simulated/χ² at {depth:g}"] = tail.p_value / float(found.p_value[0])
                     row[f"± at {depth:g}"] = tail.relative_error
-                    row["reliable down to"] = float(reliable_down_to(found.fit, table.sum()[None], kernel, contrasts)[0])
+                    row["reliable down to"] = float(
+                        reliable_down_to(found.fit, table.sum()[None], kernel, contrasts)[0]
+                    )
                 rows.append(row)
     return rows
 
@@ -62,9 +64,7 @@ def main() -> None:
     vouched = [
         r[f"simulated/χ² at {d:g}"] for r in rows for d in DEPTHS if r[f"χ² p near {d:g}"] >= r["reliable down to"]
     ]
-    other = [
-        r[f"simulated/χ² at {d:g}"] for r in rows for d in DEPTHS if r[f"χ² p near {d:g}"] < r["reliable down to"]
-    ]
+    other = [r[f"simulated/χ² at {d:g}"] for r in rows for d in DEPTHS if r[f"χ² p near {d:g}"] < r["reliable down to"]]
     text = [
         "# Simulated over χ² p-values, a category of 2 %",
         f"Where χ² is vouched for ({len(vouched)} cases): {min(vouched):.2f}–{max(vouched):.2f}. "

@@ -131,7 +131,9 @@ def example() -> str:
     kernel = kronecker((0.75, 0.75), (2, 2))
     found = kernel.solve(np.array([[0.3, 0.2], [0.2, 0.3]]))
     mae = mean_absolute_error(found, [[0.4, 0.0], [0.2, 0.4]])
-    return f"(P⊗P)⁻¹(.3, .2, .2, .3) = {np.round(found.ravel(), 12).tolist()}, V = {cramers_v(found):.3f}, MAE = {mae:.4f}"
+    return (
+        f"(P⊗P)⁻¹(.3, .2, .2, .3) = {np.round(found.ravel(), 12).tolist()}, V = {cramers_v(found):.3f}, MAE = {mae:.4f}"
+    )
 
 
 def main() -> None:

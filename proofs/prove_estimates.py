@@ -34,7 +34,9 @@ SHAPES = ((2,), (4,), (2, 2), (3, 2), (2, 2, 3))
 
 
 def eigenvalues(m, random):
-    return {w: Fraction(random.randint(1, 9), 10) if any(w) else Fraction(1) for w in itertools.product((0, 1), repeat=m)}
+    return {
+        w: Fraction(random.randint(1, 9), 10) if any(w) else Fraction(1) for w in itertools.product((0, 1), repeat=m)
+    }
 
 
 def exact_matrix(sizes, lam):

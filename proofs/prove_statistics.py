@@ -110,9 +110,7 @@ def information(p):
 
 def phi(p):
     r, c = sums(p)
-    return sum(
-        (p[a][b] - r[a] * c[b]) ** 2 / (r[a] * c[b]) for a, b in itertools.product(range(len(r)), range(len(c)))
-    )
+    return sum((p[a][b] - r[a] * c[b]) ** 2 / (r[a] * c[b]) for a, b in itertools.product(range(len(r)), range(len(c))))
 
 
 def correlation(p):
@@ -178,7 +176,13 @@ def prove_pearson_correlation():
         return sp.simplify(sp.diff(g, *letters).subs(standard))
 
     assert (at(u), at(v), at(uu), at(vv), at(uv)) == (0, 0, -rho / 2, -rho / 2, 1)
-    second = {(u, u): rho, (v, v): rho, (u, v): -1, (uu, uu): sp.Rational(3, 4) * rho, (vv, vv): sp.Rational(3, 4) * rho}
+    second = {
+        (u, u): rho,
+        (v, v): rho,
+        (u, v): -1,
+        (uu, uu): sp.Rational(3, 4) * rho,
+        (vv, vv): sp.Rational(3, 4) * rho,
+    }
     second |= {(uu, vv): rho / 4, (uu, uv): -sp.Rational(1, 2), (vv, uv): -sp.Rational(1, 2), (uv, uv): 0}
     second |= {(a, b): 0 for a in (u, v) for b in (uu, vv, uv)}
     assert all(same(at(*pair), value) for pair, value in second.items())

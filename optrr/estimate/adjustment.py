@@ -125,7 +125,9 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
 def _positions(rows: IntArray, group: Sequence[int], target: FloatArray) -> IntArray:
     """Each record's cell in the group's margin."""
     if target.ndim != len(group):
-        raise InvalidInput(f"the margin of attributes {tuple(group)} has {target.ndim} axes; give one for each attribute")
+        raise InvalidInput(
+            f"the margin of attributes {tuple(group)} has {target.ndim} axes; give one for each attribute"
+        )
     if target.min() < 0 or not np.isclose(target.sum(), 1):
         raise InvalidInput(
             f"the margin of attributes {tuple(group)} is not a distribution; make it proper first (clip, norm_sub)"

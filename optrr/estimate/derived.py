@@ -160,7 +160,9 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     notes = _notes(setting, raw, covariance)
     value = float(np.clip(e.value - e.bias, *setting.range))
     low, high = np.clip(_interval(setting, e, error, float(norm.isf((1 - confidence) / 2))), *setting.range)
-    again = _bootstrap(setting, kernel, raw, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
+    again = (
+        _bootstrap(setting, kernel, raw, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
+    )
     return Derived(
         statistic=statistic,
         n=counts.n,

@@ -243,6 +243,4 @@ def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Gen
     lower, upper = fitted - high, fitted - low
     if out.method != "unbiased":
         lower, upper = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
-    return replace(
-        out, standard_errors=again.std(axis=0, ddof=1), lower=lower, upper=upper, interval="bootstrap"
-    )
+    return replace(out, standard_errors=again.std(axis=0, ddof=1), lower=lower, upper=upper, interval="bootstrap")

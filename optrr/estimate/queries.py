@@ -108,7 +108,11 @@ def query_errors(estimated: float, true: float) -> tuple[float, float]:
 
 
 def synthetic_records(
-    estimate: Estimate, size: int | None = None, random_state: int | np.random.Generator | None = None, *, exact: bool = True
+    estimate: Estimate,
+    size: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    exact: bool = True,
 ) -> IntArray:
     """Records distributed as the estimated joint: codes of shape (size, m), in cell order (MDR §3.2).
 

@@ -51,9 +51,7 @@ def independence_fit(observed: FloatArray, kernel: Kernel) -> NullFit:
             break
         step_rows, step_columns = _scoring_step(observed[open_], rows[open_], columns[open_], kernel)
         new_rows, new_columns = _proper(rows[open_] + step_rows), _proper(columns[open_] + step_columns)
-        moved = np.maximum(
-            np.abs(new_rows - rows[open_]).max(axis=1), np.abs(new_columns - columns[open_]).max(axis=1)
-        )
+        moved = np.maximum(np.abs(new_rows - rows[open_]).max(axis=1), np.abs(new_columns - columns[open_]).max(axis=1))
         rows[open_], columns[open_] = new_rows, new_columns
         open_ = open_[moved > _TOLERANCE]
     return NullFit(rows, columns, expected_product(rows, columns, kernel))

@@ -75,7 +75,9 @@ def reliable_down_to(fit: NullFit, n: FloatArray, kernel: Kernel, contrasts: Flo
     directions = _spread_directions(contrasts.shape[0])
     step = max(1, _HELD // (directions.shape[0] * kernel.cells))
     starts = range(0, fit.rows.shape[0], step)
-    pieces = [_reliable_piece(fit.part(slice(s, s + step)), n[s : s + step], kernel, contrasts, directions) for s in starts]
+    pieces = [
+        _reliable_piece(fit.part(slice(s, s + step)), n[s : s + step], kernel, contrasts, directions) for s in starts
+    ]
     return np.concatenate(pieces)
 
 

@@ -101,7 +101,9 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         notes = (_BOUNDARY_NOTE,) if found.on_boundary and calibration != "bootstrap" else ()
         out = TestResult(test, found.statistic, plan.contrasts.shape[0], found.p_value, counts.n, notes=notes)
         if calibration == "tilted":
-            raise InvalidInput("tilted simulation is for score tests; use calibration='bootstrap' for the likelihood ratio")
+            raise InvalidInput(
+                "tilted simulation is for score tests; use calibration='bootstrap' for the likelihood ratio"
+            )
         return _bootstrapped(out, plan, bootstrap, rng) if calibration == "bootstrap" else out
     return _score_result(plan, counts.n, calibration, bootstrap, rng)
 
@@ -136,9 +138,7 @@ def _tilted(out: TestResult, plan: _Plan, rng: np.random.Generator) -> TestResul
     if not tail.relative_error < _TOO_NOISY:
         note = f"the simulated tail has relative error {tail.relative_error:.2g}; only the χ² p-value's order is known"
         return replace(out, reliable=False, notes=(*out.notes, note))
-    return replace(
-        out, p_value=tail.p_value, calibration="tilted", relative_error=tail.relative_error, reliable=True
-    )
+    return replace(out, p_value=tail.p_value, calibration="tilted", relative_error=tail.relative_error, reliable=True)
 
 
 def _bootstrapped(out: TestResult, plan: _Plan, samples: int, rng: np.random.Generator) -> TestResult:
@@ -147,7 +147,9 @@ def _bootstrapped(out: TestResult, plan: _Plan, samples: int, rng: np.random.Gen
     expected = plan.fitter((plan.table / out.n)[None], plan.kernel).expected[0].ravel()
     draws = rng.multinomial(out.n, expected / expected.sum(), size=samples).astype(np.float64)
     # equal statistics differ by rounding
-    as_large = int(np.count_nonzero(plan.statistics(draws.reshape(samples, *plan.table.shape)) >= out.statistic * (1 - 1e-9)))
+    as_large = int(
+        np.count_nonzero(plan.statistics(draws.reshape(samples, *plan.table.shape)) >= out.statistic * (1 - 1e-9))
+    )
     p = (as_large + 1) / (samples + 1)
     return replace(
         out,

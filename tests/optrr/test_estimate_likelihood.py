@@ -77,7 +77,9 @@ def test_a_general_matrix():
     p = 0.6 * np.eye(9) + 0.4 * rng.dirichlet(np.ones(9), 9)
     kernel = MatrixKernel(p)
     observed = rng.multinomial(5000, rng.dirichlet(np.full(9, 0.3)) @ p) / 5000
-    assert log_likelihood(ibu(observed, kernel).proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-8
+    assert (
+        log_likelihood(ibu(observed, kernel).proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-8
+    )
 
 
 def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypatch):

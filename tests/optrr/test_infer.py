@@ -43,7 +43,9 @@ def pairs():
 
 
 def tables(kernel, pi, n, runs, seed):
-    return np.random.default_rng(seed).multinomial(n, kernel.expected(pi).ravel(), size=runs).reshape(runs, *kernel.sizes)
+    return (
+        np.random.default_rng(seed).multinomial(n, kernel.expected(pi).ravel(), size=runs).reshape(runs, *kernel.sizes)
+    )
 
 
 def test_the_null_fit_is_the_generic_optimum(mechanism):
@@ -57,7 +59,9 @@ def test_the_null_fit_is_the_generic_optimum(mechanism):
             b = np.exp([x[2], 0])
             return -observed @ np.log(p.T @ np.outer(a / a.sum(), b / b.sum()).ravel())
 
-        best = minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-15, "maxiter": 9999})
+        best = minimize(
+            loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-15, "maxiter": 9999}
+        )
         fit = independence_fit(t[None] / t.sum(), kernel)
         reached = -observed @ np.log(p.T @ np.outer(fit.rows[0], fit.columns[0]).ravel())
         assert reached <= best.fun + 1e-12
@@ -163,7 +167,9 @@ def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pai
     other = design(DOMAIN, [2.0, 0.8, 1.0], method="kronecker").mechanism
     kernels = [kernel_of(m, ("g", "s")) for m in (pairs, other)]
     first, second = (tables(k, EFFECT, 3000, 1000, s) for k, s in zip(kernels, (8, 9), strict=True))
-    together = [homogeneity([Counts(PAIR, a), Counts(PAIR, b)], kernels).p_value for a, b in zip(first, second, strict=True)]
+    together = [
+        homogeneity([Counts(PAIR, a), Counts(PAIR, b)], kernels).p_value for a, b in zip(first, second, strict=True)
+    ]
     alone = [goodness_of_fit(Counts(PAIR, a), pairs, EFFECT).p_value for a in first]
     # 1000 tables: 4.5 standard deviations either way
     for p in (together, alone):
