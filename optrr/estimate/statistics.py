@@ -82,12 +82,17 @@ def cramers_v(pi: FloatArray, covariance: FloatArray) -> Expansion:
 
 
 def pearson_correlation(pi: FloatArray, covariance: FloatArray, scores: tuple[FloatArray, FloatArray]) -> Expansion:
-    """Correlation of the row scores and the column scores; the table has shape (len(x), len(y))."""
+    """Correlation of the row scores and the column scores; the table has shape (len(x), len(y)).
+
+    0 without gradient where an attribute has one category only: its correlation is not defined, and derived says so.
+    """
     x, y = (np.asarray(s, dtype=np.float64) for s in scores)
     rows, columns = pi.sum(axis=1), pi.sum(axis=0)
     # centred scores: moments about the estimate's own means do not cancel
     x, y = x - rows @ x, y - columns @ y
     sx, sy = np.sqrt(rows @ x**2), np.sqrt(columns @ y**2)
+    if sx == 0 or sy == 0:
+        return Expansion(0.0, np.zeros_like(pi), 0.0)
     u, v = (x / sx)[:, None] * np.ones_like(pi), (y / sy)[None, :] * np.ones_like(pi)
     rho = float(np.sum(pi * u * v))
     gradient = u * v - rho * (u**2 + v**2) / 2

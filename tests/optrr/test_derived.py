@@ -172,6 +172,13 @@ def test_without_randomization_the_statistics_are_the_classical_ones():
     assert derive(counts, nearly, "correlation").plug_in == pytest.approx(pearsonr(x, y).statistic)
 
 
+def test_an_attribute_that_seems_to_have_one_category_is_flagged():
+    made = design({"a": 2, "b": 2}, 1.0, method="kronecker").mechanism
+    for statistic in STATISTICS:
+        found = derive(Counts(made.domain, np.array([[5, 0], [0, 0]])), made, statistic)
+        assert not found.reliable and np.isfinite(found.value)
+
+
 def test_bad_requests_are_refused(mechanism):
     counts = drawn(mechanism, PI, 100, 1, 1)[0]
     with pytest.raises(InvalidInput, match="choose among entropy"):
