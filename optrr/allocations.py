@@ -144,7 +144,8 @@ class AllocationWishes:
     conditional_cap
         largest conditional ε; up to 9 attributes, never below an attribute's floor.
     preserve
-        "pairs" or name pairs: pairs that must stay as visible as under Kronecker at the ε_i found.
+        "pairs" or name pairs: pairs that must stay as visible as under Kronecker at the design's requested ε_i (the achieved
+        ones may be larger).
     """
 
     floors: Limits = None

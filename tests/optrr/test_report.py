@@ -8,7 +8,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from optrr import report
+from optrr import advise, allocate, design, report
+from optrr.advice_pages import advice_page, allocation_page, comparison_page, curves_around
+from optrr.cli.main import run
+from optrr.domain import Domain
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
 
@@ -24,7 +27,8 @@ def chart(label="rising"):
 
 def page():
     table = report.Table(["name", "error"], [["<script>alert(1)</script>", 0.123456], ["b", None]], title="Errors", strong=[0])
-    parts = [report.Text("5 < 6 & 'so on'"), table, report.Chart(chart(), "One \"chart\""), report.Chart(chart("falling"), "Two")]
+    charts = [report.Chart(chart(), 'One "chart"'), report.Chart(chart("falling"), "Two")]
+    parts = [report.Text("5 < 6 & 'so on'"), table, *charts]
     return report.Page("A <page>", [report.Section("Numbers", parts)], lead=["first of all"])
 
 
@@ -92,6 +96,38 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
 
 
+def written_pages():
+    """What allocate, advise and compare write, on a domain whose names would break a careless page."""
+    domain = Domain.of({"<b>": 2, "c&d": 3, "e": 4})
+    found = advise(domain, 2.0, n=1000, clusters=[["<b>", "e"]])
+    made = [design(domain, 1.0, method=m) for m in ("reduced", "kronecker")]
+    yield allocation_page(allocate(domain, 2.0, workload="pairs", n=1000)), 1
+    yield allocation_page(allocate(domain, workload="marginals", standard_error=0.05, n=1000)), 1
+    yield advice_page(found, curves_around(found)), 2
+    yield comparison_page(made, [("ball", "too small")]), 1
+
+
+def test_the_commands_pages_hold_their_numbers():
+    for written, charts in written_pages():
+        markup = report.page_html(written)
+        seen = read(markup)
+        assert seen.tags.count("svg") == charts and "b" not in seen.tags and "<b>" in seen.text
+        assert all(r.startswith("#") for r in seen.references) and len(seen.ids) == len(set(seen.ids))
+        for section in written.sections:
+            for part in section.parts:
+                if isinstance(part, report.Table):
+                    assert all(cell in seen.text for row in part.cells for cell in row)
+
+
+def test_reports_from_the_command_line(tmp_path):
+    spec = tmp_path / "spec.json"
+    spec.write_text('{"epsilon": 1.0, "attributes": [{"name": "a", "size": 2}, {"name": "b", "size": 3}]}')
+    for k, command in enumerate((["allocate", "--total-epsilon", "1.5"], ["advise", "--total-epsilon", "1.5"], ["compare"])):
+        target = tmp_path / f"{k}.html"
+        assert run([command[0], str(spec), *command[1:], "--report", str(target), "--json"]) == 0
+        assert "</html>" in target.read_text(encoding="utf-8")
+
+
 def browser():
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
@@ -111,7 +147,9 @@ def rendered(path, tmp_path):
 def test_a_browser_shows_tables_and_charts(tmp_path):
     browser()
     target = tmp_path / "page.html"
-    report.write_page(target, page())
-    dom = read(rendered(target, tmp_path))
-    assert dom.tags.count("svg") == 2 and dom.tags.count("table") == 1
-    assert "total epsilon" in dom.text and "0.1235" in dom.text and "script" not in dom.tags
+    for written, charts in ((page(), 2), *written_pages()):
+        report.write_page(target, written)
+        dom = read(rendered(target, tmp_path))
+        tables = sum(isinstance(p, report.Table) for s in written.sections for p in s.parts)
+        assert dom.tags.count("svg") == charts and dom.tags.count("table") == tables
+        assert "total epsilon" in dom.text and "script" not in dom.tags

@@ -1,0 +1,115 @@
+"""advise: every option's predicted error against a simulation of that very way of asking."""
+
+import numpy as np
+import pytest
+from table_simulation import simulated, skewed_codes
+
+from optrr import InvalidInput, advise
+from optrr.advice import partition, sampled_error
+from optrr.baselines import collect, sample
+from optrr.datasets import adult_domain
+from optrr.domain import Domain
+from optrr.mechanism import Mechanism
+from optrr_solvers.allocation_split import best_split, cluster_blocks
+from optrr_solvers.laws import BlockLaw, ProductLaw, TableLaw
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
+TOTAL = 2.0
+
+
+def option(found, name):
+    return next(o for o in found.options if o.name == name)
+
+
+def laws_of_the_options(workload):
+    """Each full-record option as a law, built from its definition."""
+    found = advise(DOMAIN, TOTAL, workload=workload, clusters=[["a", "c"]])
+    arrays = found.workload.arrays(DOMAIN, [np.arange(3.0)])
+    split = best_split(arrays, cluster_blocks(arrays, [(0,), (1,), (2,)]), TOTAL)
+    joint = best_split(arrays, cluster_blocks(arrays, [(0, 2), (1,)]), TOTAL)
+    whole = np.zeros((2, 2, 2))
+    whole[0, 0, 0] = TOTAL
+    pair = np.zeros((2, 2))
+    pair[0, 0] = joint.epsilons[0]
+    inside = TableLaw(DOMAIN.sizes[[0, 2]], pair)
+    return found, {
+        "optimum": found.allocation.design.law,
+        "kronecker-even": ProductLaw(DOMAIN.sizes, np.full(3, TOTAL / 3)),
+        "kronecker": ProductLaw(DOMAIN.sizes, split.epsilons),
+        "whole-record": TableLaw(DOMAIN.sizes, whole),
+        "clusters": BlockLaw([((0, 2), inside), ((1,), ProductLaw(DOMAIN.sizes[[1]], joint.epsilons[1:]))]),
+    }
+
+
+@pytest.mark.parametrize("workload", ["marginals", "pairs"])
+def test_predictions_of_full_record_options_hold_in_simulation(workload):
+    found, laws = laws_of_the_options(workload)
+    tables = [t.attributes for t in found.workload.tables]
+    least = sum(1 - 1 / t.cells(DOMAIN) for t in found.workload.tables)
+    for name, law in laws.items():
+        assert law.epsilon == pytest.approx(TOTAL, rel=1e-9)
+        errors = simulated(Mechanism(DOMAIN, law), DOMAIN, tables, skewed_codes(DOMAIN, 300), 300, seed=5)
+        margin = errors.std(ddof=1) / np.sqrt(errors.size)
+        # ten cases at five standard errors: false alarm below 1e-5
+        assert abs(errors.mean() - (option(found, name).error - least)) < 5 * margin, name
+        assert option(found, name).conditional_epsilon == pytest.approx(float(law.conditional_epsilons().max()), rel=1e-9)
+        assert margin < 0.1 * option(found, name).error
+
+
+@pytest.mark.parametrize("total", [1.0, 5.0])
+def test_the_prediction_for_sampling_holds_in_simulation(total):
+    """Even sampling by the independently written baseline, on a uniform population, where the bound is exact."""
+    found = advise(DOMAIN, total)
+    rng = np.random.default_rng(11)
+    protocol, n, errors = sample(DOMAIN.sizes, total), 3000, []
+    for _ in range(400):
+        codes = np.stack([rng.integers(0, r, n) for r in DOMAIN.sizes], axis=1)
+        estimates = collect(protocol, codes, rng).estimate()
+        errors.append(n * sum(float(np.sum((e - 1 / r) ** 2)) for e, r in zip(estimates, DOMAIN.sizes, strict=True)))
+    margin = np.std(errors, ddof=1) / np.sqrt(len(errors))
+    # the baseline may choose another report where the two nearly tie, and n people never split evenly: 3 % apart
+    assert abs(np.mean(errors) - option(found, "sampling-even").error) < 5 * margin + 0.03 * np.mean(errors)
+    assert margin < 0.05 * np.mean(errors)
+
+
+def test_the_two_reports():
+    # few cells: response; many at small epsilon: unary encoding (Wang et al.: r − 2 < 3 e^ε)
+    assert sampled_error(2, 1.0)[1] == "grr" and sampled_error(100, 1.0)[1] == "oue"
+    error, kind = sampled_error(2, 1.0)
+    assert kind == "grr" and error == pytest.approx(0.5 * ((np.e + 1) / (np.e - 1)) ** 2)
+    assert sampled_error(50, 600.0)[0] == pytest.approx(1 - 1 / 50)
+
+
+def test_sampling_wins_one_way_on_adult_below_six_to_eight():
+    best = {total: advise(adult_domain(), total).best for total in (1.0, 2.0, 4.0, 8.0)}
+    assert [best[t].name for t in (1.0, 2.0, 4.0)] == ["sampling"] * 3
+    assert best[8.0].name == "optimum"
+    for total in (1.0, 4.0):
+        found = advise(adult_domain(), total)
+        assert found.best_with_records.name == "optimum"
+        text = " ".join(found.sentences())
+        assert "wins" in text and "full records" in text and "optimum" in text
+        assert not found.best.keeps_records and any("records" in g for g in found.best.gives_up)
+
+
+def test_options_are_ordered_and_say_what_they_give_up():
+    found = advise(DOMAIN, TOTAL, workload="pairs", n=1000, clusters=[["a", "b"]])
+    errors = [o.error for o in found.options]
+    assert errors == sorted(errors)
+    assert {o.name for o in found.options} == {
+        "optimum", "kronecker", "kronecker-even", "clusters", "whole-record", "sampling", "sampling-even"
+    }
+    records = [o.error for o in found.options if o.keeps_records]
+    assert option(found, "optimum").error <= min(records) * (1 + 1e-9)
+    assert all(o.gives_up for o in found.options)
+    assert found.summary()["options"][0]["relative_error"] == 1.0
+    se = found.typical_standard_error(found.best)
+    assert se == pytest.approx(np.sqrt(found.best.error / (1000 * (6 + 8 + 12))))
+
+
+def test_clusters_partition():
+    assert partition(DOMAIN, [["c", "a"]]) == [(2, 0), (1,)]
+    with pytest.raises(InvalidInput, match="in two clusters"):
+        partition(DOMAIN, [["a", "b"], ["b", "c"]])
+    with pytest.raises(InvalidInput, match="no attribute 'z'"):
+        advise(DOMAIN, 1.0, clusters=[["a", "z"]])

@@ -1,0 +1,221 @@
+"""allocate: predictions against simulations with the product's own estimator, limits, required accuracies, files, refusals."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from table_simulation import simulated, skewed_codes
+
+from optrr import InvalidInput, allocate, count_many, design, load_design, save_design
+from optrr.allocations import METHODS
+from optrr.datasets import adult_domain
+from optrr.domain import Domain
+from optrr.estimate import estimate
+from optrr.verify import checks
+from optrr.workload import WantedTable, Workload, workload_of
+from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
+
+
+@pytest.mark.parametrize("total", [1.0, 3.0])
+@pytest.mark.parametrize("workload", ["marginals", "pairs", [("a", "b", "c"), ("b",)]])
+def test_predicted_errors_are_the_simulated_ones(workload, total):
+    found = allocate(DOMAIN, total, workload=workload)
+    tables = [p.attributes for p in found.predictions]
+    # with the records held fixed the prediction is exact for any data
+    predicted = sum(p.error - p.sampling_error for p in found.predictions)
+    errors = simulated(found.design.mechanism, DOMAIN, tables, skewed_codes(DOMAIN, 300), 400, seed=1)
+    margin = errors.std(ddof=1) / np.sqrt(errors.size)
+    # six cases at five standard errors: false alarm below 1e-5
+    assert abs(errors.mean() - predicted) < 5 * margin
+    assert margin < 0.1 * predicted
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
+    found = allocate(DOMAIN, 2.0, workload="marginals", method=method)
+    assert found.design.epsilon <= 2.0
+    assert found.gap < 0.01 and found.error <= found.kronecker_error
+    assert all(c.holds for c in checks(found.design))
+    save_design(found.design, tmp_path / "design.json")
+    again = load_design(tmp_path / "design.json")
+    assert again.epsilon == found.design.epsilon
+    assert np.array_equal(again.attribute_epsilons, found.design.attribute_epsilons)
+    # at its own accuracies the design is the design solver's, to the search's tolerance
+    assert solve(Problem(DOMAIN.sizes, found.design.attribute_epsilons)).upper == pytest.approx(2.0, abs=0.01)
+
+
+def test_methods_agree():
+    errors = [allocate(DOMAIN, 2.0, workload="marginals", method=m).error for m in METHODS]
+    assert max(errors) / min(errors) < 1.01
+
+
+@pytest.mark.parametrize("workload", ["marginals", "pairs"])
+@pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
+def test_on_adult_the_optimum_beats_kronecker(workload, total):
+    found = allocate(adult_domain(), total, workload=workload, n=32561)
+    assert found.error < found.kronecker_error
+    assert found.gap < 1e-5 and found.design.epsilon <= total
+    for p in found.predictions:
+        assert p.standard_error == pytest.approx(np.sqrt(p.error / (32561 * p.cells)))
+
+
+def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_data():
+    found = allocate(DOMAIN, 2.0, workload="pairs", n=24_000)
+    codes = np.stack(np.unravel_index(np.arange(24_000) % 24, (2, 3, 4)), axis=1)
+    rng = np.random.default_rng(3)
+    counted = count_many(found.design.mechanism.perturb_codes(codes, rng), DOMAIN, [p.attributes for p in found.predictions])
+    for p in found.predictions:
+        stated = estimate(counted[p.attributes], found.design.mechanism).standard_errors
+        # the estimator's errors are plug-in values: a per cent or two off
+        assert np.sqrt(np.mean(np.square(stated))) == pytest.approx(p.standard_error, rel=0.05)
+
+
+# --- required accuracies ----------------------------------------------------------------------------------------------
+
+
+def test_required_accuracies_give_the_smallest_total():
+    found = allocate(DOMAIN, workload="pairs", standard_error=0.02, n=5000)
+    assert max(p.standard_error for p in found.predictions) <= 0.02 * (1 + 1e-9)
+    assert found.least_total <= found.design.epsilon <= found.least_total + 1e-3
+    # a little less total is not enough, a little more is
+    with pytest.raises(Infeasible, match="they need at least"):
+        allocate(DOMAIN, found.least_total * 0.99, workload="pairs", standard_error=0.02, n=5000)
+    more = allocate(DOMAIN, found.design.epsilon * 1.01, workload="pairs", standard_error=0.02, n=5000)
+    assert max(p.standard_error for p in more.predictions) <= 0.02 * (1 + 1e-6)
+
+
+def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
+    found = allocate(DOMAIN, workload="marginals", standard_error=0.02, n=5000)
+    lam = np.sqrt((1 - 1 / DOMAIN.sizes) / (5000 * DOMAIN.sizes * 0.02**2))
+    epsilons = np.log1p(DOMAIN.sizes * lam / (1 - lam))
+    assert found.design.epsilon == pytest.approx(design(DOMAIN, epsilons).epsilon, rel=1e-8)
+    assert [p.standard_error for p in found.predictions] == pytest.approx([0.02] * 3, rel=1e-8)
+
+
+def test_what_no_epsilon_can_reach_is_refused_with_what_can():
+    # p(1 − p)/n at p = 1/2
+    message = r"table a: standard error 0\.001 .*sampling alone leaves 0\.01118.*more than 250000 people"
+    with pytest.raises(Infeasible, match=message):
+        allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.001, n=2000)
+    allocate(DOMAIN, workload=[WantedTable(("a", "b", "c"), standard_error=0.01)], n=2000)
+    with pytest.raises(InvalidInput, match="n is needed"):
+        allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.1)
+    with pytest.raises(InvalidInput, match="neither a total epsilon nor a standard error for table b"):
+        allocate(DOMAIN, workload=[WantedTable(("a", "c"), standard_error=0.1), ("b",)], n=100)
+
+
+def test_floors_that_do_not_fit_are_refused_with_the_total_that_would():
+    needed = design(DOMAIN, 1.0).epsilon
+    with pytest.raises(Infeasible, match=f"they need at least {needed:.6g}"):
+        allocate(DOMAIN, 1.0, floors=1.0)
+    just = allocate(DOMAIN, needed * (1 + 1e-9), floors=1.0)
+    assert np.all(just.design.attribute_epsilons >= 1.0 - 1e-6)
+    with pytest.raises(Infeasible, match=r"attribute 'a' needs epsilon 1 .*conditional cap 0\.5; allow at least 1"):
+        allocate(DOMAIN, 3.0, floors=1.0, conditional_cap=0.5)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_budgets_are_lowered_until_they_fit():
+    """POR's policy: wished-for epsilons are ceilings; they are kept where they fit, lowered where they do not."""
+    wished = {"a": 1.0, "b": 1.0, "c": 1.0}
+    needed = design(DOMAIN, wished).epsilon
+    fits = allocate(DOMAIN, needed * 3, ceilings=wished)
+    assert fits.design.attribute_epsilons == pytest.approx(1.0, rel=1e-6)
+    tables = [WantedTable(("a",), weight=100.0), ("b",), ("c",)]
+    lowered = allocate(DOMAIN, 0.7 * needed, workload=tables, ceilings=wished).design.attribute_epsilons
+    assert np.all(lowered <= 1.0 + 1e-7)
+    assert lowered[0] == pytest.approx(1.0, abs=0.01) and min(lowered[1:]) < 0.9
+
+
+def test_an_attribute_out_of_every_table_needs_a_floor():
+    with pytest.raises(InvalidInput, match="attribute 'c' is in no table"):
+        allocate(DOMAIN, 2.0, workload=[("a", "b")])
+    found = allocate(DOMAIN, 2.0, workload=[("a", "b")], floors={"c": 0.3})
+    assert found.design.attribute_epsilons[2] >= 0.3 - 1e-7
+
+
+def test_conditional_cap_and_kept_pairs():
+    free = allocate(DOMAIN, 2.0)
+    capped = allocate(DOMAIN, 2.0, conditional_cap=1.0)
+    assert np.all(capped.design.conditional_epsilons <= 1.0)
+    assert free.error <= capped.error <= capped.kronecker_error
+    kept = allocate(DOMAIN, 2.0, preserve="pairs")
+    lam, one = kept.design.law.pair_eigenvalues(), kept.design.solution.problem.eigenvalues
+    assert all(lam[i, j] >= one[i] * one[j] * (1 - 1e-6) for i, j in combinations(range(3), 2))
+    assert free.error <= kept.error <= kept.kronecker_error
+    assert kept.lower_error <= free.error * (1 + 1e-9)
+    with pytest.raises(InvalidInput, match="use method 'search'"):
+        allocate(DOMAIN, 2.0, preserve="pairs", method="lattice")
+
+
+def test_alike_attributes_share_and_many_are_quick():
+    domain = Domain.of({f"a{i}": 2 for i in range(1000)})
+    found = allocate(domain, 4.1889)
+    # the closed form's inverse: 1000 binary attributes at 0.1 cost 4.1889 (Kronecker: 100)
+    assert found.design.attribute_epsilons == pytest.approx(0.1, rel=1e-5)
+    assert len(found.predictions) == 1000
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+def test_workload_files(tmp_path):
+    path = tmp_path / "w.toml"
+    path.write_text('marginals = 0.5\npairs = 2.0\n[[tables]]\nattributes = ["a", "b"]\nweight = 3\nstandard_error = 0.1\n')
+    found = workload_of(path, DOMAIN)
+    assert found.tables[0] == WantedTable(("a", "b"), 3.0, 0.1)
+    assert {t.attributes: t.weight for t in found.tables[1:]} == {
+        ("a",): 0.5, ("b",): 0.5, ("c",): 0.5, ("a", "c"): 2.0, ("b", "c"): 2.0
+    }
+    (tmp_path / "w.json").write_text('{"tables": [{"attributes": "a"}, {"attributes": ["b", "c"]}]}')
+    assert [t.attributes for t in workload_of(tmp_path / "w.json", DOMAIN).tables] == [("a",), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"tables": []}', "no tables"),
+        ('{"tables": [{"attributes": ["a", "z"]}]}', "no attribute 'z'"),
+        ('{"tables": [{"attributes": ["a", "a"]}]}', "asked for twice"),
+        ('{"tables": [{"attributes": ["a"], "weight": -1}]}', "weight -1"),
+        ('{"tables": [{"attributes": ["a"], "standard_error": 0}]}', "standard error 0"),
+        ('{"tables": [{"attributes": ["a", "b"]}, {"attributes": ["b", "a"]}]}', "twice"),
+        ('{"tabels": []}', "tabels"),
+        ("{", "workload"),
+    ],
+)
+def test_bad_workload_files_are_refused_in_one_line(text, message, tmp_path):
+    path = tmp_path / "w.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        workload_of(str(path), DOMAIN)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_workloads_and_arguments_are_refused():
+    for given, message in (("triples", "give marginals, pairs"), ("no/such.toml", "cannot read workload"), ([], "no tables")):
+        with pytest.raises(InvalidInput, match=message):
+            allocate(DOMAIN, 1.0, workload=given)
+    with pytest.raises(InvalidInput, match="one attribute has no pairs"):
+        allocate({"a": 2}, 1.0, workload="pairs")
+    with pytest.raises(InvalidInput, match="n = 0"):
+        allocate(DOMAIN, 1.0, n=0)
+    with pytest.raises(InvalidInput, match="unknown method"):
+        allocate(DOMAIN, 1.0, method="magic")
+    with pytest.raises(ValueError, match="total epsilon 0"):
+        allocate(DOMAIN, 0.0)
+    with pytest.raises(InvalidInput, match="no attribute 'z'"):
+        allocate(DOMAIN, 1.0, floors={"z": 1.0})
+    with pytest.raises(MethodTooLarge):
+        allocate(Domain.of({f"a{i}": i + 2 for i in range(12)}), 3.0, method="program")
+
+
+def test_named_tables_equal_the_builtin_workloads():
+    for name, size in (("marginals", 1), ("pairs", 2)):
+        tables = Workload("tables", tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
+        builtin = allocate(DOMAIN, 2.0, workload=name)
+        assert allocate(DOMAIN, 2.0, workload=tables).error == pytest.approx(builtin.error, rel=1e-6)

@@ -1,0 +1,45 @@
+"""Trade-off curves: monotone, ordered, and their end points known."""
+
+import numpy as np
+import pytest
+
+from optrr import InvalidInput, allocate, cap_tradeoff, tradeoff
+from optrr.domain import Domain
+from optrr_solvers.allocation_split import best_split, single_blocks
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
+
+
+def test_curves_fall_and_keep_their_order():
+    found = tradeoff(DOMAIN, [0.5, 1.0, 2.0, 4.0], n=1000, cap_shares=[0.6])
+    kronecker, optimum, pairs, capped = found.curves
+    for c in found.curves:
+        assert c.epsilons == (0.5, 1.0, 2.0, 4.0)
+        assert np.all(np.diff(c.errors) < 0)
+        assert c.standard_errors == pytest.approx(np.sqrt(np.asarray(c.errors) / (1000 * 9)))
+    for worse in (pairs, capped):
+        assert np.all(np.asarray(optimum.errors) <= np.asarray(worse.errors) * (1 + 1e-9))
+        assert np.all(np.asarray(worse.errors) <= np.asarray(kronecker.errors) * (1 + 1e-6))
+    assert optimum.errors[2] == pytest.approx(allocate(DOMAIN, 2.0).error)
+    assert found.summary()["curves"][1]["error"] == list(optimum.errors)
+
+
+def test_the_cap_curve_runs_from_kronecker_to_no_cap():
+    found = cap_tradeoff(DOMAIN, 2.0, workload="pairs", points=4)
+    level, curve = found.curves
+    arrays = allocate(DOMAIN, 2.0, workload="pairs").workload.arrays(DOMAIN)
+    split = best_split(arrays, single_blocks(arrays), 2.0)
+    assert set(level.errors) == {split.error}
+    assert curve.epsilons[0] == pytest.approx(split.epsilons.max()) and curve.epsilons[-1] == pytest.approx(2.0)
+    assert np.all(np.diff(curve.errors) <= 1e-6 * np.asarray(curve.errors[1:]))
+    assert curve.errors[0] <= split.error * (1 + 1e-6)
+    assert curve.errors[-1] == pytest.approx(allocate(DOMAIN, 2.0, workload="pairs").error, rel=1e-4)
+
+
+def test_curves_without_people_have_no_standard_errors_and_draw():
+    found = tradeoff(DOMAIN, [1.0, 2.0], keep_pairs=False)
+    assert [c.standard_errors for c in found.curves] == [(None, None)] * 2
+    axes = found.figure().axes[0]
+    assert axes.get_yscale() == "log" and len(axes.lines) == 2
+    with pytest.raises(InvalidInput, match="increasing"):
+        tradeoff(DOMAIN, [2.0, 1.0])
