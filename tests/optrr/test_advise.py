@@ -1,5 +1,7 @@
 """advise: every option's predicted error against a simulation of that very way of asking."""
 
+import json
+
 import numpy as np
 import pytest
 from table_simulation import simulated, skewed_codes
@@ -7,6 +9,7 @@ from table_simulation import simulated, skewed_codes
 from optrr import InvalidInput, advise
 from optrr.advice import partition, sampled_error
 from optrr.baselines import collect, sample
+from optrr.cli.main import run
 from optrr.datasets import adult_domain
 from optrr.domain import Domain
 from optrr.mechanism import Mechanism
@@ -113,3 +116,66 @@ def test_clusters_partition():
         partition(DOMAIN, [["a", "b"], ["b", "c"]])
     with pytest.raises(InvalidInput, match="no attribute 'z'"):
         advise(DOMAIN, 1.0, clusters=[["a", "z"]])
+
+
+SPEC = '{"attributes": [{"name": "a", "size": 2, "epsilon": 0.5}, {"name": "b", "size": 3}, {"name": "c", "size": 4}]}'
+
+
+def command(tmp_path, capsys, *arguments):
+    spec = tmp_path / "spec.json"
+    spec.write_text(SPEC)
+    code = run([arguments[0], str(spec), *arguments[1:]])
+    return code, *capsys.readouterr()
+
+
+def test_allocate_on_the_command_line(tmp_path, capsys):
+    target = tmp_path / "design.json"
+    code, out, _ = command(
+        tmp_path, capsys, "allocate", "--total-epsilon", "2", "--workload", "pairs", "--n", "500", "-o", str(target), "--json"
+    )
+    found = json.loads(out)
+    assert code == 0 and found["epsilon"] <= 2
+    assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(found)
+    assert {"name", "size", "requested_epsilon", "epsilon", "conditional_epsilon"} <= set(found["attributes"][0])
+    assert [t["attributes"] for t in found["tables"]] == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert found["error_lower_bound"] <= found["error"] < found["kronecker_error"]
+    assert run(["verify", str(target)]) == 0
+    capsys.readouterr()
+    limits = ["--ceilings-from-spec", "--floor", "c=0.4"]
+    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2", *limits, "--json")
+    epsilons = {a["name"]: a["epsilon"] for a in json.loads(out)["attributes"]}
+    assert code == 0 and epsilons["a"] <= 0.5 + 1e-7 and epsilons["c"] >= 0.4 - 1e-7
+    code, out, _ = command(tmp_path, capsys, "allocate", "--standard-error", "0.03", "--n", "2000", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["least_total"] <= found["epsilon"]
+    assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in found["tables"])
+    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2")
+    assert code == 0 and "Kronecker's best split" in out and "certified within" in out
+
+
+def test_advise_on_the_command_line(tmp_path, capsys):
+    code, out, _ = command(tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--cluster", "a, b", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["best"] == found["options"][0]["name"]
+    assert {"name", "error", "relative_error", "keeps_records", "conditional_epsilon", "gives_up"} <= set(found["options"][0])
+    code, out, _ = command(tmp_path, capsys, "advise", "--total-epsilon", "2")
+    assert code == 0 and "gives up" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["allocate", "--total-epsilon", "1", "--floor", "2"], "they need at least"),
+        (["allocate", "--total-epsilon", "1", "--floor", "z=2"], "no attribute 'z'"),
+        (["allocate", "--total-epsilon", "1", "--floor", "a=x"], "name=epsilon"),
+        (["allocate", "--total-epsilon", "nan"], "total epsilon nan"),
+        (["allocate"], "neither a total epsilon"),
+        (["allocate", "--standard-error", "0.0001", "--n", "10"], "people"),
+        (["advise", "--total-epsilon", "1", "--workload", "triples"], "give marginals, pairs"),
+        (["advise", "--total-epsilon", "1", "--cluster", "a,z"], "no attribute 'z'"),
+    ],
+)
+def test_bad_wishes_end_in_one_line(arguments, message, tmp_path, capsys):
+    code, out, error = command(tmp_path, capsys, *arguments)
+    assert code == 2 and out == "" and error.startswith("error: ") and error.count("\n") == 1
+    assert message in error
