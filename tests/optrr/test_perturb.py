@@ -226,7 +226,7 @@ def test_bad_paths(tmp_path):
         (not_parquet, "b.csv", r"cannot read .*a.parquet"),
         (no_records, "b.csv", "holds no records"),
         (source, "no/b.csv", "there is no directory"),
-        (source, "folder.csv", "cannot write .*folder.csv: Is a directory"),
+        (source, "folder.csv", "cannot write .*folder.csv: it is a directory"),
         (source, "a.csv", "is the input itself"),
         (source, "linked.csv", "is the input itself"),
     ]:
