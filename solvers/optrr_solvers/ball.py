@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from optrr_solvers import grid_bound
+from optrr_solvers import ball_pairs, grid_bound
 from optrr_solvers.ball_moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
 from optrr_solvers.ball_newton import OutOfTime, Point, minimise, rescaled
 from optrr_solvers.ball_rounding import Fit, fitted
@@ -40,6 +40,8 @@ _WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
 _AIM = 0.003
 # So many changed attributes make the total as good as continuous.
 _MANY_CHANGES = 25.0
+# Grids tried, each eight times finer, before rounding is given up.
+_FINER_GRIDS = 3
 # A bound on the way uses this grid at least: finer ones do not change it by a tenth of the tolerance.
 _FINEST_UNIT = 1e-6
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
@@ -92,6 +94,10 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
         raise MethodTooLarge(
             "method 'ball' takes no conditional caps; use 'reduced' (up to 10 attributes) or drop them"
         )
+    if problem.pairs:
+        base = solve(replace(problem, pairs=()), options)
+        tolerance = max(options.tolerance, options.relative_tolerance * base.upper)
+        return ball_pairs.with_pairs(problem, base, started, tolerance)
     deadline = math.inf if options.time_limit is None else started + options.time_limit
     classes = Classes.of(problem)
     counted = _cells(classes) * classes.counts.size <= _COUNTED_WORK
@@ -184,8 +190,11 @@ def _lower(classes: Classes, source: MomentSource, w: FloatArray, point: Point) 
     """An estimate of the bound at ``w``, good enough to steer by."""
     if isinstance(source, CountedMoments):
         return float(np.logaddexp(0.0, np.log(classes.counts @ (classes.gaps * w)) - source.sharp_log_value(w)))
-    if _coarsest_useful(classes, w) * problem_size(classes) > _WORK_ON_THE_WAY:
-        # many attributes: the total is as good as continuous and the loss is half the width's square
+    unit = problem_size(classes) * _window(classes, w) / _WORK_ON_THE_WAY
+    changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
+    if changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2:
+        # rounding would cost more than the width: with many changes the total is as good as continuous, and the loss is
+        # half the width's square
         return point.log_ratio - point.width**2
     return _bound(classes, integer_weights(classes, w, _WORK_ON_THE_WAY, 0.0))
 
@@ -198,11 +207,6 @@ def _bound(classes: Classes, weights: tuple[int, ...]) -> float:
 def problem_size(classes: Classes) -> float:
     """m."""
     return float(classes.counts.sum())
-
-
-def _coarsest_useful(classes: Classes, w: FloatArray) -> float:
-    """Totals in a window at a grid of a fiftieth of a nat."""
-    return 50 * _window(classes, w)
 
 
 def _window(classes: Classes, w: FloatArray) -> float:
@@ -228,10 +232,12 @@ def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> 
     point = path.point
     fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
     unit = fine if counted else options.unit or _unit(classes, point, aim(options, path.upper))
-    fit = fitted(classes, point, unit, whole=counted)
-    if fit is None:
-        raise SolveFailed("ball: the weights do not survive rounding to the grid; choose a finer unit")
-    return fit
+    for _ in range(_FINER_GRIDS):
+        fit = fitted(classes, point, unit, whole=counted)
+        if fit is not None:
+            return fit
+        unit /= 8
+    raise SolveFailed("ball: the weights do not survive rounding to a grid; use milder epsilons, or method 'inductive'")
 
 
 def _unit(classes: Classes, point: Point, tolerance: float) -> float:

@@ -1,12 +1,14 @@
 """BallLaw against sums over all change sets and all roundings, and its sampler against the law."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from optrr_solvers.laws import ball as ball_module
+from optrr_solvers.laws import ball_sampler
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.ball_sampler import BallTable
 from optrr_solvers.laws.spectrum import Spectrum
@@ -23,7 +25,9 @@ def source(seed=7):
 
 
 def shell():
-    return WeightedBall(FLOORS[::-1].copy(), FRACTIONS[::-1].copy(), np.array([5, 12, 30, 40]), np.array([0.2, 1.0, 0.4, 0]))
+    return WeightedBall(
+        FLOORS[::-1].copy(), FRACTIONS[::-1].copy(), np.array([5, 12, 30, 40]), np.array([0.2, 1.0, 0.4, 0])
+    )
 
 
 LAWS = {
@@ -132,8 +136,6 @@ def test_samples_follow_the_law(name):
 
 
 def test_samples_from_checkpoints_are_those_from_the_whole_table(monkeypatch):
-    from optrr_solvers.laws import ball_sampler
-
     rng = np.random.default_rng(3)
     sizes, m = rng.integers(2, 7, 40), 40
     ball = soft(rng.integers(20, 60, m), rng.random(m), 350.0, 5.0)
@@ -146,9 +148,12 @@ def test_samples_from_checkpoints_are_those_from_the_whole_table(monkeypatch):
 
 def test_a_sampled_change_set_is_never_likelier_than_the_label_allows():
     """The sampler's own thresholds, followed exactly: e_k β̂(S)/(α̂ μ_S) ≤ Q − 1 for every change set, in rationals."""
-    from fractions import Fraction
-
-    law = BallLaw(SIZES[:3], [np.array([0]), np.array([1]), np.array([2])], [MixedBall(1.0, sharp(np.array([3, 4, 5]), np.zeros(3), 8))], 2.0)
+    law = BallLaw(
+        SIZES[:3],
+        [np.array([0]), np.array([1]), np.array([2])],
+        [MixedBall(1.0, sharp(np.array([3, 4, 5]), np.zeros(3), 8))],
+        2.0,
+    )
     sampler = law._sampler
     share = Fraction(int(sampler._choice._cumulative[-1]), 1 << 64)
     table = sampler._table(0)
@@ -177,17 +182,20 @@ def test_a_sampled_change_set_is_never_likelier_than_the_label_allows():
             follow(2, table._last.start + k, mass / sum(final), [0, 0, 0])
     top = Fraction(np.exp(2.0)) - 1
     for s, p in probabilities.items():
-        mu = np.prod([Fraction(int(r) - 1, int(r)) if c else Fraction(1, int(r)) for r, c in zip(SIZES[:3], s, strict=True)])
+        mu = np.prod(
+            [Fraction(int(r) - 1, int(r)) if c else Fraction(1, int(r)) for r, c in zip(SIZES[:3], s, strict=True)]
+        )
         assert share * p <= (1 - share) * mu * top * (1 + Fraction(1, 10**15))
         assert share * p >= (1 - share) * mu * top * (1 - Fraction(1, 10**9))
 
 
+def plain(ball):
+    return [x.tolist() for x in (ball.floors, ball.fractions, ball.knots, ball.levels)]
+
+
 def test_a_law_is_rebuilt_from_its_plain_numbers():
     law = make("mixed")
-    balls = [
-        MixedBall(float(x.share), WeightedBall(x.ball.floors.tolist(), x.ball.fractions.tolist(), x.ball.knots.tolist(), x.ball.levels.tolist()))
-        for x in law.balls
-    ]  # fmt: skip
+    balls = [MixedBall(float(x.share), WeightedBall(*plain(x.ball))) for x in law.balls]
     again = BallLaw(law.sizes, law.classes, balls, law.log_ratio)
     np.testing.assert_array_equal(again.marginal(range(6)), law.marginal(range(6)))
     np.testing.assert_array_equal(again.sample(100, source()), law.sample(100, source()))

@@ -11,6 +11,7 @@ from optrr_solvers import certificate as certificate_module
 from optrr_solvers import grid_bound
 from optrr_solvers.certificate import Certificate, InvalidCertificate, lower_bound, single_classes
 from optrr_solvers.grid_bound import WeightedClasses
+from optrr_solvers.laws import totals
 from optrr_solvers.problem import Problem
 
 
@@ -23,7 +24,10 @@ def random_case(rng, m, largest):
 def true_bound(problem, weights):
     """ln(1 + w·(d−f)/E_μ[(w·f−X)⁺]) in 40 digits by a loop over all change sets."""
     with mp.workdps(40):
-        f = [(int(r) - 1) / (int(r) - 1 + mp.exp(mp.mpf(float(e)))) for r, e in zip(problem.sizes, problem.epsilons, strict=True)]
+        f = [
+            (int(r) - 1) / (int(r) - 1 + mp.exp(mp.mpf(float(e))))
+            for r, e in zip(problem.sizes, problem.epsilons, strict=True)
+        ]
         d = [1 - mp.mpf(1) / int(r) for r in problem.sizes]
         radius = sum(w * x for w, x in zip(weights, f, strict=True))
         mean = mp.mpf(0)
@@ -59,8 +63,6 @@ def test_the_hook_agrees_with_the_bound_over_counts(monkeypatch):
 
 def test_dropped_mass_is_added(monkeypatch):
     """A program that drops a thousandth of the mass at every look still gives a bound."""
-    from optrr_solvers.laws import totals
-
     rng = np.random.default_rng(5)
     _, classes = random_case(rng, 60, 300)
     monkeypatch.setattr(grid_bound, "EXACT_WORK", 0)
