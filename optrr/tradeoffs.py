@@ -4,7 +4,7 @@ Two families of curves, as data (:class:`Curve`) and as charts:
 
 - error against total ε: Kronecker's best split, the optimum, the optimum with every pair kept as visible as under
   Kronecker, and the optimum under conditional caps that are a share of the total;
-- error against the conditional cap at one total ε, from Kronecker's own largest ε_i to no cap.
+- error at one total ε against caps on the conditional ε, from Kronecker's own to none.
 
 Errors are the workload's Σ weight G_U (:mod:`optrr.allocations`); with n also as a typical standard error, the root mean
 square over all cells of all tables.
@@ -34,10 +34,10 @@ _MARKERS = "os^Dvx"
 
 @dataclass(frozen=True)
 class Curve:
-    """Error at each abscissa (a total ε, or a cap), in nats; points that cannot be had are left out."""
+    """Error at each abscissa (a total ε in nats, or a multiple of Kronecker's); points that cannot be had are left out."""
 
     name: str
-    epsilons: tuple[float, ...]
+    abscissae: tuple[float, ...]
     errors: tuple[float, ...]
     standard_errors: tuple[float | None, ...]
 
@@ -45,7 +45,7 @@ class Curve:
         """As plain values for JSON."""
         return {
             "name": self.name,
-            "epsilon": list(self.epsilons),
+            "abscissa": list(self.abscissae),
             "error": list(self.errors),
             "standard_error": list(self.standard_errors),
         }
@@ -70,7 +70,7 @@ class Tradeoff:
         for k, c in enumerate(self.curves):
             heights = c.errors if self.n is None else tuple(float(s or np.nan) for s in c.standard_errors)
             style = _MARKERS[k % len(_MARKERS)] + "-"
-            axes.plot(c.epsilons, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=4)
+            axes.plot(c.abscissae, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=4)
         axes.set_yscale("log")
         axes.set_xlabel(self.axis)
         axes.set_ylabel("workload error, n × expected squared error" if self.n is None else "typical standard error")
@@ -112,7 +112,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
         ways.append(("optimum, every pair kept", {"preserve": "pairs"}))
     ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
     curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]
-    return Tradeoff("total epsilon, nats", tuple(c for c in curves if c.epsilons), n)
+    return Tradeoff("total epsilon, nats", tuple(c for c in curves if c.abscissae), n)
 
 
 def cap_tradeoff(
@@ -123,20 +123,26 @@ def cap_tradeoff(
     n: int | None = None,
     points: int = 7,
 ) -> Tradeoff:
-    """Error at one total ε against the cap on the conditional ε, from Kronecker's own to none (up to 9 attributes)."""
+    """Error at one total ε when each attribute's conditional ε may be at most s times that under Kronecker's best split.
+
+    s = 1 leaves single attributes no more accurate than Kronecker makes them (tables of several may still gain, because
+    changes need not be independent); the largest s caps nothing. Up to 9 attributes.
+    """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     wanted = workload_of(workload, declared)
     arrays = wanted.arrays(declared)
     split = best_split(arrays, single_blocks(arrays), total)
     builder = _Builder(declared, wanted, n)
-    caps = np.geomspace(float(split.epsilons.max()), total, points)
-    errors = [allocate(declared, total, workload=wanted, n=n, conditional_cap=float(c)).error for c in caps]
-    level = builder.made("Kronecker, best split", [(float(c), split.error) for c in caps])
-    return Tradeoff(
-        "cap on the conditional epsilon, nats",
-        (level, builder.made("optimum under the cap", list(zip(caps.tolist(), errors, strict=True)))),
-        n,
-    )
+    shares = np.geomspace(1.0, total / float(split.epsilons.min()), points).tolist()
+    errors = []
+    for s in shares:
+        # at s = 1 rounding must not leave the caps a whisker short of the split they come from
+        caps = np.minimum(split.epsilons * s * (1 + 1e-9), total)
+        cap = dict(zip(declared.names, caps.tolist(), strict=True))
+        errors.append(allocate(declared, total, workload=wanted, n=n, conditional_cap=cap).error)
+    level = builder.made("Kronecker, best split", [(s, split.error) for s in shares])
+    curve = builder.made("optimum under the caps", list(zip(shares, errors, strict=True)))
+    return Tradeoff("conditional epsilon allowed, times Kronecker's", (level, curve), n)
 
 
 @dataclass(frozen=True, eq=False)
