@@ -26,6 +26,8 @@ from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 _FACTOR = 1e-8
 # ... but to this one while the best ε of the status is searched: it only has to rank candidates.
 _ROUGH = 1e-4
+# First step of the search for a bracket, in ln of the factor; it doubles.
+_STEP = 0.1
 # The status' ε is found to this share of its range; the objective is flat there.
 _STATUS = 0.01
 # At 10 nats one status in 22,000 is changed; more serves nothing.
@@ -114,22 +116,39 @@ class _Search:
     def solved(self, factor: float, status: float) -> Solution:
         return solve(self.problem(factor, status), self.wanted.method)
 
-    def at_total(self, total: float, status: float, precision: float) -> Solution:
-        """The largest factor whose total does not exceed ``total``."""
+    def at_total(self, total: float, status: float, precision: float, start: float | None = None) -> Solution:
+        """The solution for the largest factor whose total does not exceed ``total``; ``start``: a guess of the factor."""
         highest = EPSILON_RANGE[1] / self.ratios.max()
         lowest = EPSILON_RANGE[0] / self.ratios.min()
 
-        def excess(log_factor: float) -> float:
-            return self.solved(float(np.exp(log_factor)), status).upper - total
+        seen: dict[float, Solution] = {}
 
-        start = np.log(np.clip(max(total - status, 0.1 * total) / self.ratios.sum(), lowest, highest))
-        low, high = _bracket(excess, float(start), (float(np.log(lowest)), float(np.log(highest))), total)
+        def solved(log_factor: float) -> Solution:
+            if log_factor not in seen:
+                seen[log_factor] = self.solved(float(np.exp(log_factor)), status)
+            return seen[log_factor]
+
+        def excess(log_factor: float) -> float:
+            return solved(log_factor).upper - total
+
+        guess = np.log(np.clip(start or self.usual_factor(total), lowest, highest))
+        low, high = _bracket(excess, float(guess), (float(np.log(lowest)), float(np.log(highest))), total)
         root = low if high == low else float(brentq(excess, low, high, xtol=precision, rtol=8.9e-16))
         step = precision
-        while (found := self.solved(float(np.exp(root)), status)).upper > total:
+        while (found := solved(root)).upper > total:
             # POR's heuristic may jump: then back off further and further
             root, step = max(root - step, low), 2 * step
         return found
+
+    def usual_factor(self, total: float) -> float:
+        """Where Σ KL(f_i ‖ d_i), a lower bound on the total, meets it: to second order in ε, Σ ε_i² (r_i−1)/(2 r_i²)."""
+        r = self.domain.sizes[self.layout.attributes].astype(np.float64)
+        return float(np.sqrt(total / np.sum(self.ratios[:, None] ** 2 * (r - 1) / (2 * r**2))))
+
+    def factor(self, solution: Solution) -> float:
+        """The factor that a solution was found at."""
+        first = self.layout.attributes[0, 0]
+        return float(solution.problem.epsilons[first] / self.ratios[0])
 
     def status_epsilon(self, total: float, wanted: float | None) -> float:
         """ε of the status: the wanted one, the best one, or 0 where there is no such attribute."""
@@ -145,11 +164,14 @@ class _Search:
         alike = replace(self, ratios=np.full(self.ratios.size, np.sqrt(np.mean(self.ratios**2))))
 
         reasons: list[str] = []
+        last: float | None = None
 
         def faintness(status: float) -> float:
+            nonlocal last
             try:
-                law = alike.at_total(total, status, _ROUGH).law
-                return -float(np.mean(star_eigenvalues(law, leaves, center).joint ** 2))
+                found = alike.at_total(total, status, _ROUGH, last)
+                last = alike.factor(found)
+                return -float(np.mean(star_eigenvalues(found.law, leaves, center).joint ** 2))
             except InvalidInput as error:
                 reasons.append(str(error))
                 return 0.0
@@ -167,16 +189,17 @@ def _bracket(
 ) -> tuple[float, float]:
     """Two logarithms of a factor, the total too large at the second and not at the first; equal where all fit."""
     low = high = start
+    step = _STEP
     if excess(start) > 0:
         while excess(low) > 0:
             if low <= limits[0]:
                 raise InvalidInput(
                     f"even the smallest supported epsilons need a total above {total:g}; raise the total or take fewer variants"
                 )
-            low, high = max(low - np.log(2), limits[0]), low
+            low, high, step = max(low - step, limits[0]), low, 2 * step
         return low, high
     while excess(high) <= 0:
         if high >= limits[1]:
             return high, high
-        low, high = high, min(high + np.log(2), limits[1])
+        low, high, step = high, min(high + step, limits[1]), 2 * step
     return low, high
