@@ -26,6 +26,8 @@ from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 _FACTOR = 1e-8
 # ... but to this one while the best ε of the status is searched: it only has to rank candidates.
 _ROUGH = 1e-4
+# Factors tried for POR's heuristic, over all of the supported range: steps of about 15 %.
+_SCANNED = 128
 # First step of the search for a bracket, in ln of the factor; it doubles.
 _STEP = 0.1
 # The status' ε is found to this share of its range; the objective is flat there.
@@ -131,8 +133,12 @@ class _Search:
         def excess(log_factor: float) -> float:
             return solved(log_factor).upper - total
 
-        guess = np.log(np.clip(start or self.usual_factor(total), lowest, highest))
-        low, high = _bracket(excess, float(guess), (float(np.log(lowest)), float(np.log(highest))), total)
+        limits = float(np.log(lowest)), float(np.log(highest))
+        if self.wanted.method == "inductive":
+            low, high = _scanned_bracket(excess, limits, total)
+        else:
+            guess = float(np.log(np.clip(start or self.usual_factor(total), lowest, highest)))
+            low, high = _bracket(excess, guess, limits, total)
         root = low if high == low else float(brentq(excess, low, high, xtol=precision, rtol=8.9e-16))
         step = precision
         while (found := solved(root)).upper > total:
@@ -182,6 +188,20 @@ class _Search:
         if not found.fun < 0:
             raise InvalidInput(f"method {self.wanted.method!r}, total epsilon {total:g}: {reasons[0]}")
         return float(found.x)
+
+
+def _scanned_bracket(
+    excess: Callable[[float], float], limits: tuple[float, float], total: float
+) -> tuple[float, float]:
+    """A bracket for a total that does not grow with the factor, as that of POR's heuristic: the largest factor that fits."""
+    tried = np.linspace(*limits, _SCANNED)
+    fits = np.flatnonzero([excess(float(x)) <= 0 for x in tried])
+    if not fits.size:
+        raise InvalidInput(
+            f"no factor of the epsilons brings the total down to {total:g}; raise the total or take fewer variants"
+        )
+    last = int(fits[-1])
+    return float(tried[last]), float(tried[min(last + 1, tried.size - 1)])
 
 
 def _bracket(
