@@ -1,97 +1,32 @@
-"""optrr gwas-design, gwas-perturb, gwas, gwas-study."""
+"""optrr gwas-design, gwas-perturb."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
 
+from optrr.cli.genomic_options import (
+    FILE,
+    design_option,
+    input_argument,
+    phenotype_of,
+    phenotype_options,
+    progress_bar,
+    seed_option,
+)
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.design_file import load_design, save_design
 from optrr.designs import Design
 from optrr.errors import InvalidInput
-from optrr.genomics.alleles import read_allele_tables, scan_alleles
-from optrr.genomics.associations import Associations
-from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, variant_names
+from optrr.genomics.cohort import read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
-from optrr.genomics.multiple import GENOME_WIDE, bonferroni
-from optrr.genomics.plots import manhattan, qq, save_figure
-from optrr.genomics.protocols import METHODS
+from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
-from optrr.genomics.scan import ScanOptions, scan
-from optrr.genomics.scan_report import scan_page
-from optrr.genomics.scores import TESTS
-from optrr.genomics.study import Study, StudyOptions, run_study
-from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.genomics.tables import Progress
-from optrr.report import write_page
 from optrr_solvers.randomness import as_source
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-FILE = click.Path(path_type=Path)
-_TOP = 10
-
-input_argument = click.argument("input", metavar="INPUT", type=FILE)
-design_option = click.option(
-    "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."
-)
-seed_option = click.option(
-    "--random-state",
-    type=click.IntRange(min=0),
-    help="Seed, for studies only; the default draws from the operating system.",
-)
-test_option = click.option("--test", type=click.Choice(list(TESTS)), default="trend", show_default=True)
-
-
-def phenotype_options(command: Command) -> Command:
-    """The options that say who is a case."""
-    for option in (
-        click.option(
-            "--control", "controls", multiple=True, help="Value of controls; everyone else unless given. Repeatable."
-        ),
-        click.option("--case", "cases", multiple=True, help="Value of cases. Repeatable."),
-        click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
-        click.option("--sample-column", help="Column of people's names.  [default: sample]"),
-        click.option(
-            "--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _phenotype(options: dict[str, Any]) -> PhenotypeColumns:
-    return PhenotypeColumns(
-        options["phenotype_file"],
-        options["sample_column"],
-        options["phenotype_column"],
-        options["cases"],
-        options["controls"],
-    )
-
-
-@contextmanager
-def progress_bar(description: str) -> Iterator[Progress]:
-    """A bar on standard error, on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 (60 ms to import)
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task: Any = None
-
-        def report(done: int, total: int) -> None:
-            nonlocal task
-            if task is None:
-                task = bar.add_task(description, total=total)
-            bar.update(task, completed=done, total=total)
-
-        yield report
 
 
 @click.command("gwas-design")
@@ -129,7 +64,7 @@ def progress_bar(description: str) -> Iterator[Progress]:
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
     """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
     _check_budget(options)
-    names = variant_names(input, _phenotype(options))
+    names = variant_names(input, phenotype_of(options))
     wanted = Wanted(
         names, options["layout"], options["missing"] == "category", options["method"], options["keep_pairs"]
     )
@@ -212,7 +147,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     layout = layout_of(design.domain)
     if plink and layout.status is None:
         raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")
-    cohort = read_cohort(input, _phenotype(options))
+    cohort = read_cohort(input, phenotype_of(options))
     if output.exists() and output.samefile(input):
         raise InvalidInput(f"{output} is the input itself; write the randomized records to another file")
     source = as_source(options["random_state"])
@@ -240,199 +175,3 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {design.epsilon:.6f}, "
             f"written to {output}"
         )
-
-
-@click.command()
-@input_argument
-@design_option
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
-@test_option
-@click.option("--naive", is_flag=True, help="Add the test that ignores the randomization: NOT valid, for comparison.")
-@click.option("--manhattan", "manhattan_file", type=FILE, help="Manhattan plot to write (.svg, .png, .pdf).")
-@click.option("--qq", "qq_file", type=FILE, help="QQ plot to write.")
-@click.option("--report", "report_file", type=FILE, help="HTML report to write.")
-@phenotype_options
-@json_option
-def gwas(
-    input: Path,
-    design_file: Path,
-    output: Path | None,
-    test: str,
-    naive: bool,
-    manhattan_file: Path | None,
-    qq_file: Path | None,
-    report_file: Path | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Association tests of every variant of already randomized INPUT, valid under its design."""
-    design = load_design(design_file)
-    found = _scanned(input, design, ScanOptions(test, naive), _phenotype(options))
-    if output is not None:
-        found.write_tsv(output)
-    if manhattan_file is not None:
-        save_figure(manhattan(found.variants, found.scores.p_value), manhattan_file)
-    if qq_file is not None:
-        series = {"valid test": found.scores.p_value} | (
-            {"naive (not valid)": found.naive.p_value} if found.naive else {}
-        )
-        save_figure(qq(series), qq_file)
-    if report_file is not None:
-        write_page(report_file, scan_page(found, design, f"Association scan of {input.name}"))
-    if as_json:
-        print_json(_scan_summary(found, design))
-    else:
-        _show_scan(found, design)
-    warn([*found.warnings, *(f"{count} variants left out: {reason}" for reason, count in found.skipped.items())])
-    if naive:
-        warn(["the naive test takes randomized counts for true ones; its p-values (NAIVE_P) are not valid"])
-
-
-def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
-    layout = layout_of(design.domain)
-    with progress_bar("scanning") as progress:
-        if layout.status is None:
-            return scan_alleles(read_allele_tables(path, design.domain, layout, progress), design.law, layout, options)
-        cohort = _randomized(path, phenotype)
-        return scan(cohort, design.law, layout, options, progress)
-
-
-def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
-    """The cohort; in a table, the column and the categories that gwas-perturb writes are the default."""
-    if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
-        phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    return read_cohort(path, phenotype)
-
-
-def _scan_summary(found: Associations, design: Design) -> dict[str, Any]:
-    p = found.scores.p_value
-    table = found.columns
-    top = [{c: _jsonable(table[c][k]) for c in table} for k in found.top(_TOP)]
-    return {
-        "test": found.test,
-        "n": int(found.n.max()),
-        "variants": len(found.variants),
-        "epsilon": design.epsilon,
-        "max_conditional_epsilon": float(design.conditional_epsilons.max()),
-        "lambda_gc": _jsonable(found.lambda_gc),
-        "genome_wide": int(np.sum(p <= GENOME_WIDE)),
-        "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
-        "skipped": dict(found.skipped),
-        "warnings": list(found.warnings),
-        "top": top,
-    }
-
-
-def _jsonable(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(plain, float) and not np.isfinite(plain) else plain
-
-
-def _show_scan(found: Associations, design: Design) -> None:
-    p = found.scores.p_value
-    click.echo(
-        f"{len(found.variants)} variants, {found.test} test, total epsilon {design.epsilon:.6f}: "
-        f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
-        f"5e-8; genomic control λ = {found.lambda_gc:.3f}"
-    )
-    columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
-    table = found.columns
-    rows = [[_jsonable(table[c][k]) for c in columns] for k in found.top(_TOP)]
-    print_table("most associated", columns, rows)
-
-
-@click.command("gwas-study")
-@input_argument
-@click.option(
-    "--total-epsilon", "totals", multiple=True, required=True, help="Total epsilon, or several (1,2,4). Repeatable."
-)
-@click.option("--repeats", type=int, default=20, show_default=True)
-@click.option("--methods", default=",".join(METHODS), show_default=True)
-@test_option
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of one test.")
-@click.option("--top", type=int, default=20, show_default=True, help="Variants whose ranks are compared.")
-@click.option("--missing", type=click.Choice(["refuse", "exclude", "category"]), default="refuse", show_default=True)
-@click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True)
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
-@click.option("--report", "report_file", type=FILE, help="HTML report to write.")
-@phenotype_options
-@json_option
-def gwas_study(
-    input: Path,
-    totals: tuple[str, ...],
-    repeats: int,
-    methods: str,
-    test: str,
-    alpha: float,
-    top: int,
-    missing: str,
-    random_state: int,
-    output: Path | None,
-    report_file: Path | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Randomize true genotypes of INPUT again and again, test, and compare with the truth."""
-    category = missing == "category"
-    chosen = StudyOptions(
-        _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
-        "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
-    )  # fmt: skip
-    cohort = read_cohort(input, _phenotype(options))
-    with progress_bar("study") as progress:
-        study = run_study(cohort, chosen, progress)
-    columns, rows = study_rows(study)
-    if output is not None:
-        _write_rows(output, columns, rows)
-    if report_file is not None:
-        write_page(report_file, study_page(study, f"Protected association study of {input.name}"))
-    if as_json:
-        print_json(_study_summary(study, columns, rows))
-    else:
-        shown = ["total", "method", "power", "type_one", "naive_type_one", "chi2_error", "rank_correlation"]
-        print_table("means over the repeats", shown, [[row[columns.index(c)] for c in shown] for row in rows])
-    warn(f"left out: {count} {reason}" for reason, count in study.left_out.items())
-    warn(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable)
-    warn(
-        f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is "
-        f"{o.measures['naive_type_one'][0]:.3f} at level "
-        f"{alpha:g}; it is not valid"
-        for o in naive_failures(study)
-    )
-
-
-def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for text in texts for part in text.split(","))
-    except ValueError as error:
-        raise InvalidInput(f"total epsilons {', '.join(texts)!r}: {error}; give numbers such as 1,2,4") from error
-
-
-def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -> dict[str, Any]:
-    return {
-        "n": study.n,
-        "cases": study.cases,
-        "variants": len(study.variants),
-        "associated": int(study.truth.associated.size),
-        "test": study.options.test,
-        "repeats": study.options.repeats,
-        "results": [{c: _jsonable(v) for c, v in zip(columns, row, strict=True)} for row in rows],
-        "unavailable": [{"total": t, "method": m, "reason": why} for t, m, why in study.unavailable],
-        "naive_fails": [{"total": o.total, "method": o.protocol.name} for o in naive_failures(study)],
-        "left_out": study.left_out,
-    }
-
-
-def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return "NA"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _write_rows(path: Path, columns: list[str], rows: list[list[object]]) -> None:
-    from optrr.batches import whole_file  # noqa: PLC0415 (only where a table is written)
-
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
-        out.write("\t".join(columns) + "\n")
-        for row in rows:
-            out.write("\t".join(_cell(v) for v in row) + "\n")

@@ -25,8 +25,8 @@ _COMMANDS = {
     "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design file."),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
-    "gwas": ("optrr.cli.genomics", "gwas", "Association tests of randomized genotypes."),
-    "gwas-study": ("optrr.cli.genomics", "gwas_study", "What association tests lose at a total epsilon, by simulation."),
+    "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
+    "gwas-study": ("optrr.cli.association", "gwas_study", "What association tests lose at a total epsilon, by simulation."),
     "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
 }
 

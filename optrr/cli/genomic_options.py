@@ -1,0 +1,74 @@
+"""What the commands on genotypes share: options that say who is a case, and a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from optrr.genomics.cohort import PhenotypeColumns
+from optrr.genomics.scores import TESTS
+from optrr.genomics.tables import Progress
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FILE = click.Path(path_type=Path)
+
+input_argument = click.argument("input", metavar="INPUT", type=FILE)
+design_option = click.option(
+    "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."
+)
+seed_option = click.option(
+    "--random-state",
+    type=click.IntRange(min=0),
+    help="Seed, for studies only; the default draws from the operating system.",
+)
+test_option = click.option("--test", type=click.Choice(list(TESTS)), default="trend", show_default=True)
+
+
+def phenotype_options(command: Command) -> Command:
+    """The options that say who is a case."""
+    for option in (
+        click.option(
+            "--control", "controls", multiple=True, help="Value of controls; everyone else unless given. Repeatable."
+        ),
+        click.option("--case", "cases", multiple=True, help="Value of cases. Repeatable."),
+        click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
+        click.option("--sample-column", help="Column of people's names.  [default: sample]"),
+        click.option(
+            "--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def phenotype_of(options: dict[str, Any]) -> PhenotypeColumns:
+    """Where status stands, from the options above."""
+    return PhenotypeColumns(
+        options["phenotype_file"],
+        options["sample_column"],
+        options["phenotype_column"],
+        options["cases"],
+        options["controls"],
+    )
+
+
+@contextmanager
+def progress_bar(description: str) -> Iterator[Progress]:
+    """A bar on standard error, on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 (60 ms to import)
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task: Any = None
+
+        def report(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(description, total=total)
+            bar.update(task, completed=done, total=total)
+
+        yield report
