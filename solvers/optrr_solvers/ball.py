@@ -36,6 +36,7 @@ _COUNTED_WORK = 1 << 22
 _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
 _WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
+_WORK_OF_A_SECOND = 1 << 30
 # With many attributes the aim is this share of the relative tolerance: a finer grid would cost minutes for nothing.
 _AIM = 0.003
 # So many changed attributes make the total as good as continuous.
@@ -54,10 +55,10 @@ _COUNTED_TOTAL = 2.0**52
 class BallOptions:
     """What the solver may spend.
 
-    ``tolerance``: gap in nats to aim at; ``relative_tolerance``: gap relative to the total that is still called optimal, where
-    the grid or the number of attributes leave no more; ``time_limit``: seconds until the best bracket so far is returned
-    (it takes a few more to certify); ``unit``: the law's grid in nats, None to choose; ``progress``: called with (fraction
-    done, upper, lower), the bounds in nats, infinite and 0 while there are none.
+    ``tolerance``: gap in nats to aim at, relative where the total is below one nat; ``relative_tolerance``: gap relative to
+    the total that is still called optimal, where the grid or the number of attributes leave no more; ``time_limit``: seconds
+    until the best bracket so far is returned (it takes a few more to certify); ``unit``: the law's grid in nats, None to
+    choose; ``progress``: called with (fraction done, upper, lower), bounds in nats, infinite and 0 while there are none.
     """
 
     tolerance: float = 1e-3
@@ -104,7 +105,7 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
     path = _follow(classes, source, options, deadline)
     fit = _law(classes, path, options, counted)
-    unit = None if counted else _certificate_unit(classes, path, aim(options, path.upper))
+    unit = None if counted else _certificate_unit(classes, path, blur(options, path.upper))
     certificate = _certificate(classes, path, unit)
     return _finish(problem, fit, certificate, path, options, started)
 
@@ -113,7 +114,8 @@ def _finish(  # noqa: PLR0913 (the last step gathers everything)
     problem: Problem, fit: Fit, certificate: Certificate, path: _Path, options: BallOptions, started: float
 ) -> Solution:
     overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
-    tolerance = max(options.tolerance, options.relative_tolerance * fit.law.log_ratio)
+    upper = fit.law.log_ratio
+    tolerance = max(options.tolerance * min(1.0, upper), options.relative_tolerance * upper)
     notes: tuple[str, ...] = ("time limit reached: the best bracket so far",) if path.out_of_time else ()
     if overshoot > _EXACT:
         notes += (f"achieved attribute epsilons exceed the requested ones by up to {overshoot:.3g} nats",)
@@ -158,9 +160,15 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
 
 def aim(options: BallOptions, upper: float) -> float:
     """The gap in nats at which work stops."""
-    return (
-        max(options.tolerance, _AIM * options.relative_tolerance * upper) if math.isfinite(upper) else options.tolerance
-    )
+    if not math.isfinite(upper):
+        return options.tolerance
+    # a total below one nat is wanted relatively as well
+    return max(options.tolerance * min(1.0, upper), _AIM * options.relative_tolerance * upper)
+
+
+def blur(options: BallOptions, upper: float) -> float:
+    """What ln φ may lose: ln Q loses as much at large totals, and Q − 1 times as much at small ones."""
+    return aim(options, upper) / min(1.0, upper)
 
 
 def _fraction(path: _Path, options: BallOptions) -> float:
@@ -195,7 +203,7 @@ def _lower(classes: Classes, source: MomentSource, w: FloatArray, point: Point) 
     if changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2:
         # rounding would cost more than the width: with many changes the total is as good as continuous, and the loss is
         # half the width's square
-        return point.log_ratio - point.width**2
+        return point.log_ratio - point.width**2 * min(1.0, point.log_ratio)
     return _bound(classes, integer_weights(classes, w, _WORK_ON_THE_WAY, 0.0))
 
 
@@ -231,7 +239,7 @@ def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> 
     assert path.point is not None
     point = path.point
     fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
-    unit = fine if counted else options.unit or _unit(classes, point, aim(options, path.upper))
+    unit = fine if counted else options.unit or _unit(classes, point, blur(options, path.upper))
     for _ in range(_FINER_GRIDS):
         fit = fitted(classes, point, unit, whole=counted)
         if fit is not None:
@@ -254,7 +262,8 @@ def _certificate_unit(classes: Classes, path: _Path, tolerance: float) -> float:
     assert path.point is not None
     changed = float(classes.counts @ (path.point.moments.changed / path.point.moments.mass))
     smooth = math.sqrt(2 * tolerance / max(changed, 1.0))
-    return smooth if path.point.width**2 < tolerance and changed > _MANY_CHANGES else min(smooth, tolerance / 20)
+    second = problem_size(classes) * _window(classes, path.point.w) / _WORK_OF_A_SECOND
+    return min(smooth, max(tolerance / 20, second))
 
 
 def _certificate(classes: Classes, path: _Path, unit: float | None) -> Certificate:
