@@ -190,10 +190,16 @@ def advise(
     found = allocate(declared, total_epsilon, workload=wanted, n=n)
     arrays = wanted.arrays(declared)
     total = float(total_epsilon)
-    options = [_optimum(found), *_kronecker(arrays, total), _whole(declared, wanted, total), *sampling(declared, wanted, total)]
+    options = [_optimum(found), *_kronecker(arrays, total)]
+    if declared.m > 1:
+        options.append(_whole(declared, wanted, total))
+    if len(wanted.tables) > 1:
+        options += sampling(declared, wanted, total)
     if clusters:
         options.append(_clustered(declared, wanted, total, clusters))
-    return Advice(declared, wanted, total, n, tuple(sorted(options, key=lambda o: o.error)), found)
+    # what differs by rounding only keeps this order, the optimum first
+    ordered = sorted(options, key=lambda o: float(f"{o.error:.9g}"))
+    return Advice(declared, wanted, total, n, tuple(ordered), found)
 
 
 def _without_requirements(wanted: Workload) -> Workload:

@@ -241,9 +241,10 @@ class AllocationProblem:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.total) and EPSILON_RANGE[0] <= self.total <= MAX_TOTAL):
+        least = EPSILON_RANGE[0] * self.workload.m
+        if not (np.isfinite(self.total) and least <= self.total <= MAX_TOTAL):
             raise InvalidProblem(
-                f"total epsilon {self.total}; give nats from {EPSILON_RANGE[0]:g} to {MAX_TOTAL:g}"
+                f"total epsilon {self.total}; for {self.workload.m} attributes give nats from {least:g} to {MAX_TOTAL:g}"
             )
         for what, values in (("floor", self.floors), ("ceiling", self.ceilings), ("conditional cap", self.caps)):
             self._check(what, values)

@@ -222,7 +222,7 @@ class _Program:
         def impossible(total: float) -> bool:
             return value - oracle_of(replace(self.problem, total=total, caps=None), self.lattice).best(h)[0] > 0
 
-        low, high = EPSILON_RANGE[0], upper
+        low, high = EPSILON_RANGE[0] * self.problem.workload.m, upper
         if not impossible(low):
             return 0.0
         for _ in range(60):

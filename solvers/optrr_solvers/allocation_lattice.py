@@ -29,8 +29,10 @@ from optrr_solvers.solution import SolveFailed
 
 # A violated limit costs this many times F at a violation of 100 %: violations of 1e-6, which tightening then covers.
 _STIFFNESS = 1e6
-# Limits on λ_i hold to this, relative; a ten-thousandth of what the solution gate allows in ε_i.
-_LIMIT_TOLERANCE = 1e-12
+# Limits on λ_i hold to this, relative; a ten-thousandth of what the solution gate allows in ε_i. Where a floor is its
+# ceiling there is no room to tighten either, so the penalty is stiffer and the equation holds to the second number.
+_LIMIT_TOLERANCE, _EQUATION_TOLERANCE = 1e-12, 1e-6
+_EQUATION_STIFFENING = 100.0
 _TIGHTENINGS = 8
 # Bounds from linear programs are widened for the backend's tolerance, so gaps below this would not show.
 _CAPPED_TOLERANCE = 1e-5
@@ -83,6 +85,8 @@ class Curve:
 def solve(problem: AllocationProblem, options: AllocationOptions = AllocationOptions()) -> AllocatedLaw:
     """Law with the smallest workload error at total ε at most E, with its certified gap.
 
+    Floors and ceilings hold exactly; where a floor is its ceiling, to 1e-6.
+
     Cost: some dozens to hundreds of rounds of O(cells Σ m_g); never worse than the best Kronecker split within the limits.
 
     Raises
@@ -110,6 +114,9 @@ class _Search:
         self.effects = [self.lattice.effects_of(self.atoms[0].mass(self.lattice.mu))]
         self.weights = np.ones(1)
         self.low, self.high = limits(problem, self.lattice)
+        both = np.isfinite(self.low) & np.isfinite(self.high)
+        room = np.where(both, 1 - np.where(both, self.low, 0) / np.where(both, self.high, 1), 1.0)
+        self.equations = room <= 4 * _EQUATION_TOLERANCE
         self.curve = self._curve()
         self.rounds = 0
 
@@ -122,6 +129,7 @@ class _Search:
         start = self.effects[0][coefficients > 0]
         error = float(np.sum(coefficients[coefficients > 0] / start**2))
         stiff[limited] = _STIFFNESS * error / scale[limited] ** 2
+        stiff[self.equations] *= _EQUATION_STIFFENING
         return Curve(coefficients, self.low, self.high, stiff)
 
     @property
@@ -142,11 +150,12 @@ class _Search:
     def _overstepped(self) -> tuple[FloatArray, FloatArray] | None:
         """Twice the violations of the true floors and ceilings, or None where all hold."""
         lam = self.lam
+        slack = np.where(self.equations, _EQUATION_TOLERANCE, _LIMIT_TOLERANCE) * np.abs(lam)
         low = np.where(np.isfinite(self.low), np.maximum(self.low - lam, 0), 0)
         high = np.where(np.isfinite(self.high), np.maximum(lam - self.high, 0), 0)
-        if np.all(low <= _LIMIT_TOLERANCE * np.abs(lam)) and np.all(high <= _LIMIT_TOLERANCE * np.abs(lam)):
+        if np.all(low <= slack) and np.all(high <= slack):
             return None
-        return 2 * low, 2 * high
+        return np.where(self.equations, 0, 2 * low), np.where(self.equations, 0, 2 * high)
 
     def _descend(self) -> float:
         """Rounds until the relative gap is small; returns the best lower bound of F."""
@@ -185,7 +194,7 @@ class _Search:
 
     def _within_limits(self, mass: FloatArray) -> bool:
         lam = self.lattice.effects_of(mass)
-        slack = _LIMIT_TOLERANCE * np.abs(lam)
+        slack = np.where(self.equations, _EQUATION_TOLERANCE, _LIMIT_TOLERANCE) * np.abs(lam)
         return bool(np.all(lam >= self.low - slack) and np.all(lam <= self.high + slack))
 
 

@@ -110,6 +110,13 @@ def test_options_are_ordered_and_say_what_they_give_up():
     assert se == pytest.approx(np.sqrt(found.best.error / (1000 * (6 + 8 + 12))))
 
 
+def test_one_attribute_leaves_nothing_to_choose():
+    found = advise({"a": 5}, 1.0)
+    assert found.best.name == "optimum"
+    assert {o.name for o in found.options} == {"optimum", "kronecker", "kronecker-even"}
+    assert found.best.error == pytest.approx(0.8 * ((np.e + 4) / (np.e - 1)) ** 2)
+
+
 def test_clusters_partition():
     assert partition(DOMAIN, [["c", "a"]]) == [(2, 0), (1,)]
     with pytest.raises(InvalidInput, match="in two clusters"):
