@@ -62,7 +62,8 @@ def progress_bar(description: str) -> Iterator[Progress]:
     from rich.console import Console  # noqa: PLC0415 (60 ms to import)
     from rich.progress import Progress as Bar  # noqa: PLC0415
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         task: Any = None
 
         def report(done: int, total: int) -> None:

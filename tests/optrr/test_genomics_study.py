@@ -203,6 +203,20 @@ def test_bad_commands(tmp_path, capsys, monkeypatch, arguments, message):
     assert message in err
 
 
+def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
+    data = write_csv(tmp_path / "g.csv", associated_cohort(40, 3))
+    lines = data.read_text().splitlines()
+    lines[8] = "p7,yes,,1,2"
+    data.write_text("\n".join(lines) + "\n")
+    who = ("--phenotype-column", "disease", "--case", "yes")
+    code, out, err = command(capsys, "gwas-study", data, "--total-epsilon", "4", *who, "--repeats", "2")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        line for line in err.splitlines() if line.startswith("error: variant 'v0' has missing calls")
+    ]
+    assert len(err.splitlines()) == 1
+
+
 @pytest.mark.skipif(not KIDD.exists(), reason="the 1000 Genomes sample data are not there")
 def test_kidd_from_end_to_end(tmp_path, capsys):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
