@@ -28,6 +28,7 @@ from optrr.workload import Workload, WorkloadLike, workload_of
 from optrr_solvers import (
     Certificate,
     Infeasible,
+    MethodTooLarge,
     Problem,
     Solution,
     SolveFailed,
@@ -36,8 +37,9 @@ from optrr_solvers import (
     allocation_program,
     allocation_search,
     lower_bound,
+    solve,
 )
-from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, TableWorkload
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, TableWorkload, eigenvalues_of
 from optrr_solvers.allocation_accuracy import SmallestTotal, smallest_total
 from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS
 from optrr_solvers.allocation_oracle import MAX_CAPPED_CELLS
@@ -306,6 +308,9 @@ class _Task:
         problem = self.problem(total)
         pairs = self.wishes.pairs(self.domain)
         least = self._least(problem)
+        whole = None if pairs else self._at_ceilings(problem)
+        if whole is not None:
+            return self._allocation(whole)
         try:
             found, solution = _solved(problem, pairs, method)
         except SolveFailed:
@@ -314,6 +319,35 @@ class _Task:
             # the limits leave next to no choice at this total: the design that just meets them is the answer
             return self._allocation(_Found(least.law, "accuracies", least.seconds))
         return self._allocation(_Found(found.law, found.method, found.seconds, found, solution))
+
+    def _at_ceilings(self, problem: AllocationProblem) -> _Found | None:
+        """Where every ceiling fits the total and only single attributes count: those budgets, at the smallest total."""
+        if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t.attributes) > 1 for t in self.workload.tables):
+            return None
+        caps = problem.cap if problem.capped else None
+        try:
+            solution = solve(Problem(self.domain.sizes, problem.ceiling, caps=caps, names=self.domain.names))
+        except (Infeasible, MethodTooLarge, SolveFailed):
+            # caps below a ceiling, or caps on too many attributes: the search goes on without this shortcut
+            return None
+        if solution.upper > problem.total:
+            return None
+        lam = self.arrays.eigenvalues(solution.law)
+        error = self.arrays.error(lam)
+        # no law within the ceilings has a larger λ_i
+        most = self.arrays.error(self.arrays.products(eigenvalues_of(self.domain.sizes, problem.ceiling)))
+        law = AllocatedLaw(
+            problem=problem,
+            method="ceilings",
+            law=solution.law,
+            eigenvalues=lam,
+            error=error,
+            lower_error=min(most, error),
+            multipliers=2 * self.arrays.coefficients / lam**3,
+            seconds=solution.seconds,
+            iterations=0,
+        )
+        return _Found(solution.law, "ceilings", solution.seconds, law, solution)
 
     def _least(self, problem: AllocationProblem) -> SmallestTotal | None:
         """The smallest total for floors and targets, refused where it is more than there is."""

@@ -125,6 +125,8 @@ def test_budgets_are_lowered_until_they_fit():
     needed = design(DOMAIN, wished).epsilon
     fits = allocate(DOMAIN, needed * 3, ceilings=wished)
     assert fits.design.attribute_epsilons == pytest.approx(1.0, rel=1e-6)
+    # and at no larger total than they need
+    assert fits.design.epsilon == pytest.approx(needed, rel=1e-9) and fits.gap < 1e-9
     tables = [WantedTable(("a",), weight=100.0), ("b",), ("c",)]
     lowered = allocate(DOMAIN, 0.7 * needed, workload=tables, ceilings=wished).design.attribute_epsilons
     assert np.all(lowered <= 1.0 + 1e-7)
