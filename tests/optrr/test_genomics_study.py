@@ -211,9 +211,7 @@ def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
     who = ("--phenotype-column", "disease", "--case", "yes")
     code, out, err = command(capsys, "gwas-study", data, "--total-epsilon", "4", *who, "--repeats", "2")
     assert (code, out) == (2, "")
-    assert err.splitlines() == [
-        line for line in err.splitlines() if line.startswith("error: variant 'v0' has missing calls")
-    ]
+    assert err.startswith("error: variant 'v0' has missing calls")
     assert len(err.splitlines()) == 1
 
 
