@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from optrr.allocation_result import NOTE, Allocation, Prediction, predictions
+from optrr.allocation_wishes import AllocationWishes, Limits
 from optrr.designs import Design, Preserve
 from optrr.domain import Domain
 from optrr.errors import InvalidInput
@@ -47,143 +48,11 @@ from optrr_solvers.allocation_split import best_split, single_blocks
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 
+__all__ = ["METHODS", "Allocation", "AllocationWishes", "Prediction", "allocate", "chosen_method"]
+
 METHODS = ("auto", "lattice", "program", "search")
-# More tables than this are predicted by kind only.
-MAX_LISTED = 5000
 # Certificate weights are integers of about this many bits.
 _BITS = 53
-
-Limits = float | Mapping[str, float] | None
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What to expect of one table.
-
-    ``error`` is G_U, an upper bound of n E‖π̂_U − π_U‖² for every population; ``sampling_error`` the part of it that is left
-    without any randomization; ``standard_error`` the root mean square over cells with n people, None without n.
-    """
-
-    attributes: tuple[str, ...]
-    weight: float
-    error: float
-    sampling_error: float
-    cells: int
-    n: int | None
-    required: float | None = None
-
-    @property
-    def standard_error(self) -> float | None:
-        """√(error / (n cells))."""
-        return None if self.n is None else float(np.sqrt(self.error / (self.n * self.cells)))
-
-    def summary(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        out: dict[str, Any] = {"attributes": list(self.attributes), "weight": self.weight, "cells": self.cells}
-        out |= {"error": self.error, "sampling_error": self.sampling_error, "standard_error": self.standard_error}
-        return out | ({"required_standard_error": self.required} if self.required is not None else {})
-
-
-@dataclass(frozen=True, eq=False)
-class Allocation:
-    """A design, what it promises for the workload, and how far from the best it can be.
-
-    ``error`` = Σ weight G_U; no law of the same total has an error below ``lower_error``; ``kronecker_error`` is what the
-    best split over independent attributes gives with the same total and limits (None where none exists). Where
-    accuracies were required instead of a total, no law that meets them has a total ε below ``least_total``.
-    """
-
-    design: Design
-    workload: Workload
-    n: int | None
-    method: str
-    error: float
-    lower_error: float | None
-    kronecker_error: float | None
-    predictions: tuple[Prediction, ...]
-    least_total: float | None = None
-
-    @property
-    def gap(self) -> float | None:
-        """By how much, relative to the error, a more accurate law of this total is not excluded."""
-        return None if self.lower_error is None else max(self.error - self.lower_error, 0.0) / self.error
-
-    def warnings(self) -> tuple[str, ...]:
-        """What to know before using it."""
-        faint = [w for w in self.design.warnings() if not w.startswith(_NOTE)]
-        return tuple(faint)
-
-    def summary(self) -> dict[str, Any]:
-        """The design's JSON object with the allocation's own numbers beside it."""
-        return self.design.summary() | {
-            "method": self.method,
-            "workload": self.workload.name,
-            "n": self.n,
-            "error": self.error,
-            "error_lower_bound": self.lower_error,
-            "error_gap": self.gap,
-            "kronecker_error": self.kronecker_error,
-            "least_total": self.least_total,
-            "tables": [p.summary() for p in self.predictions],
-            "warnings": list(self.warnings()),
-        }
-
-
-_NOTE = "allocated"
-
-
-@dataclass(frozen=True)
-class AllocationWishes:
-    """Limits beside the workload; all in nats, one number for all attributes or a mapping by name.
-
-    Parameters
-    ----------
-    floors
-        smallest ε_i: this attribute must be at least so accurate.
-    ceilings
-        largest ε_i. With the ε_i one would like as ceilings, and weights that say which attributes need their accuracy
-        most, this is POR's policy of lowering budgets until they fit the total (its repository's README).
-    conditional_cap
-        largest conditional ε; up to 9 attributes, never below an attribute's floor.
-    preserve
-        "pairs" or name pairs: pairs that must stay as visible as under Kronecker at the design's requested ε_i (the achieved
-        ones may be larger).
-    """
-
-    floors: Limits = None
-    ceilings: Limits = None
-    conditional_cap: Limits = None
-    preserve: Preserve = "marginals"
-
-    def arrays(self, domain: Domain) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Floors, ceilings and caps, shape (m,) each."""
-        return (
-            _vector(domain, self.floors, 0.0, "floor"),
-            _vector(domain, self.ceilings, np.inf, "ceiling"),
-            _vector(domain, self.conditional_cap, np.inf, "conditional cap"),
-        )
-
-    def pairs(self, domain: Domain) -> tuple[tuple[int, int], ...]:
-        """Indices of the pairs to keep."""
-        if isinstance(self.preserve, str):
-            if self.preserve not in ("marginals", "pairs"):
-                raise InvalidInput(f"preserve = {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names")
-            return tuple(combinations(range(domain.m), 2)) if self.preserve == "pairs" else ()
-        return tuple((domain.index(a), domain.index(b)) for a, b in self.preserve)
-
-
-def _vector(domain: Domain, given: Limits, default: float, what: str) -> FloatArray:
-    if given is None:
-        return np.full(domain.m, default)
-    if not isinstance(given, Mapping):
-        return np.full(domain.m, float(given))
-    out = np.full(domain.m, default)
-    for name, value in given.items():
-        if not isinstance(value, int | float) or np.isnan(value):
-            raise InvalidInput(f"attribute {name!r} has {what} {value!r}; give a number of nats")
-        out[domain.index(name)] = value
-    return out
-
 
 def allocate(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
@@ -367,7 +236,7 @@ class _Task:
         error = self.arrays.error(lam)
         lower = None if found.allocated is None else found.allocated.lower_error
         total = found.law.epsilon if found.allocated is None else found.allocated.problem.total
-        note = f"{_NOTE} for {self.workload.name} at total epsilon {total:.6g}: workload error {error:.6g}"
+        note = f"{NOTE} for {self.workload.name} at total epsilon {total:.6g}: workload error {error:.6g}"
         note += "" if lower is None else f", no law of this total below {lower:.6g}"
         solution = found.solution or _solution(self.domain, self.arrays, found)
         solution = replace(solution, notes=(*solution.notes, note), status=Status.ALLOCATED)
@@ -461,24 +330,3 @@ def _certificate(arrays: TableWorkload, found: AllocatedLaw) -> Certificate | No
         tuple(tuple(int(i) for i in c) for c in arrays.classes),
         tuple(round(w / total * (1 << _BITS)) for w in weights.tolist()),
     )
-
-
-def predictions(
-    domain: Domain, workload: Workload, arrays: TableWorkload, eigenvalues: FloatArray, n: int | None
-) -> Iterable[Prediction]:
-    """One for every table of the workload (for each kind of alike ones where there are more than 5000)."""
-    errors, least = arrays.table_errors(eigenvalues), arrays.least_table_errors()
-
-    def key(members: Iterable[int]) -> tuple[int, ...]:
-        return tuple(sorted(int(arrays.class_of[i]) for i in members))
-
-    place = {key(t): k for k, t in enumerate(arrays.tables)}
-    wanted = workload.tables
-    if len(wanted) > MAX_LISTED:
-        representatives = {frozenset(domain.names[i] for i in t) for t in arrays.tables}
-        wanted = tuple(t for t in wanted if frozenset(t.attributes) in representatives)
-    for t in wanted:
-        k = place[key(domain.indices(t.attributes))]
-        yield Prediction(
-            t.attributes, t.weight, float(errors[k]), float(least[k]), t.cells(domain), n, t.standard_error
-        )
