@@ -12,6 +12,8 @@ import msgspec
 
 from optrr_solvers.auto import SolveOptions
 
+# Columns of a table that is not printed to a terminal.
+_PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
 _PATIENCE = 2.0
 
@@ -38,7 +40,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     for row in cells:
         # Text, because a category may contain what rich would read as markup
         table.add_row(*(Text(c) for c in row))
-    Console().print(table)
+    console = Console()
+    # a file or a pipe has no width of its own, and rich's 80 columns would break words
+    (console if console.is_terminal else Console(width=_PAGE)).print(table)
 
 
 def _cell(value: object) -> str:
