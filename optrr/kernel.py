@@ -298,7 +298,8 @@ class MatrixKernel(Kernel):
         if self.cells != self.p.shape[0]:
             raise InvalidInput(f"a matrix of {self.p.shape[0]} rows cannot be over sizes {self.sizes}")
         self._check_dense()
-        if self.p.min() < 0 or np.abs(self.p.sum(axis=1) - 1).max() > _ROW_SUM:
+        # so written that a NaN fails
+        if not (self.p.min() >= 0 and np.abs(self.p.sum(axis=1) - 1).max() <= _ROW_SUM):
             raise InvalidInput("a distortion matrix has rows of probabilities that sum to 1; check its orientation")
 
     @property

@@ -12,6 +12,7 @@ from optrr.counts import count
 from optrr.design_file import load_design
 from optrr.infer import TESTS
 from optrr.infer import test as test_table
+from optrr.infer.testing import CALIBRATIONS
 
 
 @click.command()
@@ -21,7 +22,7 @@ from optrr.infer import test as test_table
 @click.option("--test", "name", type=click.Choice(TESTS), default="independence", show_default=True)
 @click.option(
     "--calibration",
-    type=click.Choice(["auto", "asymptotic", "tilted", "bootstrap"]),
+    type=click.Choice(CALIBRATIONS),
     default="auto",
     show_default=True,
     help="Where the p-value comes from: the χ² limit, or simulation under the fitted null.",
@@ -55,5 +56,6 @@ def test(
         f"p = {found.p_value:.4g} ({found.calibration}), n = {found.n}"
     )
     if not found.reliable:
-        click.echo(f"the p-value cannot be trusted within a factor of two (reliable down to {found.reliable_down_to:.2g})")
+        limit = "" if found.reliable_down_to is None else f" (reliable down to {found.reliable_down_to:.2g})"
+        click.echo(f"the p-value cannot be trusted within a factor of two{limit}")
     warn(found.notes)

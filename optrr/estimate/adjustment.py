@@ -95,14 +95,18 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
     Raises
     ------
     InvalidInput
-        for margins that are not distributions or do not fit the codes.
+        for margins that are not distributions or do not fit the codes, or weights that are no weights of the records.
     """
     rows = np.asarray(codes, dtype=np.int64)
     chosen = groups if groups is not None else [(i,) for i in range(rows.shape[1])]
     targets = [np.asarray(m, dtype=np.float64) for m in margins]
+    if len(targets) != len(chosen):
+        raise InvalidInput(f"{len(targets)} margins for {len(chosen)} groups of attributes; give one for each")
     positions = [_positions(rows, group, target) for group, target in zip(chosen, targets, strict=True)]
     flat = [t.ravel() for t in targets]
     w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (rows.shape[0],) or not (w >= 0).all() or not w.sum() > 0:
+        raise InvalidInput(f"weights of shape {w.shape}; give {rows.shape[0]} numbers of at least 0, not all 0")
     w, distance, rounds = _fitted(w / w.sum(), positions, flat, tolerance, min(_FIRST_ROUNDS, max_rounds))
     forced = 0
     if distance > tolerance and rounds < max_rounds:
@@ -132,7 +136,10 @@ def _positions(rows: IntArray, group: Sequence[int], target: FloatArray) -> IntA
         raise InvalidInput(
             f"the margin of attributes {tuple(group)} is not a distribution; make it proper first (clip, norm_sub)"
         )
-    return np.asarray(np.ravel_multi_index(tuple(rows[:, list(group)].T), target.shape), dtype=np.int64)
+    inside = rows[:, list(group)]
+    if inside.min(initial=0) < 0 or np.any(inside >= np.array(target.shape)):
+        raise InvalidInput(f"a code of attributes {tuple(group)} lies outside their margin of shape {target.shape}")
+    return np.asarray(np.ravel_multi_index(tuple(inside.T), target.shape), dtype=np.int64)
 
 
 def _fitted(

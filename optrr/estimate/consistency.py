@@ -67,6 +67,8 @@ def consistent_tables(
     """
     given = {tuple(names): np.asarray(t, dtype=np.float64) for names, t in tables.items()}
     _check(given)
+    if records is not None and not all(records.get(names, 0) > 0 for names in given):
+        raise InvalidInput("every table needs a number of records above 0; leave records out to weigh the tables alike")
     weight = {names: 1.0 if records is None else float(records[names]) for names in given}
     shares = _Shares(given, weight, mechanism)
     current = shares.averaged(given)
@@ -148,6 +150,8 @@ def _check(tables: Mapping[Names, FloatArray]) -> None:
     if not tables:
         raise InvalidInput("there are no tables to make consistent; give at least one")
     for names, table in tables.items():
+        if len(set(names)) < len(names):
+            raise InvalidInput(f"the attribute set {names} names an attribute twice; name it once")
         if table.ndim != len(names) or len(names) > _MAX_ATTRIBUTES:
             raise InvalidInput(
                 f"the table of {names} has {table.ndim} axes; give one axis for each of at most {_MAX_ATTRIBUTES} attributes"

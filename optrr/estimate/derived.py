@@ -7,7 +7,8 @@ exact dispersion of RVL eq. 18. Randomization makes disp(π̂) large, so the plu
 
 Where the delta method fails is detected and said in `notes`, with `reliable` False:
 - a cell within a few standard errors of 0, where logarithms bend too much (entropy, mutual information, G²);
-- (near) independence, where mutual information, χ², G² and V have gradient 0 and no normal limit: test instead.
+- (near) independence, where mutual information, χ², G² and V have gradient 0 and no normal limit: test instead;
+- (near) evenness, where the entropy is at its maximum and has gradient 0.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scipy.stats import chi2, norm
 from optrr.counts import Counts
 from optrr.errors import InvalidInput
 from optrr.estimate import statistics
+from optrr.estimate.result import check_bootstrap, check_confidence
 from optrr.estimate.simplex import projection
 from optrr.estimate.statistics import Expansion
 from optrr.kernel import Kernel, Randomizer, kernel_of
@@ -36,9 +38,10 @@ STATISTICS: tuple[str, ...] = get_args(StatisticName)
 MAX_CELLS = 2048
 # A cell this many standard errors above 0 makes −π ln π nearly straight: coverage stays within 93–97 % (benchmarks).
 _CLEAR_OF_ZERO = 4.0
-# Dependence must be this significant (Wald) before the statistics that vanish under independence count as normal. At the
-# limit their relative standard error is about 2/sqrt(23 + df), a quarter or less of the value for the tables tried.
-_CLEAR_DEPENDENCE = 1e-8
+# Dependence must be this significant (Wald) before the statistics that vanish under independence count as normal, and
+# unevenness before the entropy does. At that limit the relative standard error of the former is about 2/sqrt(23 + df), a
+# quarter or less of the value for the tables tried.
+_CLEARLY = 1e-8
 
 _VANISHING = ("mutual-information", "chi-square", "g-square", "cramers-v")
 _SQUARES = ("mutual-information", "chi-square", "g-square")
@@ -146,8 +149,11 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     Raises
     ------
     InvalidInput
-        for an unknown statistic or a table it cannot have. SingularMarginal where the mechanism hides the table.
+        for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores that are not
+        finite numbers. SingularMarginal where the mechanism hides the table.
     """
+    check_confidence(confidence)
+    check_bootstrap(bootstrap)
     setting = _setting(counts, statistic, scores)
     kernel = kernel_of(mechanism, counts.domain.names)
     lam = counts.proportions
@@ -213,10 +219,7 @@ def _setting(counts: Counts, statistic: str, scores: tuple[ArrayLike, ArrayLike]
         raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
     chosen = None
     if statistic == "correlation":
-        given = scores if scores is not None else tuple(np.arange(r) for r in shape)
-        chosen = (np.asarray(given[0], dtype=np.float64), np.asarray(given[1], dtype=np.float64))
-        if tuple(s.size for s in chosen) != shape or any(np.ptp(s) == 0 for s in chosen):
-            raise InvalidInput(f"the scores must be {shape[0]} and {shape[1]} numbers that are not all alike")
+        chosen = statistics.checked_scores(shape, scores)
     return _Setting(statistic, shape, counts.n, chosen)
 
 
@@ -235,6 +238,11 @@ def _notes(setting: _Setting, raw: FloatArray, covariance: FloatArray) -> tuple[
             f"independence is not clearly rejected, and there {setting.name} has no normal limit: the interval is not "
             "reliable; use the independence test"
         )
+    if setting.name == "entropy" and not _clearly_uneven(raw, covariance):
+        out.append(
+            "an even distribution is not clearly rejected, and there entropy has no normal limit: the interval is not "
+            "reliable; use the goodness-of-fit test"
+        )
     if setting.name not in _LOGARITHMIC and _margin_near_zero(raw, covariance):
         out.append(
             f"a category's share lies within {_CLEAR_OF_ZERO:g} standard errors of 0, where the delta method fails for "
@@ -245,7 +253,8 @@ def _notes(setting: _Setting, raw: FloatArray, covariance: FloatArray) -> tuple[
 
 def _margin_near_zero(raw: FloatArray, covariance: FloatArray) -> bool:
     s = covariance.reshape(raw.shape * 2)
-    rows, columns = np.einsum("abac->a", s), np.einsum("abcb->b", s)
+    # a margin that is all of the records has variance 0, give or take rounding
+    rows, columns = np.maximum(np.einsum("abac->a", s), 0.0), np.maximum(np.einsum("abcb->b", s), 0.0)
     return bool(
         np.any(raw.sum(axis=1) < _CLEAR_OF_ZERO * np.sqrt(rows))
         or np.any(raw.sum(axis=0) < _CLEAR_OF_ZERO * np.sqrt(columns))
@@ -262,8 +271,17 @@ def _clearly_dependent(raw: FloatArray, covariance: FloatArray) -> bool:
     right = (np.eye(r_b) - np.outer(columns, np.ones(r_b)))[:-1]
     jacobian = np.kron(left, right)
     variance = jacobian @ covariance @ jacobian.T
+    return _clearly_not_zero(difference, variance)
+
+
+def _clearly_uneven(raw: FloatArray, covariance: FloatArray) -> bool:
+    """A Wald test of the even distribution, at the same level."""
+    return _clearly_not_zero((raw - 1 / raw.size).ravel()[:-1], covariance[:-1, :-1])
+
+
+def _clearly_not_zero(difference: FloatArray, variance: FloatArray) -> bool:
     statistic = float(difference @ np.linalg.lstsq(variance, difference, rcond=None)[0])
-    return bool(chi2.sf(statistic, difference.size) < _CLEAR_DEPENDENCE)
+    return bool(chi2.sf(statistic, difference.size) < _CLEARLY)
 
 
 def _bootstrap(setting: _Setting, kernel: Kernel, raw: FloatArray, samples: int, rng: np.random.Generator) -> float:

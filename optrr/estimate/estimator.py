@@ -25,7 +25,7 @@ from optrr.counts import Counts
 from optrr.errors import InvalidInput
 from optrr.estimate import likelihood, simplex
 from optrr.estimate.adjustment import adjust
-from optrr.estimate.result import Convergence, Estimate, Target
+from optrr.estimate.result import Convergence, Estimate, Target, check_bootstrap, check_confidence
 from optrr.kernel import EffectKernel, Kernel, Randomizer, SingularMarginal, kernel_of
 from optrr_solvers.problem import FloatArray
 
@@ -149,7 +149,7 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         "population" (the records are a sample) or "data" (exactly these records).
     bootstrap
         number of parametric bootstrap samples for the standard errors and intervals instead of the unbiased estimate's;
-        the target is then the population.
+        the target is then the population. Left out where the data do not identify the table.
     random_state
         of the bootstrap.
 
@@ -180,7 +180,8 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         convergence=fitted.convergence,
         notes=notes,
     )
-    if bootstrap:
+    # where the data do not identify the table, samples from one of the tables that fit say nothing about the others
+    if bootstrap and out.interval != "none":
         return _with_bootstrap(out, data, bootstrap, np.random.default_rng(random_state))
     return _with_interval(out, data)
 
@@ -190,14 +191,12 @@ def _check(  # noqa: PLR0913 (all arguments of the front door)
 ) -> None:
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
+    check_confidence(confidence)
     if target not in ("population", "data"):
         raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")
     if bootstrap and target == "data":
         raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
-    if bootstrap < 0 or bootstrap == 1:
-        raise InvalidInput(f"bootstrap = {bootstrap}; give a number of samples of at least 2, or 0 for none")
+    check_bootstrap(bootstrap)
     if counts.n < _FEWEST:
         raise InvalidInput(f"{counts.n} records have no standard error; count at least {_FEWEST}")
     for attribute in counts.domain:
@@ -230,9 +229,14 @@ def _with_interval(out: Estimate, data: _Data) -> Estimate:
 
 
 def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Generator) -> Estimate:
-    """Percentiles of the error of the method when its own (projected) estimate is the truth."""
+    """Percentiles of the error of the method when a consistent estimate is the truth: its own, made proper.
+
+    "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
+    estimate stands for the truth there, and the interval is corrected for what adjusting loses.
+    """
     fitted = out.proportions
-    truth = simplex.projection(fitted.ravel()).reshape(fitted.shape)
+    consistent = data.kernel.solve(data.observed) if out.method == "adjusted" else fitted
+    truth = simplex.projection(consistent.ravel()).reshape(fitted.shape)
     expected = data.kernel.expected(truth).ravel()
     draws = rng.multinomial(data.n, expected / expected.sum(), size=samples) / data.n
     again = np.stack(

@@ -16,7 +16,7 @@ from scipy.stats import norm
 from optrr.counts import Counts
 from optrr.domain import Category, Domain, category_text
 from optrr.errors import InvalidInput
-from optrr.estimate.result import Estimate
+from optrr.estimate.result import Estimate, check_confidence
 from optrr.kernel import Randomizer, kernel_of
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -51,6 +51,10 @@ def records(domain: Domain, listed: Iterable[Sequence[Category]]) -> Subset:
     """The subset of exactly these records, each a sequence of categories in the domain's order."""
     out = np.zeros(tuple(domain.sizes), dtype=np.bool_)
     for record in listed:
+        if len(record) != domain.m:
+            raise InvalidInput(
+                f"the record {tuple(record)!r} has {len(record)} values; give one for each of {domain.m}"
+            )
         out[tuple(_code(domain, name, c) for name, c in zip(domain.names, record, strict=True))] = True
     return out
 
@@ -72,10 +76,11 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     Raises
     ------
     InvalidInput
-        where the subset has another shape, or fewer than two records were counted. SingularMarginal where the
-        mechanism hides an effect of this attribute set.
+        where the subset has another shape, the confidence is not between 0 and 1, or fewer than two records were
+        counted. SingularMarginal where the mechanism hides an effect of this attribute set.
     """
     inside = _checked(subset, counts.domain)
+    check_confidence(confidence)
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
     kernel = kernel_of(mechanism, counts.domain.names)
@@ -130,6 +135,8 @@ def synthetic_records(
     if not estimate.is_proper:
         raise InvalidInput(f"an estimate by method {estimate.method!r} has negative cells; estimate with 'projection'")
     n = estimate.n if size is None else size
+    if n < 0 or n != int(n):
+        raise InvalidInput(f"size = {size}; give a whole number of records of at least 0")
     pi = np.ravel(estimate.proportions) / estimate.proportions.sum()
     if exact:
         copies = np.floor(n * pi).astype(np.int64)

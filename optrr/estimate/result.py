@@ -10,10 +10,23 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.domain import Domain
+from optrr.errors import InvalidInput
 from optrr_solvers.problem import FloatArray
 
 # What the intervals speak about: the population the records are a sample of, or exactly these records.
 Target = Literal["population", "data"]
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise InvalidInput for a confidence that no interval can have."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
+
+
+def check_bootstrap(samples: int) -> None:
+    """Raise InvalidInput for a number of bootstrap samples that has no standard deviation; 0 asks for none."""
+    if samples < 0 or samples == 1:
+        raise InvalidInput(f"bootstrap = {samples}; give a number of samples of at least 2, or 0 for none")
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,10 @@ def goodness_of_fit(counts: Counts, mechanism: Randomizer | Kernel, proportions:
     Raises
     ------
     InvalidInput
-        for proportions of another shape, negative, or not summing to 1.
+        for proportions of another shape, negative, or not summing to 1, or a kernel of other sizes.
     """
     kernel = mechanism if isinstance(mechanism, Kernel) else kernel_of(mechanism, counts.domain.names)
+    _check_sizes(counts, kernel)
     kernel.check_invertible()
     pi = np.asarray(proportions, dtype=np.float64)
     if pi.shape != counts.table.shape or pi.min() < 0 or not np.isclose(pi.sum(), 1):
@@ -71,7 +72,7 @@ def homogeneity(
     Raises
     ------
     InvalidInput
-        for fewer than two groups, different domains, or more than 1024 cells.
+        for fewer than two groups, different domains, a kernel of other sizes, or more than 1024 cells.
     """
     if len(groups) < 2 or any(g.domain != groups[0].domain for g in groups):
         raise InvalidInput(f"{len(groups)} groups of counts; give at least two over the same attributes and categories")
@@ -83,6 +84,7 @@ def homogeneity(
     if cells > _MAX_CELLS:
         raise InvalidInput(f"the table has {cells} cells; the homogeneity test takes at most {_MAX_CELLS}")
     for kernel in kernels:
+        _check_sizes(groups[0], kernel)
         kernel.check_invertible()
     n = np.array([g.n for g in groups], dtype=np.float64)
     observed = np.stack([g.proportions.ravel() for g in groups])
@@ -92,6 +94,13 @@ def homogeneity(
     notes = _few(n[:, None] * expected)
     p = float(chi2.sf(statistic, df))
     return TestResult("homogeneity", statistic, df, p, int(n.sum()), reliable=not notes, notes=notes)
+
+
+def _check_sizes(counts: Counts, kernel: Kernel) -> None:
+    if kernel.sizes != counts.table.shape:
+        raise InvalidInput(
+            f"the kernel is of sizes {kernel.sizes} and the table of {counts.table.shape}; give the kernel of these attributes"
+        )
 
 
 def _common_fit(observed: FloatArray, n: FloatArray, kernels: Sequence[Kernel]) -> FloatArray:

@@ -57,7 +57,17 @@ def alternative(
 
 
 def power(effect: Alternative, n: float, level: float = 0.05) -> float:
-    """Probability that n records reject at this level."""
+    """Probability that n records reject at this level.
+
+    Raises
+    ------
+    InvalidInput
+        for a negative n, or a level that is not above 0 and below 1.
+    """
+    if not n >= 0:
+        raise InvalidInput(f"n = {n}; give a number of records of at least 0")
+    if not 0 < level < 1:
+        raise InvalidInput(f"level = {level}; give a number above 0 and below 1, such as 0.05")
     critical = float(chi2.isf(level, effect.df))
     if effect.df > 1:
         return float(ncx2.sf(critical, effect.df, n * effect.noncentrality))

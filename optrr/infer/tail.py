@@ -107,7 +107,7 @@ def _first_departure(cubic: FloatArray, quartic: FloatArray, n: FloatArray) -> F
     out = np.full(cubic.shape[0], _FARTHEST)
     open_ = np.ones(cubic.shape[0], dtype=np.bool_)
     for t in np.arange(_STEP, _FARTHEST, _STEP):
-        even = np.exp(np.minimum(quartic[open_] * t**4, _LARGE))
+        even = np.exp(np.clip(quartic[open_] * t**4, -_LARGE, _LARGE))
         odd = np.cosh(np.minimum(np.abs(cubic[open_]) * t**3, _LARGE))
         ratio = np.log(np.mean(even * odd, axis=1))
         left = np.flatnonzero(open_)[(ratio > _FACTOR) | (ratio - t**4 / (4 * n[open_]) < -_FACTOR)]

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from optrr.counts import Counts
 from optrr.errors import InvalidInput
+from optrr.estimate.statistics import checked_scores
 from optrr.infer.likelihood_ratio import likelihood_ratio
 from optrr.infer.nullfit import Fitter, hardy_weinberg_fit, independence_fit
 from optrr.infer.result import TestResult
@@ -30,6 +31,8 @@ from optrr_solvers.problem import FloatArray
 
 TestName = Literal["independence", "trend", "genotypic", "allelic", "likelihood-ratio"]
 TESTS: tuple[str, ...] = get_args(TestName)
+CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
+CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
 
 _GENOTYPES = 3
 # A simulated tail with a larger relative error says no more than the order of magnitude.
@@ -64,7 +67,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
     test: TestName = "independence",
     *,
     scores: tuple[ArrayLike, ArrayLike] | None = None,
-    calibration: Literal["auto", "asymptotic", "tilted", "bootstrap"] = "auto",
+    calibration: CalibrationName = "auto",
     bootstrap: int = 1999,
     random_state: int | np.random.Generator | None = None,
 ) -> TestResult:
@@ -90,20 +93,26 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
     Raises
     ------
     InvalidInput
-        for an unknown test, or a table it cannot take. SingularMarginal where the mechanism hides the association.
+        for an unknown test or calibration, or a table it cannot take. SingularMarginal where the mechanism hides the
+        association.
     """
     kernel = mechanism if isinstance(mechanism, Kernel) else kernel_of(mechanism, counts.domain.names)
     plan = _plan(counts, kernel, test, scores)
+    if calibration not in CALIBRATIONS:
+        raise InvalidInput(f"there is no calibration {calibration!r}; choose among {', '.join(CALIBRATIONS)}")
     kernel.check_invertible()
     rng = np.random.default_rng(random_state)
     if test == "likelihood-ratio":
-        found = likelihood_ratio(plan.table, plan.kernel)
-        notes = (_BOUNDARY_NOTE,) if found.on_boundary and calibration != "bootstrap" else ()
-        out = TestResult(test, found.statistic, plan.contrasts.shape[0], found.p_value, counts.n, notes=notes)
         if calibration == "tilted":
             raise InvalidInput(
                 "tilted simulation is for score tests; use calibration='bootstrap' for the likelihood ratio"
             )
+        found = likelihood_ratio(plan.table, plan.kernel)
+        notes = (_BOUNDARY_NOTE,) if found.on_boundary and calibration != "bootstrap" else ()
+        df = plan.contrasts.shape[0]
+        out = TestResult(
+            test, found.statistic, df, found.p_value, counts.n, reliable=not found.on_boundary, notes=notes
+        )
         return _bootstrapped(out, plan, bootstrap, rng) if calibration == "bootstrap" else out
     return _score_result(plan, counts.n, calibration, bootstrap, rng)
 
@@ -172,7 +181,7 @@ def _plan(counts: Counts, kernel: Kernel, test: str, scores: tuple[ArrayLike, Ar
     if scores is not None and test != "trend":
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
     if test == "trend":
-        return _Plan(test, table, kernel, trend_contrast(*_checked_scores(table.shape, scores)), independence_fit)
+        return _Plan(test, table, kernel, trend_contrast(*checked_scores(table.shape, scores)), independence_fit)
     if test in ("genotypic", "allelic") and table.shape[0] != _GENOTYPES:
         raise InvalidInput(
             f"the {test} test takes a genotype of three categories as first attribute, got {table.shape[0]}; "
@@ -182,13 +191,3 @@ def _plan(counts: Counts, kernel: Kernel, test: str, scores: tuple[ArrayLike, Ar
         contrast = trend_contrast(np.arange(table.shape[0]), np.arange(table.shape[1]))
         return _Plan(test, table, kernel, contrast, hardy_weinberg_fit, (_ALLELIC_NOTE,))
     return _Plan(test, table, kernel, all_contrasts(*table.shape), independence_fit)
-
-
-def _checked_scores(
-    shape: tuple[int, ...], scores: tuple[ArrayLike, ArrayLike] | None
-) -> tuple[FloatArray, FloatArray]:
-    given = scores if scores is not None else (np.arange(shape[0]), np.arange(shape[1]))
-    x, y = (np.asarray(s, dtype=np.float64) for s in given)
-    if (x.size, y.size) != shape or np.ptp(x) == 0 or np.ptp(y) == 0:
-        raise InvalidInput(f"the scores must be {shape[0]} and {shape[1]} numbers that are not all alike")
-    return x, y

@@ -222,6 +222,11 @@ def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[
         assert 1e-4 < found["p_value"] <= 1
     assert run(["test", "out.csv", "--design", "design.json", "--attributes", "age,sex"]) == 0
     assert "degrees of freedom" in capsys.readouterr().out
+    # nearly all records alike: the likeliest distribution has empty cells, and no limit of reliability was computed
+    Path("alike.csv").write_text("age,sex\n" + 300 * "0,M\n" + "1,F\n")
+    boundary = ("test", "alike.csv", "--design", "design.json", "--attributes", "age,sex", "--test", "likelihood-ratio")
+    assert run(list(boundary)) == 0
+    assert "cannot be trusted within a factor of two\n" in capsys.readouterr().out
     call = ("test", "out.csv", "--design", "design.json", "--attributes")
     assert "two attributes" in refused(capsys, *call, "sex")
     assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")

@@ -149,6 +149,16 @@ def test_the_boundary_is_detected_as_the_delta_method_s_failure(mechanism):
         assert not found.reliable and "share" in found.notes[-1]
 
 
+def test_evenness_is_detected_as_the_delta_method_s_failure(mechanism):
+    """At the even distribution the entropy is at its maximum: gradient 0, as χ² has under independence."""
+    for tilt in (0.0, 0.02):
+        nearly = (1 + tilt * np.linspace(-1, 1, 12).reshape(4, 3)) / 12
+        found = [derive(c, mechanism, "entropy") for c in drawn(mechanism, nearly, 10_000, 20, 7)]
+        assert all(any("even distribution is not clearly rejected" in note for note in f.notes) for f in found)
+    clear = [derive(c, mechanism, "entropy") for c in drawn(mechanism, PI, 10_000, 20, 7)]
+    assert not any("even" in note for f in clear for note in f.notes)
+
+
 def test_the_bootstrap_agrees_with_the_delta_method(mechanism):
     """Relative error of 400 bootstrap samples: 3.5 %; and what second order leaves."""
     counts = drawn(mechanism, PI, 50_000, 1, 9)[0]
@@ -187,3 +197,11 @@ def test_bad_requests_are_refused(mechanism):
         derive(counts.marginal("a"), mechanism, "chi-square")
     with pytest.raises(InvalidInput, match="not all alike"):
         derive(counts, mechanism, "correlation", scores=([1, 1, 1, 1], [1, 2, 3]))
+    with pytest.raises(InvalidInput, match="not all alike, got"):
+        derive(counts, mechanism, "correlation", scores=([1, 2, 3, np.nan], [1, 2, 3]))
+    for wrong in (0, 1, np.nan):
+        with pytest.raises(InvalidInput, match="confidence"):
+            derive(counts, mechanism, "entropy", confidence=wrong)
+    for samples in (-1, 1):
+        with pytest.raises(InvalidInput, match="at least 2, or 0"):
+            derive(counts, mechanism, "entropy", bootstrap=samples)

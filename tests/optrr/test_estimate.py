@@ -108,6 +108,7 @@ def test_what_cannot_be_estimated_is_refused_or_said():
         found = estimate(counts, hidden, method=method)
         assert found.interval == "none" and np.isnan(found.standard_errors).all()
         assert "not identified" in found.notes[0]
+        assert np.isnan(estimate(counts, hidden, method=method, bootstrap=10).lower).all()
         assert json.loads(json.dumps(found.summary()))["standard_error"] == [[None, None], [None, None]]
 
 
@@ -145,6 +146,22 @@ def test_the_bootstrap_agrees_with_the_exact_standard_error(mechanism):
     assert again.interval == "bootstrap"
     proper = estimate(counts, mechanism, method="clip", bootstrap=50, random_state=5)
     assert proper.lower.min() >= 0
+
+
+def test_the_bootstrap_of_adjusted_tables_makes_up_for_what_adjusting_loses():
+    """100 data sets of a strong association, four cells alike: coverage has standard deviation 2.2 %; 85 % is 4.6 below 95 %.
+
+    Samples drawn from the adjusted table itself covered none.
+    """
+    domain = Domain.of({"a": 2, "b": 2})
+    made = design(domain, 1.5, method="kronecker").mechanism
+    truth = np.array([[0.4, 0.1], [0.1, 0.4]])
+    covered = []
+    for seed in range(100):
+        counts = counts_of(made, ("a", "b"), truth, 5000, seed)
+        found = estimate(counts, made, method="adjusted", bootstrap=100, random_state=seed)
+        covered.append((found.lower[0, 0] <= 0.4) & (found.upper[0, 0] >= 0.4))
+    assert np.mean(covered) > 0.85
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -62,6 +62,11 @@ def test_subsets(mechanism, counts):
         box(counts.domain, {"a": ["w"]})
     with pytest.raises(InvalidInput, match=r"box\(\)"):
         count_query(counts, mechanism, np.ones((2, 2), dtype=bool))
+    with pytest.raises(InvalidInput, match="one for each of 2"):
+        records(counts.domain, [("y",)])
+    for wrong in (0, 1, 1.5, np.nan):
+        with pytest.raises(InvalidInput, match="confidence"):
+            count_query(counts, mechanism, one, confidence=wrong)
     with pytest.raises(InvalidInput, match="coverage"):
         random_subset(counts.domain, 0.0)
 
@@ -86,6 +91,9 @@ def test_synthetic_records_have_the_estimated_shares(mechanism, counts):
     drawn = synthetic_records(proper, 40_000, 7, exact=False)
     found = np.bincount(drawn[:, 0] * 2 + drawn[:, 1], minlength=6) / 40_000
     np.testing.assert_allclose(found, proper.proportions.ravel(), atol=4.5 * 0.5 / 200)
+    for size in (-1, 2.5):
+        with pytest.raises(InvalidInput, match="whole number"):
+            synthetic_records(proper, size)
     improper = estimate(Counts(counts.domain, np.array([[9, 0], [0, 0], [0, 1]])), mechanism)
     with pytest.raises(InvalidInput, match="'projection'"):
         synthetic_records(improper)
@@ -177,3 +185,8 @@ def test_tables_that_do_not_fit_are_refused():
         consistent_tables({("a",): np.full(2, 0.6)})
     with pytest.raises(InvalidInput, match="at least one"):
         consistent_tables({})
+    with pytest.raises(InvalidInput, match="twice"):
+        consistent_tables({("a", "a"): np.full((2, 2), 0.25)})
+    for given in ({}, {("a",): 0}):
+        with pytest.raises(InvalidInput, match="number of records above 0"):
+            consistent_tables({("a",): np.full(2, 0.5)}, given)

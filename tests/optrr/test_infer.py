@@ -151,8 +151,9 @@ def test_the_likelihood_ratio_says_when_it_lies_on_the_boundary(pairs):
     sparse = np.array([[0.6, 0.39], [0.01, 0.0], [0.0, 0.0]])
     counts = Counts(PAIR, tables(kernel_of(pairs, ("g", "s")), sparse, 500, 1, 0)[0])
     assert "empty cells" in test(counts, pairs, "likelihood-ratio").notes[0]
-    again = test(counts, pairs, "likelihood-ratio", calibration="bootstrap", bootstrap=99, random_state=1)
-    assert again.calibration == "bootstrap" and not again.notes
+    assert not test(counts, pairs, "likelihood-ratio").reliable
+    again = test(counts, pairs, "likelihood-ratio", calibration="bootstrap", bootstrap=39, random_state=1)
+    assert again.calibration == "bootstrap" and again.reliable and not again.notes
 
 
 def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
@@ -214,6 +215,21 @@ def test_bad_requests_are_refused(pairs):
         test(counts, pairs, scores=([0, 1, 2], [0, 1]))
     with pytest.raises(InvalidInput, match="not all alike"):
         test(counts, pairs, "trend", scores=([0, 0, 0], [0, 1]))
+    for wrong in ([0, 1, np.nan], [0, 1, np.inf], ["x", "y", "z"], [[0, 1, 2]]):
+        with pytest.raises(InvalidInput, match="not all alike, got"):
+            test(counts, pairs, "trend", scores=(wrong, [0, 1]))
+    with pytest.raises(InvalidInput, match="choose among auto"):
+        test(counts, pairs, calibration="exact")
+    with pytest.raises(InvalidInput, match="of these attributes"):
+        goodness_of_fit(counts, unrandomized((2, 3)), np.full((3, 2), 1 / 6))
+    with pytest.raises(InvalidInput, match="of these attributes"):
+        homogeneity([counts, counts], unrandomized((2, 2)))
+    effect = alternative(EFFECT, kernel_of(pairs, ("g", "s")))
+    with pytest.raises(InvalidInput, match="n = -5"):
+        power(effect, -5)
+    for level in (0, 1, np.nan):
+        with pytest.raises(InvalidInput, match="level"):
+            power(effect, 100, level)
     with pytest.raises(InvalidInput, match="leave it out of the batch"):
         score_tests(np.zeros((1, 3, 2)), kernel_of(pairs, ("g", "s")))
     with pytest.raises(InvalidInput, match="at least two"):

@@ -125,6 +125,8 @@ def test_bad_matrices_are_refused():
         MatrixKernel(np.ones((2, 3)))
     with pytest.raises(InvalidInput, match="sum to 1"):
         MatrixKernel([[0.9, 0.2], [0.1, 0.8]])
+    with pytest.raises(InvalidInput, match="sum to 1"):
+        MatrixKernel([[np.nan, 1.0], [0.5, 0.5]])
     with pytest.raises(InvalidInput, match="sizes"):
         MatrixKernel(np.eye(3), (2, 2))
     with pytest.raises(SingularMarginal, match="singular value"):
