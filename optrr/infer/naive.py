@@ -1,7 +1,13 @@
 """The tests that are wrong on randomized records, for warnings and comparisons only (design §4.4, POR §V-B).
 
 Pearson's χ² of the randomized counts is valid only where λ_ij = λ_i λ_j (Kronecker) or a true margin is uniform. Elsewhere its
-type I error grows with the number of records, up to 100 %.
+type I error grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside the score test, on
+independent attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6, 3 and 4 at ε_i = 2):
+
+    n          naive    score
+    1,000      14 %     5.5 %
+    10,000     93 %     5.1 %
+    100,000    100 %    5.5 %
 """
 
 from __future__ import annotations

@@ -13,6 +13,15 @@ the ratio, with or without that factor, first leaves [1/2, 2].
 Below it, `tail_probability` simulates: tables drawn from the fitted null, exponentially tilted towards the observed distance in
 many directions, refitted and tested exactly as the data were, and weighted back by the likelihood ratio. That is a parametric
 bootstrap whose cost does not grow as p falls; its own relative error is estimated and returned.
+
+What neither covers is the error of the fitted null itself, where several cells expect less than one record. Measured for a
+variant of 5 % in Hardy–Weinberg proportions and 5 % cases at ε = 4 each (60,000 tables; 20,000 in the last row), type I error
+by χ² alone, and with the simulation beyond its limit:
+
+                          nominal 1e-3: χ²   simulated     nominal 1e-4: χ²   simulated
+    trend, n = 300              0.0030        0.0025             0.0008        0.0004
+    genotypic, n = 2000         0.0022        0.0022             0.0005        0.0001
+    genotypic, n = 300          0.0055        0.0011             0.0019        0.0001
 """
 
 from __future__ import annotations
