@@ -29,6 +29,10 @@ SUFFIXES = (".csv", ".parquet")
 
 # Bytes read at once. Arrow's CSV reader runs up to 32 blocks ahead, so a larger block is memory without speed.
 _BLOCK = 1 << 20
+_LARGEST_BLOCK = 1 << 24
+# Cells of a batch of wide records, and the fewest records of one.
+_CELLS = 1 << 25
+_FEWEST = 64
 
 
 class RecordFile:
@@ -81,7 +85,7 @@ class RecordFile:
     def _parquet_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         # with a small buffer and no pre-buffering, pages are read as they are needed, not a whole row group at once
         with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BLOCK) as file:
-            yield from file.iter_batches(batch_size=RECORDS, columns=columns)
+            yield from file.iter_batches(batch_size=min(RECORDS, max(_FEWEST, _CELLS // len(columns))), columns=columns)
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         convert = pa_csv.ConvertOptions(
@@ -92,7 +96,10 @@ class RecordFile:
             quoted_strings_can_be_null=False,
         )
         parse = pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(self.schema) > 1)
-        read = pa_csv.ReadOptions(block_size=max(_BLOCK, 2 * self._longest_line()))
+        # wide records come as many at a time as they have columns: drawing from some laws costs a pass over them
+        wanted = max(2, min(len(self.schema), _CELLS // len(self.schema)))
+        block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
+        read = pa_csv.ReadOptions(block_size=max(_BLOCK, block, 2 * self._longest_line()))
         with pa_csv.open_csv(self.path, read_options=read, parse_options=parse, convert_options=convert) as reader:
             for batch in reader:
                 yield _empty_fields(batch, self.domain)

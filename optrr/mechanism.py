@@ -28,6 +28,8 @@ MAX_MATRIX = 4096
 
 # Cells whose change sets are drawn at once. A law may hold 8 bytes for each while it samples: 32 MB.
 _CELLS = 1 << 22
+# Memory that change sets may take while they are drawn.
+_SAMPLED = 1 << 27
 # ... but never fewer records than this, so that the cost per attribute is spread when there are very many.
 _RECORDS = 64
 
@@ -157,13 +159,16 @@ def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
     """Randomize valid codes in place, shape (n, m); attributes of one size share their draws' array operations."""
     groups = [(int(r), np.flatnonzero(law.sizes == r)) for r in np.unique(law.sizes)]
     step = max(_RECORDS, _CELLS // law.m)
-    for start in range(0, codes.shape[0], step):
-        piece = codes[start : start + step]
-        changes = law.sample(piece.shape[0], source)
-        for r, members in groups:
-            rows, columns = np.nonzero(changes[:, members])
-            at = (rows, members[columns])
-            piece[at] = (piece[at].astype(np.int64) + 1 + bounded(source, rows.size, r - 1)) % r
+    # a law with a costly pass per call draws many records at once; they are applied in pieces all the same
+    drawn = max(step, _SAMPLED // (law.sampling_bytes * law.m))
+    for first in range(0, codes.shape[0], drawn):
+        changes = law.sample(min(drawn, codes.shape[0] - first), source)
+        for start in range(0, changes.shape[0], step):
+            piece = codes[first + start : first + min(start + step, changes.shape[0])]
+            for r, members in groups:
+                rows, columns = np.nonzero(changes[start : start + step, members])
+                at = (rows, members[columns])
+                piece[at] = (piece[at].astype(np.int64) + 1 + bounded(source, rows.size, r - 1)) % r
 
 
 def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.integer]:

@@ -10,10 +10,11 @@ Every party holds a vector of zeros and ones (one cell of each table is 1). With
 Guaranteed: as long as two parties keep to the protocol and do not pool what they see with the others, the others learn the
 sum of their two vectors and nothing more, whatever computing power they have (commitments apart, which hide
 computationally: SHA-256 of the share and a 256-bit salt). Detected, with the offender's name: a missing, repeated, malformed
-or out-of-range message, and a share that differs from its commitment. Detected without a name: vectors that do not have
-exactly one 1 in every table, and share sets that do not sum to 0, unless the cheats happen to cancel. Not detected: a
-party that lies about its own record (no protocol can), and one that broadcasts different things to different parties (compare
-the counts afterwards).
+or out-of-range message, and a share that differs from its commitment. Detected without a name: vectors and share sets that
+change a table's total. Not detected: a party that lies about its own record (no protocol can); one whose vector or share set
+moves counts between the cells of a table, by any amount, for only the totals can be checked (that takes commitments which
+add up, and proofs of a single 1); and one that broadcasts different things to different parties (compare the counts
+afterwards). So: honest counts need honest parties; privacy does not.
 
 Every party sends n−1 digests, n−1 shares and one broadcast of a number per cell: O(n · cells) per party, O(n² · cells) in all.
 """
@@ -80,7 +81,7 @@ def decode(raw: bytes) -> Message:
     """A message from bytes. Raises SecureSumFailed for anything else."""
     try:
         found: Message = msgspec.msgpack.decode(raw, type=Message)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SecureSumFailed(f"received {len(raw)} bytes that are no message of the protocol ({error})") from error
     return found
 

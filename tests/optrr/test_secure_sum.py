@@ -201,7 +201,7 @@ def test_a_wrong_share_is_refused_with_its_reason(change, why):
 
 
 def test_garbage_bytes_are_refused():
-    for raw in (b"", b"\x00\xff", b"{}", encode(Share("s", 0, 1, (1,), b"x"))[:-2]):
+    for raw in (b"", b"\x00\xff", b"{}", b"\x81\xa4type\xa2\xff\xfe", encode(Share("s", 0, 1, (1,), b"x"))[:-2]):
         with pytest.raises(SecureSumFailed, match="no message of the protocol"):
             decode(raw)
     assert decode(encode(Share("s", 0, 1, (1,), b"x"))) == Share("s", 0, 1, (1,), b"x")
@@ -217,6 +217,18 @@ def test_a_party_that_votes_twice_or_shares_a_nonzero_sum_stops_the_protocol():
     made[1]._shares[0, 2] = (made[1]._shares[0, 2] + 3) % 6
     with pytest.raises(SecureSumFailed, match="of 5 parties: some party broke the protocol"):
         run_in_memory(made)
+
+
+def test_the_stated_limit_a_party_can_move_counts_between_cells():
+    """What the protocol cannot see, as its documentation says: counts moved within a table by one dishonest party."""
+    made = parties_of([1, 1, 1, 1, 1, 0], cells=3)
+    made[5]._values = np.array([4, -3, 0])
+    np.testing.assert_array_equal(run_in_memory(made), [4, 2, 0])
+    made = parties_of([1, 1, 1, 1, 1, 0], cells=3)
+    made[5]._values = np.array([2, 0, 0])
+    with pytest.raises(SecureSumFailed):
+        run_in_memory(made)
+
 
 
 @pytest.mark.parametrize("values", [[1, 1], [0, 0], [2, 0], [0.5, 0.5]])

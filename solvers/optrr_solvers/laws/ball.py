@@ -56,6 +56,9 @@ class BallLaw(Law):
         ln Q ≥ 0 in nats: the law's ε.
     """
 
+    # every call passes over the whole program, so many draws a call are cheap: a byte each, and one while it is placed
+    sampling_bytes = 2
+
     def __init__(
         self, sizes: IntArray, classes: Sequence[IntArray], balls: Sequence[MixedBall], log_ratio: float
     ) -> None:

@@ -28,6 +28,8 @@ class Law(ABC):
     """Probability of each change set of m attributes with r_i categories."""
 
     sizes: IntArray
+    # memory that `sample` takes for every attribute of every change set; callers choose how many to draw at once by it
+    sampling_bytes: int = 32
 
     @property
     def m(self) -> int:
