@@ -103,7 +103,7 @@ def prove_the_error_bound_of_the_dynamic_program():
                 for total, value in exact.items():
                     new[total + shift] = new.get(total + shift, Fraction(0)) + value * Fraction(float(weight))
             exact = new
-        row = last_row(steps, 40)
+        row = last_row(steps, 40, 40)
         assert row.lost == 0
         bound = (1 + u) ** (ROUNDINGS * m) - 1
         for k, value in enumerate(row.values):

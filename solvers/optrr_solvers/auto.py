@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from optrr_solvers import ball, classes, closed_form, inductive, kronecker, lp, reduced
 from optrr_solvers.laws.table import MAX_TABLE
-from optrr_solvers.problem import InvalidProblem, Problem
+from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
 from optrr_solvers.solution import Solution, SolveFailed
 
 # Lattices above this many cells take minutes; the ball solver is faster there.
@@ -99,19 +99,35 @@ def _auto(problem: Problem, options: SolveOptions) -> Solution:
         min(_CLASSES_CELLS, 1 << (problem.m - 1)) if small else _CLASSES_CELLS
     ):
         try:
-            return METHODS["classes"](problem, options)
+            return _exact("classes", problem, options)
         except InvalidProblem:
             # pairs were named that treat alike attributes differently
             if not small:
                 raise
     if small:
-        return METHODS["reduced"](problem, options)
+        return _exact("reduced", problem, options)
     try:
         return METHODS["ball"](problem, options)
     except SolveFailed:
         if options.time_limit is None or problem.constrained:
             raise
         return _baseline(problem)
+
+
+def _exact(method: str, problem: Problem, options: SolveOptions) -> Solution:
+    """A linear program, or the ball's bracket where double precision cannot solve the program (ε_i of 30 nats and more)."""
+    try:
+        return METHODS[method](problem, options)
+    except SolveFailed as failed:
+        if problem.caps is not None:
+            raise SolveFailed(f"{failed}; or drop the conditional caps") from failed
+        try:
+            bracket = METHODS["ball"](problem, options)
+        except (SolveFailed, MethodTooLarge):
+            raise SolveFailed(
+                f"{failed}; method 'ball' fails too: use milder epsilons, or method 'kronecker'"
+            ) from failed
+        return replace(bracket, notes=(f"solved by 'ball', since the exact program failed ({failed})", *bracket.notes))
 
 
 def _baseline(problem: Problem) -> Solution:

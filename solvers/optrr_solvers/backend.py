@@ -75,7 +75,8 @@ def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) 
     if status == highspy.HighsModelStatus.kInfeasible:
         raise Infeasible(f"{method}: no mechanism meets all requirements; relax a pair, a cap or an epsilon")
     if status != highspy.HighsModelStatus.kOptimal:
-        raise SolveFailed(f"{method}: HiGHS {_FAILURES.get(status, f'answered with the unknown status {status}')}")
+        reason = _FAILURES.get(status, f"answered with the unknown status {status}")
+        raise SolveFailed(f"{method}: HiGHS {reason}; use milder epsilons or method 'ball'")
     solution, basis = highs.getSolution(), highs.getBasis()
     basic = highspy.HighsBasisStatus.kBasic
     return BasicAnswer(

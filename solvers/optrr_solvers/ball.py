@@ -23,7 +23,7 @@ from optrr_solvers.ball_moments import Classes, CountedMoments, MomentSource, Sp
 from optrr_solvers.ball_newton import OutOfTime, Point, minimise, rescaled
 from optrr_solvers.ball_rounding import Fit, fitted
 from optrr_solvers.certificate import Certificate
-from optrr_solvers.grid_bound import WeightedClasses
+from optrr_solvers.grid_bound import MAX_WINDOW, WeightedClasses
 from optrr_solvers.laws.tilting import wrapping_distance
 from optrr_solvers.problem import FloatArray, MethodTooLarge, Problem
 from optrr_solvers.solution import Solution, SolveFailed, checked
@@ -96,6 +96,8 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
             "method 'ball' takes no conditional caps; use 'reduced' (up to 10 attributes) or drop them"
         )
     if problem.pairs:
+        # refused before the minute that the base takes
+        ball_pairs.require_few_classes(Classes.of(replace(problem, pairs=())))
         base = solve(replace(problem, pairs=()), options)
         tolerance = max(options.tolerance, options.relative_tolerance * base.upper)
         return ball_pairs.with_pairs(problem, base, started, tolerance)
@@ -225,7 +227,8 @@ def _window(classes: Classes, w: FloatArray) -> float:
 
 def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> tuple[int, ...]:
     """Weights on a grid of ``unit`` nats, or the finest whose bound costs ``work`` at most."""
-    unit = max(problem_size(classes) * _window(classes, w) / work, unit, _FINEST_UNIT)
+    window = _window(classes, w)
+    unit = max(problem_size(classes) * window / work, 4 * window / MAX_WINDOW, unit, _FINEST_UNIT)
     # beyond the radius a weight only counts through its share of it
     scaled = np.minimum(np.round(w / unit), 2.0**52 / problem_size(classes))
     return tuple(int(x) for x in scaled)

@@ -80,16 +80,22 @@ class _Requirements:
         return _Column(part.log_mass, np.concatenate([self.classes.f - part.changed, pairs - self.kept]))
 
 
+def require_few_classes(classes: Classes) -> None:
+    """Raise MethodTooLarge where the table of all pairs of classes would not fit."""
+    if classes.counts.size > MAX_CLASSES:
+        raise MethodTooLarge(
+            f"method 'ball' keeps pairs among at most {MAX_CLASSES} different attributes, got {classes.counts.size}; "
+            "give attributes the same size and epsilon, or design the ones whose pairs matter apart from the others"
+        )
+
+
 def with_pairs(problem: Problem, base: Solution, started: float, tolerance: float) -> Solution:
     """A ball design that keeps the named pairs, from ``base``: the solution of the same problem without them.
 
     Raises MethodTooLarge where no profile over these weights keeps them, or the classes are too many.
     """
     classes = Classes.of(replace(problem, pairs=()))
-    if classes.counts.size > MAX_CLASSES:
-        raise MethodTooLarge(
-            f"pairs among {classes.counts.size} different attributes; at most {MAX_CLASSES}, name fewer"
-        )
+    require_few_classes(classes)
     assert isinstance(base.law, BallLaw)
     wanted = _Requirements.of(problem, classes)
     law = _best(wanted, base.law)

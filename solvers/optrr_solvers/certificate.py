@@ -29,6 +29,7 @@ from optrr_solvers import grid_bound
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
 from optrr_solvers.grid_bound import WeightedClasses
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
+from optrr_solvers.laws.totals import WindowTooWide
 from optrr_solvers.problem import FloatArray, IntArray, Problem
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
@@ -129,7 +130,12 @@ def _grid_bound(problem: Problem, certificate: Certificate) -> float:
         )
     if sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True)) >= INTEGER_LIMIT:
         raise InvalidCertificate("the certificate's integers are too large to add without overflow")
-    return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
+    try:
+        return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
+    except WindowTooWide as error:
+        raise InvalidCertificate(
+            f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; scale them down"
+        ) from error
 
 
 def kl_bound(problem: Problem) -> float:

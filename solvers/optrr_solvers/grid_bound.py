@@ -26,6 +26,8 @@ from optrr_solvers.problem import FloatArray, IntArray, Problem
 
 # Attributes times totals up to which the sum is exact (whole numbers of a few hundred digits).
 EXACT_WORK = 1 << 17
+# Totals held at once, 1 GB a row: four times what certificates of the solver come to.
+MAX_WINDOW = 1 << 27
 # Products below the range of a double vanish: fewer than 2^60 of them, each below 1e-307.
 _UNDERFLOW = 1e-280
 _UNIT = 1 << FLIP_BITS
@@ -61,7 +63,10 @@ class WeightedClasses:
 
 
 def lower_bound(classes: WeightedClasses) -> float:
-    """ε in nats, rounded down; 0 where the weights prove nothing. O(m × window) time, O(window) memory."""
+    """ε in nats, rounded down; 0 where the weights prove nothing. O(m × window) time, O(window) memory.
+
+    Raises WindowTooWide where the weights are so large that more than ``MAX_WINDOW`` totals matter at once.
+    """
     threshold, advantage = classes.threshold(), classes.advantage()
     if advantage <= 0:
         return 0.0
@@ -99,7 +104,7 @@ def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
     order = order[np.argsort(classes.weights[order], kind="stable")]
     steps = Steps.of(classes.weights[order], np.zeros(order.size), log_odds[order], theta)
     end = -(-threshold // _UNIT)
-    row = last_row(steps, end)
+    row = last_row(steps, end, MAX_WINDOW)
     # c_i/(k_i (r_i−1) e^{−θw_i}) is good to ln(r−1), θw and two expits; the θw of a change set inside add up to θK at most
     tilt_error = 2.0**-51 * (float(counts @ (4 + np.abs(log_odds))) + theta * end)
     log_terms = _log_sum_ceiling(row, theta, threshold)

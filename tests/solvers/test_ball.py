@@ -260,3 +260,9 @@ def test_pairs_of_alike_attributes_cost_next_to_nothing():
     exact = classes.solve(problem)
     found = solve(problem)
     assert exact.upper - 1e-9 <= found.upper <= exact.upper + 0.05
+
+
+def test_pairs_among_too_many_different_attributes_are_refused_at_once():
+    problem = draw(1100, 0.5, 2.0)
+    with pytest.raises(MethodTooLarge, match=r"at most 1024 different attributes, got 1100; give attributes the same"):
+        solve(Problem(problem.sizes, problem.epsilons, pairs=((0, 1),)))

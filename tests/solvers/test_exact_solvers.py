@@ -13,6 +13,7 @@ from optrr_solvers import (
     InvalidProblem,
     MethodTooLarge,
     Problem,
+    SolveFailed,
     Status,
     closed_form,
     lower_bound,
@@ -220,3 +221,15 @@ def test_adult_conditional_epsilon_of_the_optimum_is_above_the_attributes() -> N
     s = reduced.solve(Problem(ADULT, [1.25] * 9))
     assert np.all(s.law.conditional_epsilons() > 1.25)
     assert s.law.conditional_epsilons().max() <= s.upper + EXACT
+
+
+def test_auto_brackets_what_the_programs_cannot_solve():
+    """Flips of e^-50 are below what HiGHS tells from zero; the ball's bracket holds max ε_i ≤ ε ≤ Σ ε_i."""
+    problem = Problem(np.array([2, 3, 3, 3, 3]), np.full(5, 50.0))
+    with pytest.raises(SolveFailed, match="method 'ball'"):
+        classes_solver.solve(problem)
+    solution = solve(problem)
+    assert solution.status is Status.BRACKETED
+    assert any("exact program failed" in note for note in solution.notes)
+    assert 50 * (1 - 1e-12) <= solution.lower <= solution.upper < 5 * 50
+    assert np.all(solution.attribute_epsilons >= 50 * (1 - 1e-9))

@@ -82,6 +82,24 @@ def test_no_proof_is_zero_and_misuse_is_refused():
         lower_bound(paired, Certificate(single_classes(30), (1,) * 30, pairs=((0, 1, 5),)))
 
 
+@pytest.mark.parametrize("light", [0, 20])
+def test_weights_that_would_fill_the_memory_are_refused(light):
+    """Scaled by 2^20 the same direction is as good a proof, but its totals no longer fit."""
+    problem = Problem(np.full(30, 3), np.linspace(0.1, 3, 30))
+    weights = tuple(1 if i < light else 1000 + i for i in range(30))
+    assert lower_bound(problem, Certificate(single_classes(30), weights)) > 0
+    with pytest.raises(InvalidCertificate, match=r"too large to evaluate.*scale them down"):
+        lower_bound(problem, Certificate(single_classes(30), tuple(w << 20 for w in weights)))
+
+
+def test_a_sum_that_would_take_hours_is_refused(monkeypatch):
+    problem = Problem(np.full(40, 3), np.linspace(0.1, 3, 40))
+    monkeypatch.setattr(grid_bound, "MAX_WINDOW", 100_000)
+    monkeypatch.setattr(totals, "_MOST_ROWS", 2)
+    with pytest.raises(InvalidCertificate, match=r"steps after \d+ of 40 attributes"):
+        lower_bound(problem, Certificate(single_classes(40), (3000,) * 40))
+
+
 def test_advantage_is_a_lower_bound_of_the_exact_fraction():
     problem, classes = random_case(np.random.default_rng(6), 8, 1000)
     exact = sum(Fraction(int(w) * (int(r) - 1), int(r)) for w, r in zip(classes.weights, problem.sizes, strict=True))

@@ -14,7 +14,6 @@ Every entry is a sum of products of nonnegative numbers: after i attributes its 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,8 +25,14 @@ from optrr_solvers.problem import FloatArray, IntArray
 ROUNDINGS = 8
 # An edge is dropped while it holds less than this; a million attributes then lose 1e-22 at most.
 _DROP = 1e-30
+# Full rows that one sum may take: with 2^27 totals a row, a few minutes.
+_MOST_ROWS = 512
 # Edges are looked at once in so many attributes.
 _TRIM_EVERY = 16
+
+
+class WindowTooWide(ValueError):
+    """A row would hold more totals than allowed; the message says how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +123,19 @@ def _edge(values: FloatArray) -> int:
     return length
 
 
-def last_row(steps: Steps, end: int) -> Row:
-    """The row after all attributes; O(m × window) time, O(window) memory."""
-    return deque(rows(steps, end, first_row(), 0, len(steps)), maxlen=1)[0]
+def last_row(steps: Steps, end: int, most: int) -> Row:
+    """The row after all attributes; O(m × window) time, O(window) memory.
+
+    Raises WindowTooWide before a row of more than ``most`` totals, or rows of ``_MOST_ROWS`` times as many, are made.
+    """
+    row, done = first_row(), 0
+    for i in range(len(steps)):
+        # the next row reaches as far as this one and the attribute's weight, at most to the end
+        wanted = min(row.values.size + int(steps.floors[i]) + 1, end - row.start)
+        if wanted > most:
+            raise WindowTooWide(f"{wanted} totals at once; at most {most} fit")
+        done += wanted
+        if done > _MOST_ROWS * most:
+            raise WindowTooWide(f"{done} steps after {i + 1} of {len(steps)} attributes; at most {_MOST_ROWS * most}")
+        row = next(rows(steps, end, row, i, i + 1))
+    return row
