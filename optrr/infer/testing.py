@@ -35,6 +35,8 @@ CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
 
 _GENOTYPES = 3
+# Below this expectation of a true cell p-values under the level were measured up to five times too small.
+_FEWEST_EXPECTED, _SAFE_LEVEL = 1.0, 0.01
 # A simulated tail with a larger relative error says no more than the order of magnitude.
 _TOO_NOISY = 0.25
 _ALLELIC_NOTE = "the allelic test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
@@ -133,13 +135,21 @@ def _score_result(plan: _Plan, n: int, calibration: str, bootstrap: int, rng: np
         notes=plan.notes,
     )
     if calibration == "bootstrap":
-        return _bootstrapped(out, plan, bootstrap, rng)
-    if calibration == "tilted" or (calibration == "auto" and not out.reliable):
-        return _tilted(out, plan, rng)
-    if not out.reliable:
+        out = _bootstrapped(out, plan, bootstrap, rng)
+    elif calibration == "tilted" or (calibration == "auto" and not out.reliable):
+        out = _tilted(out, plan, rng)
+    elif not out.reliable:
         note = f"below {limit:.2g} the χ² limit may be off by more than a factor of two; use calibration='tilted'"
-        return replace(out, notes=(*out.notes, note))
-    return out
+        out = replace(out, notes=(*out.notes, note))
+    return _doubted_if_sparse(out, float(n * (found.fit.rows[0][:, None] * found.fit.columns[0]).min()))
+
+
+def _doubted_if_sparse(out: TestResult, fewest: float) -> TestResult:
+    """No calibration covers the error of the fitted null where a cell expects less than one record (see `tail`)."""
+    if fewest >= _FEWEST_EXPECTED or out.p_value >= _SAFE_LEVEL:
+        return out
+    note = f"a cell expects {max(fewest, 0.0):.2g} records: small p-values may be several times too small; pool categories"
+    return replace(out, reliable=False, notes=(*out.notes, note))
 
 
 def _tilted(out: TestResult, plan: _Plan, rng: np.random.Generator) -> TestResult:

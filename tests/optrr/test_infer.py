@@ -248,3 +248,15 @@ def test_bad_requests_are_refused(pairs):
     hidden = design({"x": 2, "y": 2, "z": 2}, 0.5).mechanism
     with pytest.raises(SingularMarginal, match="preserve='pairs'"):
         test(Counts(hidden.domain.subset(["x", "y"]), np.array([[5, 4], [3, 2]])), hidden)
+
+
+def test_small_p_values_of_sparse_tables_are_not_vouched_for():
+    domain = PAIR
+    kernel = unrandomized((3, 2))
+    sparse = Counts(domain, np.array([[900, 40], [50, 8], [0, 2]]))
+    found = test(sparse, kernel)
+    assert found.p_value < 0.01
+    assert not found.reliable
+    assert any("cell expects 0.1 records" in note for note in found.notes)
+    dense = test(Counts(domain, 30 * sparse.table), kernel)
+    assert not any("cell expects" in note for note in dense.notes)
