@@ -8,13 +8,16 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 import optrr
+from optrr import design_file
 from optrr.design_file import load_design, read_stated, save_design
 from optrr.designs import epsilon_vector
 from optrr.errors import InvalidInput
+from optrr.law_record import BallRecord
 from optrr.spec import parse_attributes, read_specification
 from optrr.verify import checks, failed_checks
 from optrr_solvers import (
@@ -121,6 +124,21 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
         other.write_text(json.dumps(edited))
         design, stated, _ = read_stated(other)
         assert failed_checks(design, stated), edited
+
+
+def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> None:
+    """The law is well formed, with a right digest; only computing its accuracies shows that it is too wide."""
+    path = tmp_path / "d.json"
+    sizes = {f"a{i}": 2 + i % 4 for i in range(24)}
+    save_design(optrr.design(sizes, np.linspace(0.3, 2, 24), method="ball"), path)
+    record = msgspec.json.decode(path.read_bytes(), type=design_file._Record)
+    assert isinstance(record.law, BallRecord)
+    record.law.balls[0].knots, record.law.balls[0].levels = [0, 1 << 50], [1.0, 0.0]
+    record.digest = ""
+    record.digest = design_file._digest(record)
+    path.write_bytes(msgspec.json.encode(record))
+    with pytest.raises(InvalidInput, match=r"d\.json: a ball of radius .* use a coarser grid"):
+        load_design(path)
 
 
 @pytest.mark.parametrize(
