@@ -54,6 +54,7 @@ METHODS = ("auto", "lattice", "program", "search")
 # Certificate weights are integers of about this many bits.
 _BITS = 53
 
+
 def allocate(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     total_epsilon: float | None = None,
