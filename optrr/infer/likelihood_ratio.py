@@ -1,8 +1,8 @@
 """Constrained likelihood-ratio test of independence: 2n [ℓ(likeliest distribution) − ℓ(likeliest independent one)].
 
 Both maxima are taken over proper distributions (design §4.4). The limit is χ² with (r_a−1)(r_b−1) degrees of freedom where the
-true distribution has no empty cell; where the fit lies on the boundary the χ² p-value is too large, never too small, in the
-limit, and a parametric bootstrap gives the right one.
+true distribution has no empty cell; where the fit lies on the boundary the χ² p-value was too large in every simulation made
+(levels of 0 to 3 % at nominal 5 %), which is not proved, and a parametric bootstrap gives the right one.
 """
 
 from __future__ import annotations

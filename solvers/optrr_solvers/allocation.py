@@ -24,7 +24,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, IntArray, InvalidProblem, flip_gaps
+from optrr_solvers.problem import (
+    EPSILON_RANGE,
+    FloatArray,
+    Infeasible,
+    IntArray,
+    InvalidProblem,
+    class_numbers,
+    flip_gaps,
+)
 
 # All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
 MAX_EFFECTS = 25_000
@@ -88,10 +96,7 @@ class TableWorkload:
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        out = np.empty(self.m, dtype=np.int64)
-        for g, members in enumerate(self.classes):
-            out[members] = g
-        return out
+        return class_numbers(self.classes)
 
     @cached_property
     def _expanded(self) -> tuple[tuple[tuple[int, ...], ...], sp.csr_array]:

@@ -150,10 +150,6 @@ def kl_bound(problem: Problem) -> float:
     return max(float(parts.sum() - (64 + np.log2(problem.m + 1)) * 2.0**-53 * scale.sum()), 0.0)
 
 
-def _members(certificate: Certificate) -> list[int]:
-    return [c[0] for c in certificate.classes]
-
-
 def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray, Fraction, Fraction]:
     """H as integers over the counts, its rational constant (rounded up), and −E_μ h with that constant."""
     shape = tuple(len(c) + 1 for c in certificate.classes)

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from optrr_solvers.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
-from optrr_solvers.problem import FloatArray, IntArray, InvalidProblem, MethodTooLarge, Problem
+from optrr_solvers.problem import FloatArray, IntArray, InvalidProblem, MethodTooLarge, Problem, class_numbers
 
 # Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
 # for exact rationals there is room for weights of very different size.
@@ -58,9 +58,7 @@ class Lattice:
     @cached_property
     def class_pairs(self) -> tuple[tuple[int, int], ...]:
         """Preserved pairs as pairs of classes (g ≤ h); each must be preserved for all members or for none."""
-        class_of = np.empty(self.problem.m, dtype=np.int64)
-        for g, members in enumerate(self.classes):
-            class_of[members] = g
+        class_of = class_numbers(self.classes)
         found: dict[tuple[int, int], int] = {}
         for i, j in self.problem.pairs:
             a, b = sorted((int(class_of[i]), int(class_of[j])))

@@ -57,6 +57,14 @@ def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
     return np.asarray((r - 1) * -np.expm1(-e) / (r * ((r - 1) * np.exp(-e) + 1)))
 
 
+def class_numbers(classes: Sequence[IntArray]) -> IntArray:
+    """The number of the class each attribute is in, shape (m,), for index arrays that partition 0..m−1."""
+    out = np.empty(sum(members.size for members in classes), dtype=np.int64)
+    for g, members in enumerate(classes):
+        out[members] = g
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What to design for: smallest total ε such that attribute i is as accurate as randomized response at ε_i.

@@ -24,7 +24,7 @@ from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
 from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.problem import FloatArray, IntArray, class_numbers
 from optrr_solvers.randomness import BitSource
 
 # 2^20 cells of 8 bytes; above, the Fourier sum is faster.
@@ -83,10 +83,7 @@ class BallLaw(Law):
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        out = np.empty(self.m, dtype=np.int64)
-        for g, members in enumerate(self.classes):
-            out[members] = g
-        return out
+        return class_numbers(self.classes)
 
     @cached_property
     def counts(self) -> IntArray:

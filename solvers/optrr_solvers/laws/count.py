@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.problem import FloatArray, IntArray, class_numbers
 from optrr_solvers.randomness import BitSource
 
 # 2^21 cells of 8 bytes: 16 MB an array.
@@ -50,10 +50,7 @@ class CountLaw(Law):
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        out = np.empty(self.m, dtype=np.int64)
-        for g, members in enumerate(self.classes):
-            out[members] = g
-        return out
+        return class_numbers(self.classes)
 
     @cached_property
     def probabilities(self) -> FloatArray:
