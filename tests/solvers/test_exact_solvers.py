@@ -90,10 +90,8 @@ def test_cvxpy_agrees_where_the_total_is_below_15() -> None:
         if s.upper >= 15:
             continue
         compared += 1
-        if problem.m <= 6:
-            found = cvxpy_optimum(problem)
-        else:
-            found = lp.solve(problem, lp.LpOptions(backend="cvxpy")).upper
+        by_program = lp.LpOptions(backend="cvxpy")
+        found = cvxpy_optimum(problem) if problem.m <= 6 else lp.solve(problem, by_program).upper
         assert found == pytest.approx(s.upper, abs=1e-6)
     assert compared > 150
 
