@@ -1,9 +1,10 @@
-"""Tests on randomized records by name: independence, trend, genotypic, allelic, likelihood ratio.
+"""Tests on randomized records by name: independence, trend, genotypic, allelic, allelic-hwe, likelihood ratio.
 
     independence       all contrasts, (r_a−1)(r_b−1) df: the score test of design §4.4
     trend              one contrast, the covariance of category scores (Cochran–Armitage for 3 × 2), 1 df
     genotypic          independence of a genotype (three categories) and a status, 2 df for two statuses
-    allelic            the trend's contrast with its variance under Hardy–Weinberg proportions, 1 df
+    allelic            difference of allele frequencies, people as sampling units: the trend's statistic and p-value, 1 df
+    allelic-hwe        the same with its variance under Hardy–Weinberg proportions, which it needs to be valid, 1 df
     likelihood-ratio   constrained likelihood ratio of independence
 
 The target is the population the records are a sample of. p-values: the χ² limit where it is good to a factor of two (see
@@ -29,7 +30,7 @@ from optrr.infer.tail import reliable_down_to, tail_probability
 from optrr.kernel import Kernel, Randomizer, kernel_of
 from optrr_solvers.problem import FloatArray
 
-TestName = Literal["independence", "trend", "genotypic", "allelic", "likelihood-ratio"]
+TestName = Literal["independence", "trend", "genotypic", "allelic", "allelic-hwe", "likelihood-ratio"]
 TESTS: tuple[str, ...] = get_args(TestName)
 CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
@@ -39,7 +40,8 @@ _GENOTYPES = 3
 _FEWEST_EXPECTED, _SAFE_LEVEL = 1.0, 0.01
 # A simulated tail with a larger relative error says no more than the order of magnitude.
 _TOO_NOISY = 0.25
-_ALLELIC_NOTE = "the allelic test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
+_ALLELIC_NOTE = "without assuming Hardy–Weinberg equilibrium, the allelic test is the trend test; allelic-hwe assumes it"
+_ASSUMING_NOTE = "the allelic-hwe test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
 _BOUNDARY_NOTE = (
     "the likeliest distribution has empty cells, where the χ² p-value is too large; use bootstrap for the right one"
 )
@@ -192,12 +194,14 @@ def _plan(counts: Counts, kernel: Kernel, test: str, scores: tuple[ArrayLike, Ar
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
     if test == "trend":
         return _Plan(test, table, kernel, trend_contrast(*checked_scores(table.shape, scores)), independence_fit)
-    if test in ("genotypic", "allelic") and table.shape[0] != _GENOTYPES:
+    if test in ("genotypic", "allelic", "allelic-hwe") and table.shape[0] != _GENOTYPES:
         raise InvalidInput(
             f"the {test} test takes a genotype of three categories as first attribute, got {table.shape[0]}; "
             "name the genotype first"
         )
-    if test == "allelic":
+    if test in ("allelic", "allelic-hwe"):
         contrast = trend_contrast(np.arange(table.shape[0]), np.arange(table.shape[1]))
-        return _Plan(test, table, kernel, contrast, hardy_weinberg_fit, (_ALLELIC_NOTE,))
+        if test == "allelic":
+            return _Plan(test, table, kernel, contrast, independence_fit, (_ALLELIC_NOTE,))
+        return _Plan(test, table, kernel, contrast, hardy_weinberg_fit, (_ASSUMING_NOTE,))
     return _Plan(test, table, kernel, all_contrasts(*table.shape), independence_fit)
