@@ -21,10 +21,10 @@ from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 BACKS = (
     "optrr_solvers.laws.base.effect_transform",
     "optrr_solvers.laws.base.inverse_effect_transform",
-    "optrr.kernel.EffectKernel._scaled",
-    "optrr.kernel.EffectKernel._squared_eigenvalues",
-    "optrr.kernel._from_deviations",
-    "optrr.kernel._to_deviations",
+    "optrr.kernel.effects.EffectKernel._scaled",
+    "optrr.kernel.effects.EffectKernel._squared_eigenvalues",
+    "optrr.kernel.effects._from_deviations",
+    "optrr.kernel.effects._to_deviations",
 )
 
 R = sp.Symbol("r", positive=True)

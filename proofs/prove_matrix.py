@@ -13,8 +13,8 @@ BACKS = (
     "optrr.matrix.reconstruction.posterior",
     "optrr.matrix.reconstruction.reconstruction_probability",
     "optrr.matrix.reconstruction.reconstruction_error",
-    "optrr.kernel.Kernel.exact_covariance",
-    "optrr.kernel.Kernel.covariance",
+    "optrr.kernel.operator.Kernel.exact_covariance",
+    "optrr.kernel.operator.Kernel.covariance",
 )
 
 E, EXTRA, PI, S = sp.symbols("E extra pi s", positive=True)

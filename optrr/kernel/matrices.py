@@ -1,0 +1,86 @@
+"""The kernel of a general distortion matrix (Laplace, custom), inverted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.errors import InvalidInput
+from optrr.kernel.operator import MIN_EIGENVALUE, Kernel, SingularMarginal
+from optrr_solvers.problem import FloatArray
+
+# Rows of a distortion matrix that was written with six digits still sum to 1 this closely.
+_ROW_SUM = 1e-6
+
+
+class MatrixKernel(Kernel):
+    """Any row-stochastic matrix P[u, v] = Pr(output v | input u) over the cells of ``sizes`` (row-major); dense.
+
+    Raises
+    ------
+    InvalidInput
+        for a matrix that is not square, has negative entries, or whose rows do not sum to 1.
+    """
+
+    def __init__(self, p: ArrayLike, sizes: Sequence[int] | None = None, names: Iterable[str] = ()) -> None:
+        self.p = np.asarray(p, dtype=np.float64)
+        if self.p.ndim != 2 or self.p.shape[0] != self.p.shape[1]:
+            raise InvalidInput(f"a distortion matrix is square, got shape {self.p.shape}")
+        self.sizes = tuple(int(r) for r in sizes) if sizes is not None else (self.p.shape[0],)
+        self.names = tuple(names) or tuple(str(i) for i in range(len(self.sizes)))
+        if self.cells != self.p.shape[0]:
+            raise InvalidInput(f"a matrix of {self.p.shape[0]} rows cannot be over sizes {self.sizes}")
+        self._check_dense()
+        # so written that a NaN fails
+        if not (self.p.min() >= 0 and np.abs(self.p.sum(axis=1) - 1).max() <= _ROW_SUM):
+            raise InvalidInput("a distortion matrix has rows of probabilities that sum to 1; check its orientation")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest entry of P."""
+        return float(self.p.min()), float(self.p.max())
+
+    def _flat(self, table: ArrayLike) -> FloatArray:
+        array = np.asarray(table, dtype=np.float64)
+        return array.reshape(*array.shape[: array.ndim - len(self.sizes)], self.cells)
+
+    def _applied(self, table: ArrayLike, matrix: FloatArray) -> FloatArray:
+        flat = self._flat(table)
+        return (flat @ matrix).reshape(*flat.shape[:-1], *self.sizes)
+
+    def forward(self, table: ArrayLike) -> FloatArray:
+        """Pᵀπ."""
+        return self._applied(table, self.p)
+
+    def adjoint(self, table: ArrayLike) -> FloatArray:
+        """P x."""
+        return self._applied(table, self.p.T)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        self.check_invertible()
+        return np.asarray(np.linalg.inv(self.p))
+
+    def solve(self, table: ArrayLike) -> FloatArray:
+        """(Pᵀ)⁻¹λ̂ through the inverse, computed once."""
+        return self._applied(table, self._inverse)
+
+    def solve_adjoint(self, table: ArrayLike) -> FloatArray:
+        """P⁻¹c."""
+        return self._applied(table, self._inverse.T)
+
+    def solve_squared(self, table: ArrayLike) -> FloatArray:
+        """Squares of the entries of (Pᵀ)⁻¹, applied."""
+        return self._applied(table, self._inverse**2)
+
+    def check_invertible(self) -> None:
+        """Raise SingularMarginal where the smallest singular value is below MIN_EIGENVALUE."""
+        smallest = float(np.linalg.svd(self.p, compute_uv=False)[-1])
+        if smallest < MIN_EIGENVALUE:
+            raise SingularMarginal(
+                f"the distortion matrix over {', '.join(self.names)} has smallest singular value {smallest:.3g}: its "
+                "table cannot be estimated; randomize less or merge the categories that look alike after randomization"
+            )
