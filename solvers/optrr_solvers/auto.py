@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from optrr_solvers import ball, classes, closed_form, inductive, kronecker, lp, reduced
 from optrr_solvers.laws.table import MAX_TABLE
 from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
-from optrr_solvers.solution import Solution, SolveFailed
+from optrr_solvers.solution import Solution, SolveFailed, shortfalls
 
 # Lattices above this many cells take minutes; the ball solver is faster there.
 _CLASSES_CELLS = 1 << 19
@@ -131,8 +131,9 @@ def _exact(method: str, problem: Problem, options: SolveOptions) -> Solution:
 
 
 def _baseline(problem: Problem) -> Solution:
-    """POR's heuristic or Kronecker, whichever has the smaller total: all that is left when time ran out at once."""
+    """POR's heuristic where it keeps every ε_i and beats Kronecker, else Kronecker: all that is left without any time."""
     product, heuristic = kronecker.solve(problem), inductive.solve(problem)
-    better = heuristic if heuristic.upper < product.upper else product
+    kept = not shortfalls(problem, heuristic.law).any()
+    better = heuristic if kept and heuristic.upper < product.upper else product
     note = "the time limit struck before any bracket was found: this is a baseline; allow more time"
     return replace(better, notes=(note, *better.notes))

@@ -22,7 +22,7 @@ from optrr_solvers import ball_pairs, grid_bound
 from optrr_solvers.ball_moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
 from optrr_solvers.ball_newton import OutOfTime, Point, minimise, rescaled
 from optrr_solvers.ball_rounding import Fit, fitted
-from optrr_solvers.certificate import Certificate
+from optrr_solvers.certificate import EXACT_CELLS, Certificate, lower_bound
 from optrr_solvers.grid_bound import MAX_WINDOW, WeightedClasses
 from optrr_solvers.laws.tilting import wrapping_distance
 from optrr_solvers.problem import FloatArray, MethodTooLarge, Problem
@@ -47,8 +47,11 @@ _FINER_GRIDS = 3
 _FINEST_UNIT = 1e-6
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
 _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
-# What the weights of a counted certificate add up to: whole numbers that double precision adds exactly.
-_COUNTED_TOTAL = 2.0**52
+# What the weights of a counted certificate add up to: whole numbers that double precision adds exactly, and more where the
+# bound is evaluated in rationals, since at large ε weights differ by e^ε.
+_COUNTED_TOTAL, _EXACT_TOTAL = 2.0**52, 2.0**240
+# Bounds tried on the attributes with the largest ε_i alone: on the first one, two, … of them.
+_LARGEST_ALONE = 4
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,10 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
     path = _follow(classes, source, options, deadline)
     fit = _law(classes, path, options, counted)
-    unit = None if counted else _certificate_unit(classes, path, blur(options, path.upper))
-    certificate = _certificate(classes, path, unit)
+    if counted:
+        certificate = _counted_certificate(classes, path)
+    else:
+        certificate = _grid_certificate(classes, path, _certificate_unit(classes, path, blur(options, path.upper)))
     return _finish(problem, fit, certificate, path, options, started)
 
 
@@ -269,12 +274,30 @@ def _certificate_unit(classes: Classes, path: _Path, tolerance: float) -> float:
     return min(smooth, max(tolerance / 20, second))
 
 
-def _certificate(classes: Classes, path: _Path, unit: float | None) -> Certificate:
-    """On a grid of ``unit`` nats; None where change sets are counted and the grid costs nothing."""
+def _grid_certificate(classes: Classes, path: _Path, unit: float) -> Certificate:
+    """On a grid of ``unit`` nats."""
     assert path.point is not None
     w = path.weights if path.weights is not None else rescaled(classes, path.point.w)
-    members = tuple(tuple(c.tolist()) for c in classes.members)
-    if unit is not None:
-        return Certificate(members, integer_weights(classes, w, _WORK_AT_THE_END, unit))
-    fine = float(w @ classes.counts) / _COUNTED_TOTAL
-    return Certificate(members, tuple(int(x) for x in np.round(w / fine)))
+    return Certificate(_members(classes), integer_weights(classes, w, _WORK_AT_THE_END, unit))
+
+
+def _counted_certificate(classes: Classes, path: _Path) -> Certificate:
+    """Where change sets are counted, the grid costs nothing, and of several weights the best bound is found by trying.
+
+    The path loses its digits where flips lie many orders apart; the largest ε_i alone then prove more.
+    """
+    assert path.point is not None
+    total = _EXACT_TOTAL if _cells(classes) <= EXACT_CELLS else _COUNTED_TOTAL
+    falling = np.sort(classes.epsilons)[::-1]
+    largest = [np.where(classes.epsilons >= e, classes.epsilons, 0.0) for e in falling[:_LARGEST_ALONE]]
+    tried = (path.weights, path.point.w, classes.epsilons, *largest)
+    found = [
+        Certificate(_members(classes), tuple(int(x) for x in np.round(w * (total / float(w @ classes.counts)))))
+        for w in tried
+        if w is not None
+    ]
+    return max(found, key=lambda certificate: lower_bound(classes.problem, certificate))
+
+
+def _members(classes: Classes) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(c.tolist()) for c in classes.members)

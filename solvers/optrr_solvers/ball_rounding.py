@@ -17,7 +17,7 @@ import numpy as np
 from optrr_solvers.ball_moments import Classes
 from optrr_solvers.ball_newton import Point, direction
 from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.laws.weighted_ball import WeightedBall, soft
+from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
 from optrr_solvers.problem import FloatArray
 
 _STEPS = 25
@@ -58,6 +58,9 @@ def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit |
         down = step < 0
         limit = 0.5 * float(np.min(-w[down] / step[down])) if down.any() else 1.0
         w = w + min(1.0, limit) * step
+        if not classes.radius(w) < TOTAL_LIMIT * unit:
+            # at ε_i near 50 a light attribute's second derivative underflows: its step is enormous, or no number
+            break
     return best
 
 

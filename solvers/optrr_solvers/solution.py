@@ -98,12 +98,16 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     comparable = tolerance is not None or not shortfalls(problem, law).any()
     if comparable and gap < -UNDERCUT_TOLERANCE * max(1.0, lower):
         raise SolveFailed(
-            f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}; please report this"
+            f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}, so the law is wrong; "
+            "use method 'auto' or milder epsilons, and please report this"
         )
     if tolerance is None:
         status = Status.BASELINE
     else:
-        require(problem, method, law)
+        try:
+            require(problem, method, law)
+        except SolveFailed as failed:
+            raise SolveFailed(f"{failed}; use method 'auto' or milder epsilons") from failed
         status = Status.OPTIMAL
         if not gap <= tolerance and bracketed:
             status = Status.BRACKETED

@@ -155,6 +155,25 @@ def test_extreme_problems_are_bracketed(sizes, epsilons):
     meets(problem, found)
 
 
+@pytest.mark.parametrize("sizes", [[2, 5, 10], [2, 3, 3, 3, 3], [4, 3, 5, 2, 7, 8]])
+@pytest.mark.parametrize("epsilon", [30.0, 40.0, 50.0])
+def test_epsilons_beyond_the_reach_of_linear_programs(sizes, epsilon):
+    """At equal ε so large, only the unchanged record is favoured: Q = 1 + (e^ε/(1 + (r−1)e^−ε)) Π r / r_min up to e^−ε."""
+    problem = Problem(sizes, np.full(len(sizes), epsilon))
+    found = solve(problem)
+    assert found.status is Status.OPTIMAL and found.gap < 1e-8
+    # f_i/d_i is smallest for the smallest r: that attribute decides, all other products of sizes come on top
+    assert found.upper == pytest.approx(epsilon + np.log(np.prod(sizes) / min(sizes)), abs=1e-8)
+    meets(problem, found)
+
+
+def test_one_epsilon_far_above_the_others_has_a_step_that_leaves_the_numbers():
+    problem = Problem([2, 5, 10], [20.93836896, 40.99698806, 31.51206989])
+    found = solve(problem)
+    assert max(problem.epsilons) <= found.lower <= found.upper <= problem.kronecker_epsilon
+    meets(problem, found)
+
+
 @pytest.mark.full
 def test_extreme_epsilons_are_answered_or_refused():
     problem = Problem(np.full(30, 3), np.linspace(40, 50, 30))

@@ -14,8 +14,10 @@ from optrr_solvers import (
     MethodTooLarge,
     Problem,
     SolveFailed,
+    SolveOptions,
     Status,
     closed_form,
+    inductive,
     lower_bound,
     lp,
     reduced,
@@ -225,13 +227,24 @@ def test_adult_conditional_epsilon_of_the_optimum_is_above_the_attributes() -> N
     assert s.law.conditional_epsilons().max() <= s.upper + EXACT
 
 
-def test_auto_brackets_what_the_programs_cannot_solve():
-    """Flips of e^-50 are below what HiGHS tells from zero; the ball's bracket holds max ε_i ≤ ε ≤ Σ ε_i."""
+def test_auto_solves_by_the_ball_what_the_programs_cannot():
+    """Flips of e^-50 are below what HiGHS tells from zero; the optimum favours the unchanged record only: ε + ln(Π r / 2)."""
     problem = Problem(np.array([2, 3, 3, 3, 3]), np.full(5, 50.0))
     with pytest.raises(SolveFailed, match="method 'ball'"):
         classes_solver.solve(problem)
     solution = solve(problem)
-    assert solution.status is Status.BRACKETED
+    assert solution.status is Status.OPTIMAL
     assert any("exact program failed" in note for note in solution.notes)
-    assert 50 * (1 - 1e-12) <= solution.lower <= solution.upper < 5 * 50
+    assert solution.lower <= solution.upper == pytest.approx(50 + np.log(81), abs=1e-9)
+    assert solution.gap < 1e-9
     assert np.all(solution.attribute_epsilons >= 50 * (1 - 1e-9))
+
+
+def test_auto_without_any_time_returns_a_baseline_that_keeps_every_accuracy():
+    """POR's heuristic has the smaller total here because it drops accuracies; Kronecker is what can be handed out."""
+    problem = Problem(2 + np.arange(40) % 5, np.linspace(2.0, 5.0, 40))
+    heuristic = inductive.solve(problem)
+    assert heuristic.upper < problem.kronecker_epsilon and np.any(heuristic.attribute_epsilons < problem.epsilons - 0.1)
+    found = solve(problem, options=SolveOptions(time_limit=1e-9))
+    assert found.status is Status.BASELINE and found.method == "kronecker"
+    assert np.all(found.attribute_epsilons >= problem.epsilons * (1 - 1e-12))
