@@ -64,11 +64,20 @@ def read_specification(path: str | Path) -> Specification:
     if not text.strip():
         raise InvalidInput(f"specification {source} is empty; list the attributes")
     try:
-        raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
+        raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
         return _specification(msgspec.convert(raw, _Spec))
     except (ValueError, RecursionError) as error:
         # malformed text, numbers of thousands of digits, brackets nested thousands deep, and what we refuse ourselves
         raise InvalidInput(f"specification {source}: {in_one_line(error)}") from error
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; of a key written twice, json would keep the second and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} is given twice in one object; keep one")
+    return found
 
 
 def parse_attributes(texts: Sequence[str]) -> Specification:
@@ -78,11 +87,12 @@ def parse_attributes(texts: Sequence[str]) -> Specification:
         name, equals, rest = text.partition("=")
         size, _, epsilon = rest.partition(":")
         try:
+            # Python would read 1_0 as ten
+            if not equals or not name or "_" in rest:
+                raise ValueError(text)
             specs.append(_AttributeSpec(name, int(size), None, float(epsilon) if epsilon else None))
         except ValueError as error:
             raise InvalidInput(f"attribute {text!r} is not of the form name=size:epsilon, like age=9:0.5") from error
-        if not equals or not name:
-            raise InvalidInput(f"attribute {text!r} is not of the form name=size:epsilon, like age=9:0.5")
     return _specification(_Spec(specs))
 
 

@@ -151,6 +151,7 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "--attribute", "a=2:-1"], "epsilon -1"),
         (["design", "--attribute", "a=2"], "'a' has no epsilon"),
         (["design", "--attribute", "a"], "name=size:epsilon"),
+        (["design", "--attribute", "a=2:1_0"], "name=size:epsilon"),
         (["design", "--attribute", "a=2:1", "--attribute", "a=3:1"], "declared twice"),
         (["design", "spec.toml", "--method", "closed-form"], "closed-form"),
         (["design", "spec.toml", "--method", "magic"], "magic"),

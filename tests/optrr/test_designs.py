@@ -366,6 +366,7 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
         ("s.json", '{"attributes": ' + "[" * 100_000, "recursion"),
         ("s.json", r'{"attributes": [{"name": "\ud800", "size": 2, "epsilon": 1}]}', "not Unicode"),
         ("s.json", r'{"attributes": [{"name": "a", "categories": ["\udfff", "b"], "epsilon": 1}]}', "not Unicode"),
+        ("s.json", '{"attributes": [{"name": "a", "size": 2, "epsilon": 1, "epsilon": 9}]}', "'epsilon' is given twice"),
         ("s.toml", "attributes = 3", "array"),
         ("s.toml", "x = " + "[" * 100_000, "recursion"),
         ("s.toml", "x = " + "9" * 5000, "4300 digits"),
