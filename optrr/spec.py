@@ -76,7 +76,9 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} is given twice in one object; keep one")
+        raise ValueError(
+            f"the key {next(k for k in keys if keys.count(k) > 1)!r} is given twice in one object; keep one"
+        )
     return found
 
 
