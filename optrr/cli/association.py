@@ -69,7 +69,7 @@ def gwas(
     if manhattan_file is not None:
         save_figure(manhattan(found.variants, found.scores.p_value), manhattan_file)
     if qq_file is not None:
-        series = {"valid test": found.scores.p_value} | (
+        series = {f"{test} test": found.scores.p_value} | (
             {"naive (not valid)": found.naive.p_value} if found.naive else {}
         )
         save_figure(qq(series), qq_file)

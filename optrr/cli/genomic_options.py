@@ -25,7 +25,13 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     help="Seed, for studies only; the default draws from the operating system.",
 )
-test_option = click.option("--test", type=click.Choice(list(TESTS)), default="trend", show_default=True)
+test_option = click.option(
+    "--test",
+    type=click.Choice(list(TESTS)),
+    default="trend",
+    show_default=True,
+    help="allelic is the trend test, for frequencies of alleles; allelic-hwe is valid only in Hardy-Weinberg proportions.",
+)
 
 
 def phenotype_options(command: Command) -> Command:

@@ -3,7 +3,15 @@
 Two reports of one person are not two people: they share the status, and one draw of the mechanism randomized both. So the
 unit is the person, the cell the pair of reports (z_1, z_2), 4 × 4. With h_k the gradient of the contrast, pulled back through
 report k, the allelic statistic is the average over people of (h_1(z_1) + h_2(z_2))/2, and its variance is that of the
-pair's law under the null hypothesis: alleles in Hardy–Weinberg proportions, independent of the status.
+pair's law under the null hypothesis, alleles independent of the status.
+
+Nobody's genotype is reported, but how often the two alleles agree can be estimated, from pairs of reports through their
+joint eigenvalue. With f the frequency of A1, the null law has
+
+    Pr(both A1) = f² + D,    Pr(both A2) = (1 − f)² + D,    Pr(A1, A2) = Pr(A2, A1) = f (1 − f) − D,
+
+D the departure from Hardy–Weinberg proportions (Weir 1996): estimated for the allelic test, 0 for allelic-hwe. Assumed
+is that the order of a person's two alleles says nothing, as :func:`optrr.genomics.randomize.records_of` makes sure.
 
 Cells are numbered 2 · (allele is A1) + (case), as in :data:`optrr.genomics.layout.ALLELE_CATEGORIES`.
 """
@@ -26,13 +34,15 @@ from optrr.genomics.layout import Layout
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.saddlepoint import two_sided
 from optrr.genomics.scan import ScanOptions
-from optrr.genomics.scores import Scores, naive_score_test
+from optrr.genomics.scores import ASSUMING, ASSUMPTION, Scores, naive_score_test
 from optrr.genomics.tables import Progress
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import FloatArray, IntArray
 
 CELLS = 4
 
+# +1 where two entries of 0, 1 agree, −1 where they differ.
+_AGREE = np.array([[1.0, -1.0], [-1.0, 1.0]])
 _ALLELIC = ScanOptions("allelic")
 
 
@@ -62,7 +72,6 @@ def read_allele_tables(path: Path, domain: Domain, layout: Layout, progress: Pro
 
 @dataclass(frozen=True, eq=False)
 class _AlleleFit:
-    estimate: FloatArray
     weights: FloatArray
     law: FloatArray
 
@@ -73,12 +82,13 @@ def pair_eigenvalues_of(law: Law, layout: Layout) -> PairEigenvalues:
     return PairEigenvalues(lam[:, 2], lam[:, 1], lam[:, 3])
 
 
-def allele_score_test(counts: IntArray, lam: PairEigenvalues) -> Scores:
-    """The allelic test, 1 degree of freedom, for tables of pairs of reports (V, 4, 4)."""
+def allele_score_test(counts: IntArray, lam: PairEigenvalues, test: str = "allelic") -> Scores:
+    """The allelic test (or allelic-hwe), 1 degree of freedom, for tables of pairs of reports (V, 4, 4)."""
     n = counts.sum(axis=(1, 2)).astype(np.float64)
-    fit = _fit(counts / n[:, None, None], lam)
-    table = fit.estimate
-    effect = table[:, 1, 1] * table[:, 0, 0] - table[:, 1, 0] * table[:, 0, 1]
+    observed = counts / n[:, None, None]
+    fit = _fit(observed, lam, test == ASSUMING)
+    # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.scores
+    effect = np.sum((observed - fit.law) * fit.weights, axis=(1, 2))
     variance = linear_variance(fit.weights, fit.law)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
@@ -86,15 +96,18 @@ def allele_score_test(counts: IntArray, lam: PairEigenvalues) -> Scores:
     return Scores(statistic, 1, p, effect, n * fit.law.min(axis=(1, 2)))
 
 
-def _fit(observed: FloatArray, lam: PairEigenvalues) -> _AlleleFit:
+def _fit(observed: FloatArray, lam: PairEigenvalues, hardy_weinberg: bool) -> _AlleleFit:
     first = _one_report(observed.sum(axis=2), lam.row)
     second = _one_report(observed.sum(axis=1), lam.column)
     estimate = (first + second) / 2
     alleles = to_proportions(estimate.sum(axis=2), axis=1)
-    status = to_proportions(estimate.sum(axis=1), axis=1)
+    # everybody has one status, in whichever report: one variant's reports alone can be too few to tell its share
+    status = to_proportions(estimate.sum(axis=1).mean(axis=0, keepdims=True), axis=1)
+    status = np.broadcast_to(status, (alleles.shape[0], 2))
     centred = np.array([0.0, 1.0])[None, :] - alleles[:, 1:]
     gradient = centred[:, :, None] * np.stack([-status[:, 1], status[:, 0]], axis=1)[:, None, :]
-    return _AlleleFit(estimate, _pulled_back(gradient, lam), _null_law(alleles, status, lam))
+    departure = np.zeros(alleles.shape[0]) if hardy_weinberg else _departure(observed, alleles[:, 1], lam)
+    return _AlleleFit(_pulled_back(gradient, lam), _null_law(alleles, departure, status, lam))
 
 
 def _pulled_back(gradient: FloatArray, lam: PairEigenvalues) -> FloatArray:
@@ -112,9 +125,8 @@ def allele_odds(counts: IntArray, lam: PairEigenvalues) -> OddsRatios:
     table = (first + second) / 2
     inside = np.all(table > 0, axis=(1, 2))
     safe = np.where(inside[:, None, None], table, 0.25)
-    sign = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    spread = np.sqrt(linear_variance(_pulled_back(sign / safe, lam), observed) / n)
-    log_ratio = np.sum(sign * np.log(safe), axis=(1, 2))
+    spread = np.sqrt(linear_variance(_pulled_back(_AGREE / safe, lam), observed) / n)
+    log_ratio = np.sum(_AGREE * np.log(safe), axis=(1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         frequency = table[:, 1] / table.sum(axis=1)
     nan = np.full(n.shape, np.nan)
@@ -127,34 +139,48 @@ def _one_report(observed: FloatArray, eigenvalue: FloatArray) -> FloatArray:
     return np.asarray(uniform + (observed - uniform) / eigenvalue[:, None]).reshape(-1, 2, 2)
 
 
-def _null_law(alleles: FloatArray, status: FloatArray, lam: PairEigenvalues) -> FloatArray:
-    """Law of the pair of reports, (V, 4, 4): independent alleles, one status, randomized together."""
-    true = np.einsum("va,vb,vs,st->vasbt", alleles, alleles, status, np.eye(2)).reshape(-1, CELLS, CELLS)
+def _departure(observed: FloatArray, f: FloatArray, lam: PairEigenvalues) -> FloatArray:
+    """D of the pairs of reports (V, 4, 4), kept where it leaves a law; shape (V,).
+
+    With u = ±1/2 for A1 and A2, E[u u'] = D + (f − 1/2)², and the mechanism multiplies it by λ_joint. Where that is 0, D
+    cannot be seen and changes nothing.
+    """
+    agree = np.sum(observed.reshape(-1, 2, 2, 2, 2).sum(axis=(2, 4)) * _AGREE, axis=(1, 2)) / 4
+    seen = lam.joint != 0
+    d = np.where(seen, agree / np.where(seen, lam.joint, 1.0) - (f - 0.5) ** 2, 0.0)
+    return np.asarray(np.clip(d, -(np.minimum(f, 1 - f) ** 2), f * (1 - f)))
+
+
+def _null_law(alleles: FloatArray, departure: FloatArray, status: FloatArray, lam: PairEigenvalues) -> FloatArray:
+    """Law of the pair of reports, (V, 4, 4): alleles that do not depend on the one status, randomized together."""
+    pairs = alleles[:, :, None] * alleles[:, None, :] + departure[:, None, None] * _AGREE
+    true = np.einsum("vab,vs,st->vasbt", pairs, status, np.eye(2)).reshape(-1, CELLS, CELLS)
     return np.maximum(scale_effects(true, lam), 0.0)
 
 
 def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOptions = _ALLELIC) -> Associations:
-    """The allelic test of every variant of records in the alleles layout.
+    """The allelic test (or allelic-hwe) of every variant of records in the alleles layout.
 
     ``counts`` from :func:`allele_tables`. Only names of variants are known. Odds ratios come from the average of the two
-    reports' tables; the naive test takes every report for a person of its own.
+    reports' tables, with people as the sampling units; the naive test takes every report for a person of its own.
 
     Raises
     ------
     InvalidInput
-        for tests other than the allelic one: this layout has no genotypes.
+        for other tests: this layout has no genotypes.
     """
-    if options.test != "allelic":
+    if options.test not in ("allelic", ASSUMING):
         raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")
     lam = pair_eigenvalues_of(law, layout)
-    scores = allele_score_test(counts, lam)
+    scores = allele_score_test(counts, lam, options.test)
     reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
-    naive = naive_score_test(reports, "allelic") if options.naive else None
+    naive = naive_score_test(reports, options.test) if options.naive else None
     people = counts.sum(axis=(1, 2))
-    warnings = (
+    warnings: tuple[str, ...] = (
         "each person's two alleles are two reports in one record, and both are paid for; genotypes are one report",
-        "the allelic test is valid only in Hardy-Weinberg proportions; the trend test needs the genotype layout",
     )
+    if options.test == ASSUMING:
+        warnings = (*warnings, ASSUMPTION)
     return Associations(
-        Variants.named(list(layout.names)), "allelic", people, scores, allele_odds(counts, lam), naive, {}, warnings
+        Variants.named(list(layout.names)), options.test, people, scores, allele_odds(counts, lam), naive, {}, warnings
     )

@@ -13,7 +13,7 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import OddsRatios, odds_ratios
-from optrr.genomics.scores import TESTS, Scores, naive_score_test, score_test
+from optrr.genomics.scores import ASSUMING, ASSUMPTION, TESTS, Scores, naive_score_test, score_test
 from optrr.genomics.star import star_eigenvalues
 from optrr.genomics.tables import Progress, all_tables
 from optrr_solvers.laws import Law
@@ -25,7 +25,7 @@ _VARIANTS = 8192
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """``test``: trend, genotypic or allelic; ``naive``: also the test that ignores the mechanism, which is not valid."""
+    """``test``: one of TESTS; ``naive``: also the test that ignores the mechanism, which is not valid."""
 
     test: str = "trend"
     naive: bool = False
@@ -128,10 +128,8 @@ def _doubts(scores: Scores, odds: OddsRatios, test: str) -> list[str]:
             f"{few} variants have a cell with fewer than {FEW_EXPECTED:g} expected observations (EXPECTED); their genotypic "
             "p-values rest on a normal approximation that does not hold there: use the trend test"
         )
-    if test == "allelic":
-        out.append(
-            "the allelic test is valid only in Hardy-Weinberg proportions; the trend test needs no such assumption"
-        )
+    if test == ASSUMING:
+        out.append(ASSUMPTION)
     outside = int(np.sum(~np.isfinite(odds.log_ratio)))
     if outside:
         out.append(f"{outside} variants have an estimated frequency outside 0..1 in cases or controls; their OR is NA")

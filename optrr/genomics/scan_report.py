@@ -8,6 +8,7 @@ from optrr.designs import Design
 from optrr.genomics.associations import Associations
 from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
+from optrr.genomics.scores import ASSUMING
 from optrr.report import Chart, Page, Section, Table, Text, figure_svg
 
 _TOP = 30
@@ -16,9 +17,9 @@ _TOP = 30
 def scan_page(found: Associations, design: Design, title: str) -> Page:
     """The report."""
     people = int(found.n.max())
+    valid = "valid under the mechanism" + (" in Hardy-Weinberg proportions only" if found.test == ASSUMING else "")
     lead = (
-        f"{len(found.variants)} variants, up to {people} people each; {found.test} test in score form, "
-        "valid under the mechanism.",
+        f"{len(found.variants)} variants, up to {people} people each; {found.test} test in score form, {valid}.",
         f"Total epsilon of a person's record {design.epsilon:.6g} nats (certified at least {design.lower_bound:.6g}), "
         f"largest "
         f"conditional epsilon {float(design.conditional_epsilons.max()):.6g}. Genotypes and status are one record and "
@@ -27,7 +28,7 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
     columns = ["CHR", "SNP", "BP", "A1", "A2", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     table = found.columns
     rows = [[_plain(table[c][k]) for c in columns] for k in found.top(_TOP)]
-    series = {"valid test": found.scores.p_value}
+    series = {f"{found.test} test": found.scores.p_value}
     parts: list[Text | Table | Chart] = [Text(w) for w in found.warnings]
     if found.naive is not None:
         series["naive test (not valid)"] = found.naive.p_value
@@ -35,7 +36,7 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
             Text(
                 "WARNING: the naive test takes randomized counts for true ones; its p-values are not valid. Its "
                 "genomic control "
-                f"factor is {genomic_control(found.naive.statistic, found.naive.df):.3g}, the valid test's "
+                f"factor is {genomic_control(found.naive.statistic, found.naive.df):.3g}, the {found.test} test's "
                 f"{found.lambda_gc:.3g}."
             )
         )

@@ -5,15 +5,19 @@ genotype, x_g = 0, 1, 2 copies of A1:
 
     trend       θ = Σ_g x_g (π_g1 W_0 − π_g0 W_1)                1 df, the Cochran–Armitage contrast
     genotypic   θ_g = π_g1 W_0 − π_g0 W_1,  g = 0, 1             2 df
-    allelic     the trend's θ, its variance at a null fit in Hardy–Weinberg proportions    1 df
+    allelic     f_1 − f_0 = θ / (2 W_0 W_1), frequencies of A1 in cases and controls, with the variance that people's
+                genotypes have under the null (Schaid & Jacobsen 1999): the same test as the trend, number for number
+    allelic-hwe the same, with the variance of 2 n independent alleles: valid only in Hardy–Weinberg proportions    1 df
 
-θ is evaluated at the unbiased estimate of π; its variance is that of its linear part, under the multinomial law of the
-observed table *at the constrained null fit* (genotype independent of status, pushed through the mechanism). A Wald
-variance, at the estimate itself, has the right level at 5 % and a tail far too heavy where categories are rare. With
-no mechanism these are exactly the Cochran–Armitage test, Pearson's χ² on 3 × 2 and Pearson's χ² on alleles.
+θ is evaluated at the unbiased estimate of π, along its gradient at a null fit; its variance is that of this linear form
+under the multinomial law of the observed table *at the constrained null fit* (genotype independent of status, pushed
+through the mechanism). A Wald variance, at the estimate itself, has the right level at 5 % and a tail far too heavy where
+categories are rare. With no mechanism these are exactly the Cochran–Armitage test, Pearson's χ² on 3 × 2 and
+(allelic-hwe) Pearson's χ² on alleles.
 
-The target is the population the people were drawn from. The allelic test needs Hardy–Weinberg proportions, as it does
-without randomization; the trend test does not. A fourth genotype row, where the mechanism has one, is "missing": it takes
+The target is the population the people were drawn from. Counting alleles as if each were drawn on its own is what makes
+the classical allelic test wrong where people of different ancestry are pooled (Sasieni 1997), randomized or not; a
+person's two alleles are one observation here. A fourth genotype row, where the mechanism has one, is "missing": it takes
 part in the estimate, and the contrasts are among the other three.
 
 Everything runs over V variants at once, memory about 40 · V · cells · 8 bytes.
@@ -79,20 +83,25 @@ class _Fit:
             table = np.concatenate([table, self.missing], axis=1)
         return np.maximum(scale_effects(table, self.eigenvalues), 0.0)
 
-    def weights(self, genotype_weights: FloatArray) -> FloatArray:
-        """Gradient of Σ_g c_g (π_g1 W_0 − π_g0 W_1) at the null fit with respect to the *observed* table, (V, R, 2)."""
+    def gradient(self, genotype_weights: FloatArray) -> FloatArray:
+        """Of Σ_g c_g (π_g1 W_0 − π_g0 W_1) at the null fit with respect to π, shape (V, R, 2)."""
         centred = genotype_weights - np.sum(genotype_weights * self.genotypes, axis=1, keepdims=True)
         gradient = centred[:, :, None] * np.stack([-self.status[:, 1], self.status[:, 0]], axis=1)[:, None, :]
         if self.missing is not None:
             gradient = np.concatenate([gradient, np.zeros_like(self.missing)], axis=1)
-        return scale_effects(gradient, self.eigenvalues.inverse)
+        return np.asarray(gradient)
+
+    def weights(self, genotype_weights: FloatArray) -> FloatArray:
+        """The same with respect to the *observed* table."""
+        return scale_effects(self.gradient(genotype_weights), self.eigenvalues.inverse)
 
     def contrast(self, genotype_weights: FloatArray) -> FloatArray:
-        """Σ_g c_g (π_g1 W_0 − π_g0 W_1) at the estimate, shape (V,)."""
-        known = self.estimate[:, :3]
-        whole = known.sum(axis=1)
-        sums = np.sum(genotype_weights[:, :, None] * known, axis=1)
-        return np.asarray(sums[:, 1] * whole[:, 0] - sums[:, 0] * whole[:, 1])
+        """Σ_g c_g (π_g1 W_0 − π_g0 W_1) at the estimate, shape (V,).
+
+        Taken along the gradient, which changes nothing where the null fit has the estimate's own margins, and keeps
+        the products of two margins' noise out where those had to be cut to proportions.
+        """
+        return np.asarray(np.sum(self.estimate * self.gradient(genotype_weights), axis=(1, 2)))
 
 
 def _fit(counts: NDArray[np.number], eigenvalues: PairEigenvalues) -> _Fit:
@@ -129,7 +138,7 @@ def _trend(fit: _Fit) -> Scores:
     return _one_df(fit, fit.genotypes)
 
 
-def _allelic(fit: _Fit) -> Scores:
+def _in_hardy_weinberg(fit: _Fit) -> Scores:
     if fit.genotypes.shape[1] == 2:
         return _one_df(fit, fit.genotypes)
     f = np.sum(_copies(fit) * fit.genotypes, axis=1) / 2
@@ -160,7 +169,17 @@ def _covariance(a: FloatArray, b: FloatArray, law: FloatArray) -> tuple[FloatArr
     return var_a, var_b, (linear_variance(a + b, law) - var_a - var_b) / 2
 
 
-TESTS: dict[str, Callable[[_Fit], Scores]] = {"trend": _trend, "genotypic": _genotypic, "allelic": _allelic}
+TESTS: dict[str, Callable[[_Fit], Scores]] = {
+    "trend": _trend,
+    "genotypic": _genotypic,
+    "allelic": _trend,
+    "allelic-hwe": _in_hardy_weinberg,
+}
+# Valid only where genotypes are in Hardy–Weinberg proportions.
+ASSUMING = "allelic-hwe"
+ASSUMPTION = (
+    "the allelic-hwe test is valid only in Hardy-Weinberg proportions; allelic and trend need no such assumption"
+)
 
 
 def score_test(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: str = "trend") -> Scores:
@@ -169,12 +188,12 @@ def score_test(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: s
     Parameters
     ----------
     counts
-        observed tables, shape (V, R, 2): rows are genotypes 0, 1, 2 and, as a fourth, missing; or two alleles (allelic
-        only). Columns control, case.
+        observed tables, shape (V, R, 2): rows are genotypes 0, 1, 2 and, as a fourth, missing; or two alleles, each
+        counted one drawn on its own (not for genotypic). Columns control, case.
     eigenvalues
         of the mechanism that randomized them; :meth:`PairEigenvalues.untouched` for data that are not randomized.
     test
-        trend, genotypic or allelic.
+        trend, genotypic, allelic or allelic-hwe.
 
     Returns
     -------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.genomics.plots import manhattan, qq
+from optrr.genomics.scores import ASSUMING, ASSUMPTION
 from optrr.genomics.study import Outcome, Study
 from optrr.report import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
 
@@ -77,6 +78,7 @@ def study_page(study: Study, title: str) -> Page:
         f"them truly "
         f"associated; {o.test} test at level {o.alpha:g}, {o.repeats} repeats each, seed {o.seed}.",
         _ACCOUNTING,
+        *([ASSUMPTION.capitalize() + "."] if o.test == ASSUMING else []),
     )
     sections = [_cost(study), _found(study), _naive(study), _null(study), _example(study), _left_out(study)]
     return Page(title, [s for s in sections if s is not None], lead)
@@ -161,7 +163,7 @@ def _naive(study: Study) -> Section:
     columns = [
         "total",
         "method",
-        "valid test: type I",
+        f"{study.options.test} test: type I",
         "±",
         "QQ slope",
         "±",
@@ -190,10 +192,12 @@ def _null(study: Study) -> Section | None:
         return None
     worst = max(shown, key=lambda o: o.measures["naive_type_one"][0])
     total = worst.total
-    series = {f"{o.protocol.name}, valid": o.null_p for o in shown if o.total == total}
+    series = {f"{o.protocol.name}, {study.options.test}": o.null_p for o in shown if o.total == total}
     series |= {f"{o.protocol.name}, naive": o.naive_null_p for o in shown if o.total == total}
     figure = qq(series, f"Permuted phenotypes, total epsilon {total:g}")
-    return Section("p-values where nothing is associated", [Chart(figure_svg(figure), "Valid tests follow the line.")])
+    return Section(
+        "p-values where nothing is associated", [Chart(figure_svg(figure), "A valid test follows the line.")]
+    )
 
 
 def _example(study: Study) -> Section | None:

@@ -184,12 +184,23 @@ def test_qq_slope_is_one_on_average():
     assert qq_slope(np.array([np.nan])) != qq_slope(np.array([0.5]))
 
 
-def allele_records(n: int, frequency: float, seed: int, count: int) -> np.ndarray:
-    """True records of ``count`` variants in the alleles layout: independent alleles, one status, not associated."""
+def allele_records(n: int, frequency: float, seed: int, count: int, other: float | None = None) -> np.ndarray:
+    """True records of ``count`` variants in the alleles layout, not associated.
+
+    For each variant half the people, drawn anew, have frequency ``other``: too many are homozygous.
+    """
     generator = np.random.default_rng(seed)
     status = (generator.random(n) < 0.3)[:, None]
-    alleles = generator.random((n, 2 * count)) < frequency
+    half = generator.random((n, count)) < 0.5
+    own = np.where(half, frequency, frequency if other is None else other)
+    alleles = generator.random((n, 2 * count)) < np.repeat(own, 2, axis=1)
     return (2 * alleles + status).astype(np.int8)
+
+
+def rejected(p: list[np.ndarray]) -> tuple[float, float]:
+    """Share of p ≤ 0.05, and 5 standard errors: variants of one repeat share people and status, repeats do not."""
+    rates = np.mean(np.array(p) <= 0.05, axis=1)
+    return float(rates.mean()), 5 * float(rates.std(ddof=1)) / np.sqrt(len(p))
 
 
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
@@ -199,33 +210,60 @@ def test_allelic_test_of_two_reports(method):
     layout = layout_of(design.domain)
     assert layout.attributes.shape == (v, 2)
     lam = pair_eigenvalues_of(design.law, layout)
-    p, naive = [], []
+    p: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": [], "naive": []}
     for seed in range(20):
         records = allele_records(1500, 0.2, seed, v)
         randomize_records(records, design.mechanism, seed)
         counts = allele_tables(records, layout)
-        p.append(allele_score_test(counts, lam).p_value)
+        for test in ("allelic", "allelic-hwe"):
+            p[test].append(allele_score_test(counts, lam, test).p_value)
         reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
-        naive.append(naive_score_test(reports, "allelic").p_value)
-    rates = np.mean(np.array(p) <= 0.05, axis=1)
-    # variants of one repeat share people and status: the error is between repeats; 5 standard errors
-    assert abs(rates.mean() - 0.05) < 5 * rates.std(ddof=1) / np.sqrt(20) + 0.003
+        p["naive"].append(naive_score_test(reports, "allelic").p_value)
+    for test in ("allelic", "allelic-hwe"):
+        rate, error = rejected(p[test])
+        assert abs(rate - 0.05) < error + 0.003
     # a status and an allele in one attribute are randomized together, so the naive test fails for any mechanism
-    assert np.mean(np.array(naive) <= 0.05) > 0.05 if method == "kronecker" else True
+    rate, error = rejected(p["naive"])
+    assert rate > 0.05 + error
 
 
-def test_allelic_test_without_mechanism_is_pearsons():
-    records = allele_records(900, 0.3, 3, 4)
+@pytest.mark.parametrize("method", ["auto", "kronecker"])
+def test_allelic_test_of_two_reports_where_populations_are_pooled(method):
+    v = 40
+    names = [f"v{k}" for k in range(v)]
+    design = genomic_design(Wanted(names, kind="alleles", method=method), Budget(variants=5.0))
+    layout = layout_of(design.domain)
+    lam = pair_eigenvalues_of(design.law, layout)
+    p: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": []}
+    for seed in range(30):
+        records = allele_records(1500, 0.1, seed, v, other=0.8)
+        randomize_records(records, design.mechanism, seed)
+        counts = allele_tables(records, layout)
+        for test, found in p.items():
+            found.append(allele_score_test(counts, lam, test).p_value)
+    rate, error = rejected(p["allelic"])
+    assert abs(rate - 0.05) < error + 0.003
+    rate, error = rejected(p["allelic-hwe"])
+    assert rate > 0.05 + error
+
+
+def test_allelic_test_without_mechanism_is_the_classical_one():
+    records = allele_records(900, 0.3, 3, 4, other=0.6)
     layout = layout_of(genomic_design(Wanted([f"v{k}" for k in range(4)], kind="alleles"), Budget(variants=1.0)).domain)
     counts = allele_tables(records, layout)
     untouched = PairEigenvalues(np.ones(4), np.ones(4), np.ones(4))
+    assuming = allele_score_test(counts, untouched, "allelic-hwe")
     found = allele_score_test(counts, untouched)
     odds = allele_odds(counts, untouched)
+    status = records[:, 0] % 2
     for k in range(4):
         table = np.zeros((2, 2))
         for z in records[:, 2 * k : 2 * k + 2].ravel():
             table[z // 2, z % 2] += 1
-        assert found.statistic[k] == pytest.approx(chi2_contingency(table, correction=False).statistic, rel=1e-9)
+        assert assuming.statistic[k] == pytest.approx(chi2_contingency(table, correction=False).statistic, rel=1e-9)
+        copies = (records[:, 2 * k : 2 * k + 2] // 2).sum(axis=1)
+        trend = copies.size * np.corrcoef(copies, status)[0, 1] ** 2
+        assert found.statistic[k] == pytest.approx(trend, rel=1e-9)
         assert odds.log_ratio[k] == pytest.approx(
             np.log(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1])), rel=1e-9
         )
@@ -249,5 +287,8 @@ def test_alleles_from_genotypes_and_files(tmp_path):
     assert isinstance(found, Associations)
     assert found.n.tolist() == [400] * 3
     assert any("both are paid for" in w for w in found.warnings)
+    assert not any("Hardy" in w for w in found.warnings)
+    assuming = scan_alleles(counts, design.law, layout, ScanOptions("allelic-hwe"))
+    assert any("valid only in Hardy-Weinberg" in w for w in assuming.warnings)
     with pytest.raises(InvalidInput, match="--test allelic"):
         scan_alleles(counts, design.law, layout, ScanOptions("trend"))

@@ -57,7 +57,7 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
     estimate = np.linalg.solve(matrix.T, counts.ravel() / n).reshape(shape)
     clipped = lambda x: np.maximum(x, 0) / np.maximum(x, 0).sum()  # noqa: E731
     genotypes = clipped(estimate[:3].sum(axis=1))
-    if test == "allelic":
+    if test == "allelic-hwe":
         f = COPIES @ genotypes / 2
         law = np.array([(1 - f) ** 2, 2 * f * (1 - f), f**2])
     else:
@@ -79,7 +79,10 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
     covariance = np.diag(observed) - np.outer(observed, observed)
     back = np.linalg.inv(matrix.T)
     v = jacobian @ back @ covariance @ back.T @ jacobian.T / n
-    theta = contrasts(estimate, test)
+    # along the gradient: the contrast itself wherever the estimate had not to be cut to proportions
+    theta = jacobian @ estimate.ravel()
+    if np.all(estimate >= 0):
+        np.testing.assert_allclose(theta, contrasts(estimate, test), rtol=1e-6, atol=1e-12)
     return float(theta @ np.linalg.solve(v, theta))
 
 
@@ -100,10 +103,15 @@ def test_without_mechanism_they_are_the_classical_tests():
     np.testing.assert_allclose(score_test(counts, plain, "genotypic").statistic, pearson, rtol=1e-10)
     alleles = np.stack([2 * counts[:, 0] + counts[:, 1], counts[:, 1] + 2 * counts[:, 2]], axis=1)
     pearson = [chi2_contingency(t, correction=False).statistic for t in alleles]
-    np.testing.assert_allclose(score_test(counts, plain, "allelic").statistic, pearson, rtol=1e-10)
-    for t, found in zip(counts, score_test(counts, plain, "trend").statistic, strict=True):
+    np.testing.assert_allclose(score_test(counts, plain, "allelic-hwe").statistic, pearson, rtol=1e-10)
+    trend, allelic = (score_test(counts, plain, test).statistic for test in ("trend", "allelic"))
+    for k, t in enumerate(counts):
         x, y = np.repeat([0, 0, 1, 1, 2, 2], t.ravel()), np.repeat([0, 1] * 3, t.ravel())
-        assert found == pytest.approx(t.sum() * np.corrcoef(x, y)[0, 1] ** 2, rel=1e-10)
+        assert trend[k] == pytest.approx(t.sum() * np.corrcoef(x, y)[0, 1] ** 2, rel=1e-10)
+        # Schaid & Jacobsen 1999: allele frequencies, with the variance that the pooled genotypes give them
+        both, double = t[1].sum() / t.sum(), t[2].sum() / t.sum()
+        variance = (both + 4 * double - (both + 2 * double) ** 2) / 4 * (1 / t[:, 0].sum() + 1 / t[:, 1].sum())
+        assert allelic[k] == pytest.approx((x[y == 1].mean() / 2 - x[y == 0].mean() / 2) ** 2 / variance, rel=1e-10)
     np.testing.assert_array_equal(naive_score_test(counts).statistic, score_test(counts, plain).statistic)
 
 
@@ -137,6 +145,26 @@ def test_type_one_error(n, frequency, cases, method, test):
     for level, bias in ((0.05, 0.05), (0.001, 0.25)):
         # 5 standard errors of 20,000 draws (false alarm 6e-7 each), and the asymptotic test's own relative error at these n
         assert abs(np.mean(p <= level) - level) < 5 * np.sqrt(level / 20_000) + bias * level
+
+
+def pooled_counts(lam: PairEigenvalues, n: int, count: int, seed: int) -> np.ndarray:
+    """Randomized tables of people from two populations with frequencies 0.1 and 0.8; cases are as many in both."""
+    f = np.array([0.1, 0.8])
+    genotypes = np.array([(1 - f) ** 2, 2 * f * (1 - f), f**2]).mean(axis=1)
+    law = scale_effects(np.outer(genotypes, [0.7, 0.3])[None], lam).ravel()
+    return np.random.default_rng(seed).multinomial(n, law / law.sum(), size=count).reshape(count, 3, 2)
+
+
+@pytest.mark.parametrize("method", ["auto", "kronecker"])
+def test_type_one_error_where_populations_are_pooled(method):
+    _, lam, _ = mechanism(3, method, variants=4, epsilon=3.0)
+    counts = pooled_counts(lam, 2000, 20_000, seed=8)
+    # 5 standard errors of 20,000 draws: false alarm 6e-7 each
+    error = 5 * np.sqrt(0.05 * 0.95 / 20_000)
+    for test in ("trend", "genotypic", "allelic"):
+        assert abs(np.mean(score_test(counts, lam, test).p_value <= 0.05) - 0.05) < error
+    # too many homozygotes: the variance that Hardy–Weinberg proportions would give is too small
+    assert np.mean(score_test(counts, lam, "allelic-hwe").p_value <= 0.05) > 0.05 + 2 * error
 
 
 def test_naive_type_one_error_is_far_off():

@@ -225,7 +225,7 @@ def test_kidd_from_end_to_end(tmp_path, capsys):
     arguments = ("gwas-perturb", KIDD, "--design", design, "-o", released, "--random-state", "1", "--json", *who)
     code, out, _ = command(capsys, *arguments)
     assert (code, json.loads(out)["records"]) == (0, 2504)
-    for test in ("trend", "genotypic", "allelic"):
+    for test in ("trend", "genotypic", "allelic", "allelic-hwe"):
         code, out, _ = command(capsys, "gwas", released, "--design", design, "--test", test, "--json")
         found = json.loads(out)
         assert (code, found["variants"]) == (0, 55)
