@@ -9,7 +9,8 @@ from optrr.dependence.from_records import dependences_from_randomized, dependenc
 from optrr.dependence.learned import Dependences
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson, phi_squared
 from optrr.dependence.randomized_pair import RandomizedPair
-from optrr.dependence.secure_sum import SecureSumFailed, SecureSumParty, run_in_memory
+from optrr.dependence.secure_sum import SecureSumParty, run_in_memory
+from optrr.dependence.secure_sum_messages import SecureSumFailed
 
 __all__ = [
     "Dependences",

@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
-from optrr.dependence.secure_sum import SecureSumFailed, SecureSumParty, run_in_memory
+from optrr.dependence.sealed import PublicChecks
+from optrr.dependence.secure_sum import SecureSumParty, run_in_memory
+from optrr.dependence.secure_sum_messages import SecureSumFailed
 from optrr.domain import Domain
 from optrr.mechanism import Mechanism, checked_codes
 from optrr.protocols.account import Account, Spent
@@ -83,22 +85,34 @@ def tallied(cells: IntArray, domain: Domain) -> PairTables:
     return tables_of(np.concatenate(counts), domain)
 
 
-def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
+def securely_summed(cells: IntArray, domain: Domain, *, proofs: bool = True) -> PairTables:
     """Pair tables by really running the secure sum between one party per record, in memory.
 
-    O(n² · cells) time: for tens of parties. Peers on a network: :mod:`optrr.dependence.secure_sum_network`.
+    O(n² · cells) time: for tens of parties (n = 50 with 100 cells: about 10 s, without ``proofs`` 0.2 s). Verdicts on
+    broadcasts are shared, as all parties are one process here. Peers on a network:
+    :mod:`optrr.dependence.secure_sum_network`.
+
+    Raises
+    ------
+    SecureSumFailed
+        for fewer than 3 records.
+    InvalidInput
+        where proofs are asked for and PyNaCl is not installed.
     """
-    session = secrets.token_hex(16)
-    sizes = pair_cells(domain)
+    session, sizes, checks = secrets.token_hex(16), pair_cells(domain), PublicChecks()
     parties = [
-        SecureSumParty(i, len(cells), pair_vector(row, domain), session, sizes) for i, row in enumerate(cells.tolist())
+        SecureSumParty(i, len(cells), pair_vector(row, domain), session, sizes, proofs=proofs, checks=checks)
+        for i, row in enumerate(cells.tolist())
     ]
+    if not parties:
+        raise SecureSumFailed("a secure sum takes at least 3 parties; there are no records")
     return tables_of(run_in_memory(parties), domain)
 
 
-def summed_pair_tables(codes: NDArray[np.integer], domain: Domain) -> PairTables:
+def summed_pair_tables(codes: NDArray[np.integer], domain: Domain, *, proofs: bool = True) -> PairTables:
     """Exact pair tables of true records, one party each, by secure sum (MDR §4.2)."""
-    return checked_margins(securely_summed(cells_of(checked_codes(codes, needing_pairs(domain)), domain), domain))
+    cells = cells_of(checked_codes(codes, needing_pairs(domain)), domain)
+    return checked_margins(securely_summed(cells, domain, proofs=proofs))
 
 
 def dependences_by_secure_sum(

@@ -11,12 +11,12 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 
-from optrr.dependence.secure_sum import (
+from optrr.dependence.secure_sum import SecureSumParty
+from optrr.dependence.secure_sum_messages import (
     Commitment,
     Message,
     Partial,
     SecureSumFailed,
-    SecureSumParty,
     Share,
     decode,
     encode,
