@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from optrr.cluster.greedy import Clusters, combinations_of, greedy_clusters
+from optrr.cluster.greedy import Clusters, check_limits, combinations_of, greedy_clusters
 from optrr.cluster.power_iteration import power_iteration_clusters
 from optrr.cluster.spectral import spectral_clusters
 from optrr.dependence.learned import Dependences
@@ -47,12 +47,13 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     """
     if dependences.names != domain.names:
         raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
+    check_limits(max_combinations, min_dependence)
     sizes = domain.sizes.tolist()
-    whole = greedy_clusters(dependences.matrix, sizes, max_combinations, min_dependence)
-    if algorithm == "greedy":
-        return named(whole, domain)
     tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
+    groups: Clusters
     match algorithm:
+        case "greedy":
+            groups = (tuple(range(domain.m)),)
         case "pic":
             groups = power_iteration_clusters(tied, clusters)
         case "spectral":

@@ -5,14 +5,18 @@ v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *chan
 nearly constant within clusters and not yet over the whole graph. Cluster the m numbers v_i into k groups.
 
 In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
-finds it in O(k m²), and nothing here is random. Attributes without any dependence are clusters of their own.
+finds it in O(k m log m), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
+attributes have equal row sums look alike to the walk from its first step on, and come out as one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optrr.dependence.learned import checked_matrix
 from optrr.errors import InvalidInput
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -44,46 +48,45 @@ def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Cluste
 
 
 def checked_affinity(dependence: ArrayLike) -> FloatArray:
-    """The matrix with an empty diagonal. Raises InvalidInput where it is no matrix of dependences."""
-    affinity = np.array(dependence, dtype=np.float64)
-    square = affinity.ndim == 2 and affinity.shape[0] == affinity.shape[1] > 0
-    if not square or not np.array_equal(affinity, affinity.T) or not np.all((affinity >= 0) & (affinity <= 1)):
-        raise InvalidInput(f"an array of shape {affinity.shape} is no symmetric matrix of dependences in 0..1")
+    """A copy of the matrix with an empty diagonal. Raises InvalidInput where it is no matrix of dependences."""
+    values = np.array(dependence, dtype=np.float64)
+    affinity = checked_matrix(values, values.shape[0] if values.ndim else 0)
+    if not affinity.size:
+        raise InvalidInput("dependences of no attributes; give at least one")
     np.fill_diagonal(affinity, 0.0)
     return affinity
 
 
 def power_iteration(affinity: FloatArray) -> FloatArray:
     """The truncated power iteration's vector, shape (m,); every row of ``affinity`` has a positive sum. O(m²) a step."""
+    return next(v for v, steady in iterates(affinity) if steady)
+
+
+def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
+    """The vector after each step, and whether to stop there."""
     degrees = affinity.sum(axis=1)
-    walk = affinity / degrees[:, None]
     v = degrees / degrees.sum()
     change = np.zeros(v.size)
-    for _ in range(_MAX_STEPS):
-        following = walk @ v
+    for k in range(_MAX_STEPS):
+        following = affinity @ v / degrees
         following /= following.sum()
         step = np.abs(following - v)
         steady = np.abs(step - change).max() <= _ACCELERATION / v.size
         v, change = following, step
-        if steady:
-            break
-    return np.asarray(v)
+        yield v, bool(steady) or k == _MAX_STEPS - 1
 
 
 def interval_means(values: FloatArray, k: int) -> IntArray:
-    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m²) time."""
+    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m log m) time."""
     order = np.argsort(values, kind="stable")
     x = values[order]
     m = x.size
     k = min(k, np.unique(x).size)
-    cost = _interval_costs(x)
-    best, cuts = cost[0].copy(), np.zeros((k, m), dtype=np.int64)
+    cost = _IntervalCost(x)
+    every = np.arange(m)
+    best, cuts = cost(np.zeros(m, dtype=np.int64), every), np.zeros((k, m), dtype=np.int64)
     for g in range(1, k):
-        # the last interval starts at s; before it, s values in g groups
-        candidates = np.full((m, m), np.inf)
-        candidates[1:] = best[:-1, None] + cost[1:]
-        cuts[g] = np.argmin(candidates, axis=0)
-        best = candidates[cuts[g], np.arange(m)]
+        best, cuts[g] = _best_last_intervals(best, cost, g)
     labels, end = np.empty(m, dtype=np.int64), m - 1
     for g in range(k - 1, -1, -1):
         start = int(cuts[g, end]) if g else 0
@@ -92,11 +95,48 @@ def interval_means(values: FloatArray, k: int) -> IntArray:
     return labels
 
 
-def _interval_costs(x: FloatArray) -> FloatArray:
-    """Sum of squared distances from their mean of x[s..e], shape (m, m), ∞ where e < s."""
-    centred = x - x.mean()
-    sums, squares = np.append(0.0, np.cumsum(centred)), np.append(0.0, np.cumsum(centred**2))
-    start, end = np.indices((x.size, x.size))
-    count = np.maximum(end - start + 1, 1)
-    inside = squares[end + 1] - squares[start] - (sums[end + 1] - sums[start]) ** 2 / count
-    return np.where(end >= start, np.maximum(inside, 0.0), np.inf)
+class _IntervalCost:
+    """Sum of squared distances of x[s..e] from their mean, for sorted x."""
+
+    def __init__(self, x: FloatArray) -> None:
+        centred = x - x.mean()
+        self._sums, self._squares = np.append(0.0, np.cumsum(centred)), np.append(0.0, np.cumsum(centred**2))
+
+    def __call__(self, start: IntArray, end: IntArray) -> FloatArray:
+        total = self._sums[end + 1] - self._sums[start]
+        inside = self._squares[end + 1] - self._squares[start] - total**2 / (end - start + 1)
+        return np.asarray(np.maximum(inside, 0.0))
+
+
+def _best_last_intervals(before: FloatArray, cost: _IntervalCost, first: int) -> tuple[FloatArray, IntArray]:
+    """Least cost of x[0..e], e ≥ first, and the start s of its last interval; ``before[s−1]`` is the least cost of x[0..s−1].
+
+    A later end never has an earlier best start, so the ends are done by halves: those between two done ones look only
+    between their starts, O(m) per round and O(log m) rounds.
+    """
+    m = before.size
+    best, starts = np.full(m, np.inf), np.full(m, first, dtype=np.int64)
+    low, high = np.array([first]), np.array([m - 1])
+    lowest, highest = low.copy(), high.copy()
+    while low.size:
+        middle = (low + high) // 2
+        last = np.minimum(highest, middle)
+        widths = last - lowest + 1
+        ends = np.repeat(middle, widths)
+        offsets = np.cumsum(widths) - widths
+        tried = np.arange(ends.size) - np.repeat(offsets - lowest, widths)
+        found = before[tried - 1] + cost(tried, ends)
+        best[middle] = np.minimum.reduceat(found, offsets)
+        # the first of equals, as a plain search would take
+        hits = np.flatnonzero(found == np.repeat(best[middle], widths))
+        segment = np.searchsorted(offsets, hits, side="right") - 1
+        _, chosen = np.unique(segment, return_index=True)
+        starts[middle] = tried[hits[chosen]]
+        below, above = low < middle, middle < high
+        cut = starts[middle]
+        low, high = np.concatenate([low[below], middle[above] + 1]), np.concatenate([middle[below] - 1, high[above]])
+        lowest, highest = (
+            np.concatenate([lowest[below], cut[above]]),
+            np.concatenate([cut[below], highest[above]]),
+        )
+    return best, starts

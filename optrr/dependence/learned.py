@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.protocols.account import Account
 from optrr_solvers.problem import FloatArray
+
+# Rows and columns of a tile that stays in the cache.
+_TILE = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +37,32 @@ class Dependences:
     account: Account = field(default_factory=Account)
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.matrix, dtype=np.float64)
-        m = len(self.names)
-        if values.shape != (m, m) or not np.array_equal(values, values.T):
-            raise InvalidInput(f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m")
-        if not np.all((values >= 0) & (values <= 1)):
-            raise InvalidInput("a dependence is not between 0 and 1; give |r| or Cramér's V")
-        object.__setattr__(self, "matrix", values)
+        object.__setattr__(self, "matrix", checked_matrix(self.matrix, len(self.names)))
 
     def of(self, a: str, b: str) -> float:
         """Dependence of two named attributes."""
         return float(self.matrix[self.names.index(a), self.names.index(b)])
+
+
+def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
+    """The matrix as floats. Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1."""
+    values = np.asarray(dependence, dtype=np.float64)
+    if values.shape != (m, m) or not _symmetric(values):
+        raise InvalidInput(f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m")
+    if not np.all((values >= 0) & (values <= 1)):
+        raise InvalidInput("a dependence is not between 0 and 1; give |r| or Cramér's V")
+    return values
+
+
+def _symmetric(values: FloatArray) -> bool:
+    # tile by tile: reading a large matrix across its rows misses the cache at every entry
+    starts = range(0, len(values), _TILE)
+    return all(
+        np.array_equal(values[i : i + _TILE, j : j + _TILE], values[j : j + _TILE, i : i + _TILE].T, equal_nan=True)
+        for i in starts
+        for j in starts
+        if i <= j
+    )
 
 
 def needing_pairs(domain: Domain) -> Domain:

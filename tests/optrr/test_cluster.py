@@ -59,6 +59,37 @@ def test_greedy_is_algorithm_1(seed, m, t_v, t_d):
     assert all(len(c) == 1 or math.prod(sizes[i] for i in c) <= t_v for c in found)
 
 
+def one_pass(dependence, sizes, t_v, t_d):
+    """The same merges by one pass over the sorted pairs of attributes; equal dependences in the order of the attributes."""
+    cluster = [{i} for i in range(len(sizes))]
+    for i, j in sorted(combinations(range(len(sizes)), 2), key=lambda p: -dependence[p]):
+        both = cluster[i] | cluster[j]
+        if dependence[i, j] >= t_d and math.prod(sizes[k] for k in both) <= t_v:
+            for k in both:
+                cluster[k] = both
+    return tuple(sorted({tuple(sorted(c)) for c in cluster}))
+
+
+# 1770 pairs: several portions
+@pytest.mark.parametrize("t_v", [4, 9, 40, 10**6, 10**400])
+@pytest.mark.parametrize("decimals", [1, 2, 12])
+def test_greedy_in_portions_is_one_pass(t_v, decimals):
+    rng = np.random.default_rng(t_v % 1000 + decimals)
+    for t_d in (0.0, 0.3, 0.9):
+        dependence = np.round(rng.random((60, 60)), decimals)
+        dependence = np.maximum(dependence, dependence.T)
+        sizes = rng.integers(2, 10, 60).tolist()
+        assert greedy_clusters(dependence, sizes, t_v, t_d) == one_pass(dependence, sizes, t_v, t_d)
+
+
+def test_greedy_in_portions_is_algorithm_1():
+    rng = np.random.default_rng(5)
+    dependence = rng.random((40, 40))
+    dependence = (dependence + dependence.T) / 2
+    sizes = rng.integers(2, 5, 40).tolist()
+    assert greedy_clusters(dependence, sizes, 30, 0.2) == literal_algorithm_1(dependence, sizes, 30, 0.2)
+
+
 def test_greedy_at_the_ends():
     ones = np.ones((4, 4))
     assert greedy_clusters(ones, [2, 2, 2, 2], 16, 0.0) == ((0, 1, 2, 3),)
@@ -139,6 +170,31 @@ def test_interval_means_are_the_cheapest(seed, m, k):
     assert all(g.size for g in groups)
     cost = sum(float(((g - g.mean()) ** 2).sum()) for g in groups)
     assert cost == pytest.approx(cheapest_partition(values, k), abs=1e-12)
+
+
+def dynamic_program(values, k):
+    """Least cost of k intervals by the plain recursion over all starts."""
+    x = np.sort(values)
+    cost = {}
+    for e in range(x.size):
+        for s in range(e + 1):
+            piece = x[s : e + 1]
+            cost[s, e] = float(((piece - piece.mean()) ** 2).sum())
+    best = [cost[0, e] for e in range(x.size)]
+    for _ in range(1, k):
+        best = [min([best[s - 1] + cost[s, e] for s in range(1, e + 1)] + [cost[0, e]]) for e in range(x.size)]
+    return best[-1]
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 9])
+def test_interval_means_of_many_numbers(k):
+    rng = np.random.default_rng(k)
+    for values in (rng.random(80), rng.standard_exponential(80) ** 3, np.round(rng.random(80), 1)):
+        labels = interval_means(values, k)
+        groups = [values[labels == g] for g in np.unique(labels)]
+        assert len(groups) == min(k, np.unique(values).size)
+        cost = sum(float(((g - g.mean()) ** 2).sum()) for g in groups)
+        assert cost == pytest.approx(dynamic_program(values, k), abs=1e-10)
 
 
 @pytest.mark.parametrize("bad", [np.ones((2, 3)), np.array([[0, 2.0], [2.0, 0]]), np.array([[0, np.nan], [np.nan, 0]])])
