@@ -86,7 +86,7 @@ def allele_score_test(counts: IntArray, lam: PairEigenvalues, test: str = "allel
     """The allelic test (or allelic-hwe), 1 degree of freedom, for tables of pairs of reports (V, 4, 4)."""
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
-    fit = _fit(observed, lam, test == ASSUMING)
+    fit = _fit(observed, n, lam, test == ASSUMING)
     # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.scores
     effect = np.sum((observed - fit.law) * fit.weights, axis=(1, 2))
     variance = linear_variance(fit.weights, fit.law)
@@ -96,18 +96,29 @@ def allele_score_test(counts: IntArray, lam: PairEigenvalues, test: str = "allel
     return Scores(statistic, 1, p, effect, n * fit.law.min(axis=(1, 2)))
 
 
-def _fit(observed: FloatArray, lam: PairEigenvalues, hardy_weinberg: bool) -> _AlleleFit:
+def _fit(observed: FloatArray, n: FloatArray, lam: PairEigenvalues, hardy_weinberg: bool) -> _AlleleFit:
     first = _one_report(observed.sum(axis=2), lam.row)
     second = _one_report(observed.sum(axis=1), lam.column)
     estimate = (first + second) / 2
     alleles = to_proportions(estimate.sum(axis=2), axis=1)
-    # everybody has one status, in whichever report: one variant's reports alone can be too few to tell its share
+    # everybody has one status, in whichever report
     status = to_proportions(estimate.sum(axis=1).mean(axis=0, keepdims=True), axis=1)
     status = np.broadcast_to(status, (alleles.shape[0], 2))
-    centred = np.array([0.0, 1.0])[None, :] - alleles[:, 1:]
+    centred = np.array([0.0, 1.0])[None, :] - _center(alleles[:, 1:], n, lam)
     gradient = centred[:, :, None] * np.stack([-status[:, 1], status[:, 0]], axis=1)[:, None, :]
     departure = np.zeros(alleles.shape[0]) if hardy_weinberg else _departure(observed, alleles[:, 1], lam)
     return _AlleleFit(_pulled_back(gradient, lam), _null_law(alleles, departure, status, lam))
+
+
+def _center(f: FloatArray, n: FloatArray, lam: PairEigenvalues) -> FloatArray:
+    """c in the contrast Σ (a − c)(s − W) π_as, which is 0 under the null for any c; shape (V, 1).
+
+    c = f leaves out what the sampling of people adds to W, c = 1/2 what the mechanism adds to a variant's own reports of the
+    status: W comes from all reports. So f where the noise of f̂, (1/λ² − 1)/4n for each of two reports, is small, 1/2 where it
+    is large. The latter also keeps noise in f̂ out of the weights, which would make the test reject too seldom.
+    """
+    noise = (1 / lam.row**2 + 1 / lam.column**2 - 2) / (16 * n)
+    return np.asarray(0.5 + (f - 0.5) / (1 + 8 * np.sqrt(n) * noise)[:, None])
 
 
 def _pulled_back(gradient: FloatArray, lam: PairEigenvalues) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,17 @@ def qq_slope(p: FloatArray) -> float:
     expected = expected_exponentials(tested.size)
     observed = np.sort(-np.log(np.maximum(tested, _SMALLEST)))[::-1]
     return float(expected @ observed / (expected @ expected))
+
+
+def pooled_qq_slope(repeats: Sequence[FloatArray]) -> tuple[float, float]:
+    """Slope of the QQ plot of all repeats' p-values together, and its jackknife standard error between repeats.
+
+    The variants of one repeat share their people, so that the largest of their −ln p is smaller than among independent
+    ones, and a slope within repeats below 1 where every p-value is uniform. Repeats are independent.
+    """
+    slope = qq_slope(np.concatenate(repeats))
+    without = [qq_slope(np.concatenate([*repeats[:k], *repeats[k + 1 :]])) for k in range(len(repeats))]
+    return slope, float(np.sqrt((len(repeats) - 1) * np.var(without)))
 
 
 def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:

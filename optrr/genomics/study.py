@@ -5,7 +5,7 @@ phenotypes, where nothing is associated and every rejection is an error. The tru
 
     power            share of truly associated variants (Bonferroni at 5 % without randomization) found at level α
     type_one         share of variants with p ≤ α under permuted phenotypes; the naive test beside it
-    qq_slope         of −ln p under permuted phenotypes; 1 where p-values are uniform
+    qq_slope         of −ln p under permuted phenotypes, all repeats together; 1 where p-values are uniform
     chi2_error       mean |χ² − χ²_true| of the plug-in estimate from the unbiased table (POR's measure); naive beside it
     rank_correlation Spearman, between true and estimated χ² of the truly top variants
 
@@ -25,7 +25,7 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.plots import qq_slope
+from optrr.genomics.plots import pooled_qq_slope
 from optrr.genomics.protocols import METHODS, GenomicProtocol, protocol_for, record_tables
 from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
@@ -191,8 +191,6 @@ def _trial(
         "power_bonferroni": _share(found <= bonferroni),
         "type_one": _share(null_p <= a),
         "naive_type_one": _share(naive_null_p <= a),
-        "qq_slope": qq_slope(null_p),
-        "naive_qq_slope": qq_slope(naive_null_p),
         "chi2_error": float(np.nanmean(np.abs(estimate[use] - true[use]))),
         "naive_chi2_error": float(np.nanmean(np.abs(naive.statistic[use] - true[use]))),
         "rank_correlation": _rank(true[truth.top], scores.statistic[truth.top]),
@@ -217,6 +215,8 @@ def _outcome(protocol: GenomicProtocol, total: float, trials: Sequence[_Trial]) 
         values = values[np.isfinite(values)]
         spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
         measures[name] = (float(values.mean()) if values.size else float("nan"), float(spread))
+    measures["qq_slope"] = pooled_qq_slope([t.null_p for t in trials])
+    measures["naive_qq_slope"] = pooled_qq_slope([t.naive_null_p for t in trials])
     return Outcome(
         protocol,
         total,

@@ -24,7 +24,7 @@ from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.layout import layout_of
 from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
-from optrr.genomics.plots import expected_exponentials, manhattan, qq, qq_slope, save_figure
+from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slope, qq, qq_slope, save_figure
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import naive_score_test
@@ -182,6 +182,21 @@ def test_qq_slope_is_one_on_average():
     # 5 standard errors; false alarm 6e-7
     assert abs(np.mean(slopes) - 1) < 5 * np.std(slopes) / np.sqrt(2000)
     assert qq_slope(np.array([np.nan])) != qq_slope(np.array([0.5]))
+
+
+def test_pooled_qq_slope_of_dependent_p_values():
+    generator = np.random.default_rng(3)
+    found = []
+    for _ in range(200):
+        # 20 variants of a repeat that all have the same p-value
+        repeats = [np.repeat(generator.uniform(), 20) for _ in range(60)]
+        found.append(pooled_qq_slope(repeats))
+    slope, error = np.array(found).T
+    # 5 standard errors; false alarm 6e-7. Within a repeat: Σ e_i / Σ e_i² = 20/36.4 on average.
+    assert abs(slope.mean() - 1) < 5 * slope.std() / np.sqrt(200)
+    assert np.mean([qq_slope(p) for p in repeats]) < 0.8
+    # the jackknife's error is that of the slopes, to a quarter
+    assert error.mean() == pytest.approx(slope.std(), rel=0.25)
 
 
 def allele_records(n: int, frequency: float, seed: int, count: int, other: float | None = None) -> np.ndarray:
