@@ -5,8 +5,8 @@ benchmarks/results. People: the 1000 Genomes sample in ``../shared/data``, 2,504
 markers, Europeans as cases, far from Hardy-Weinberg proportions; and simulated people with the same allele frequencies in these
 proportions, the only ones for whom allelic-hwe is claimed to be valid.
 
-Rule: a cell's error is its standard error between repeats (a jackknife for the slope of all repeats' QQ plot). The claim
-holds if no claimed cell lies further from its nominal value than Student's t allows at 5 % for all of them together (Bonferroni).
+Rule: a cell's error is its standard error between repeats (a jackknife for the slope of all repeats' QQ plot). The claim holds
+if no claimed cell lies further from its nominal value than Student's t allows at 5 % for all of them together (Bonferroni).
 """
 
 from __future__ import annotations

@@ -6,18 +6,23 @@ parents and sex are set to "unknown" in the fam file.
 
 from __future__ import annotations
 
+import os
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, in_one_line
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, unique_names
 from optrr.genomics.optional import required
 
 _BED_MISSING = -127
+_FILES = (".bed", ".fam", ".bim")
 
 # What a fam file writes for control, case and unknown.
 _FAM_STATUS = {"1": 0, "2": 1}
@@ -36,7 +41,7 @@ class PlinkGenotypes:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        for suffix in (".bed", ".bim", ".fam"):
+        for suffix in _FILES:
             if not self.path.with_suffix(suffix).is_file():
                 raise InvalidInput(
                     f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam"
@@ -82,13 +87,75 @@ def _opened(path: Path) -> Any:
         raise InvalidInput(f"cannot read {path}: {in_one_line(error)}") from error
 
 
+@contextmanager
+def whole_plink(target: Path) -> Iterator[Path]:
+    """A .bed path to write to, with its siblings; all three move to ``target``'s place when the block ends, or none.
+
+    Existing files stay untouched until then, and are put back where a move fails. In between, ``target`` itself is the
+    last to appear: no bed file ever stands beside a bim or fam file of another.
+
+    Raises
+    ------
+    InvalidInput
+        where the system does not let the files be written.
+    """
+    if target.suffix != ".bed":
+        raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
+    for suffix in _FILES:
+        if target.with_suffix(suffix).is_dir():
+            raise InvalidInput(f"cannot write {target.with_suffix(suffix)}: it is a directory; choose another path")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", suffix=".partial", dir=target.parent) as name:
+            folder = Path(name)
+            yield folder / "new.bed"
+            _exchange(folder, target)
+    except OSError as error:
+        reason = in_one_line(error.strerror or error)
+        raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
+
+
+def _exchange(folder: Path, target: Path) -> None:
+    """Move the three files ``new`` of the folder to the target's place, and what was there into the folder."""
+    for suffix in _FILES:
+        with (folder / f"new{suffix}").open("rb+") as written:
+            os.fsync(written.fileno())  # or a power failure after the move could leave empty files
+    kept, moved = [], []
+    try:
+        for suffix in _FILES:
+            if target.with_suffix(suffix).exists():
+                os.replace(target.with_suffix(suffix), folder / f"old{suffix}")
+                kept.append(suffix)
+        for suffix in reversed(_FILES):
+            os.replace(folder / f"new{suffix}", target.with_suffix(suffix))
+            moved.append(suffix)
+    except BaseException:
+        for suffix in moved:
+            target.with_suffix(suffix).unlink()
+        for suffix in kept:
+            os.replace(folder / f"old{suffix}", target.with_suffix(suffix))
+        raise
+
+
 class PlinkWriter:
     """Writes a bed file block by block, then bim and fam; ``path`` and its siblings must be free to write.
 
-    ``status`` is 0 control, 1 case; family, parents and sex are written as unknown.
+    ``status`` is 0 control, 1 case. Family, parents and sex are written as unknown, like a chromosome or an allele that is.
+
+    Raises
+    ------
+    InvalidInput
+        for names with blanks in them, which PLINK's text files cannot hold.
     """
 
     def __init__(self, path: Path, variants: Variants, people: Texts, status: Codes) -> None:
+        for names, what in ((people, "person"), (variants.name, "variant")):
+            blank = next((name for name in names if len(str(name).split()) != 1), None)
+            if blank is not None:
+                raise InvalidInput(
+                    f"the {what} {blank!r} has a blank in its name; PLINK files cannot hold it, write .csv"
+                )
         unknown = np.full(people.size, "0")
         properties = {
             "fid": unknown,
@@ -97,12 +164,12 @@ class PlinkWriter:
             "mother": unknown,
             "sex": np.zeros(people.size, dtype=np.int32),
             "pheno": np.where(status == 1, "2", "1"),
-            "chromosome": variants.chromosome.astype(str),
+            "chromosome": _known(variants.chromosome),
             "sid": variants.name.astype(str),
             "cm_position": np.zeros(len(variants)),
             "bp_position": variants.position.astype(np.int32),
-            "allele_1": variants.a1.astype(str),
-            "allele_2": variants.a2.astype(str),
+            "allele_1": _known(variants.a1),
+            "allele_2": _known(variants.a2),
         }
         self._file = required("bed_reader").create_bed(
             path, iid_count=people.size, sid_count=len(variants), properties=properties
@@ -119,3 +186,8 @@ class PlinkWriter:
 
     def __exit__(self, *exception: object) -> None:
         self._file.__exit__(*exception)
+
+
+def _known(texts: Texts) -> NDArray[np.str_]:
+    """PLINK's 0 where a table does not say."""
+    return np.where(texts == ".", "0", texts.astype(str))

@@ -13,7 +13,6 @@ pattern of missing calls is published as it is, and no ε covers it.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -27,7 +26,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, MatrixGenotypes
 from optrr.genomics.layout import Layout
-from optrr.genomics.plink import PlinkWriter
+from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tables import Progress
 from optrr.mechanism import Mechanism, flip
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
@@ -155,17 +154,9 @@ def write_plink(cohort: Cohort, target: Path) -> None:
 
     Names of people are kept; family, parents and sex, which nothing randomized, are not.
     """
-    if target.suffix.lower() != ".bed":
-        raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
-    with tempfile.TemporaryDirectory(prefix=".plink-", dir=target.parent) as folder:
-        partial = Path(folder) / "out.bed"
-        with PlinkWriter(partial, cohort.variants, cohort.people, cohort.status) as writer:
-            for _, codes in cohort.blocks(BLOCK):
-                writer.write(codes)
-        for suffix in (".bim", ".fam", ".bed"):
-            os.replace(partial.with_suffix(suffix), target.with_suffix(suffix))
+    with whole_plink(target) as partial, PlinkWriter(partial, cohort.variants, cohort.people, cohort.status) as writer:
+        for _, codes in cohort.blocks(BLOCK):
+            writer.write(codes)
 
 
 def write_records(records: Codes, domain: Domain, people: NDArray[np.object_], target: Path) -> None:
