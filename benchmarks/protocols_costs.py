@@ -1,8 +1,7 @@
 """How cost grows: dependence acquisition and clustering against m and n, as fitted exponents next to the papers' orders.
 
-Run as ``python benchmarks/protocols_costs.py`` (about a minute on one core). Sent numbers are counted from the
-messages of real runs; times are processor seconds of one thread, least of three. Writes protocols_costs.csv, .svg and
-.md.
+Run as ``python benchmarks/protocols_costs.py`` (three minutes on one core). Sent bytes are counted from the messages of
+real runs; times are processor seconds of one thread, least of three. Writes protocols_costs.csv, .svg and .md.
 """
 
 from __future__ import annotations
@@ -15,9 +14,11 @@ from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 
 from optrr.cluster import greedy_clusters, power_iteration_clusters
+from optrr.cluster.power_iteration import checked_affinity, iterates
 from optrr.dependence import SecureSumParty, dependences_from_randomized, run_in_memory
 from optrr.dependence.by_secure_sum import cells_of, pair_cells, pair_vector
-from optrr.dependence.secure_sum import Commitment
+from optrr.dependence.sealed import PublicChecks
+from optrr.dependence.secure_sum_messages import Message, encode
 from optrr.domain import Domain
 from optrr.mechanism import Mechanism
 from optrr.protocols import Client, rr_independent
@@ -55,27 +56,79 @@ def message_bytes(m: int) -> float:
     return float(len(Client(protocol, {a.name: 0 for a in domain}).message.to_bytes()) - empty)
 
 
-def secure_sum_numbers(n: int, m: int) -> tuple[float, float]:
-    """MDR §4.2, really run: numbers received by one party, and by all together."""
+def secure_sum_bytes(n: int, m: int, proofs: bool = True) -> tuple[float, float]:
+    """MDR §4.2, really run: bytes received by one party, and by all together."""
     domain = domain_of(m)
     codes = np.random.default_rng(2).integers(0, SIZE, (n, m))
+    # parties of this one process share their verdicts on broadcasts; bytes do not depend on that
+    checks = PublicChecks()
     parties = [
-        SecureSumParty(i, n, pair_vector(row, domain), "cost", pair_cells(domain))
+        SecureSumParty(i, n, pair_vector(row, domain), "cost", pair_cells(domain), proofs=proofs, checks=checks)
         for i, row in enumerate(cells_of(codes, domain))
     ]
     received = np.zeros(n)
 
-    def note(recipient: int, message: object) -> None:
-        received[recipient] += 1 if isinstance(message, Commitment) else len(message.values)
+    def note(recipient: int, message: Message) -> None:
+        received[recipient] += len(encode(message))
 
     run_in_memory(parties, note)
     return float(received[0]), float(received.sum())
+
+
+def party_seconds(n: int, m: int, proofs: bool = True) -> float:
+    """What one of n parties computes: its own messages, and all checks of the others', shared with nobody."""
+    domain = domain_of(m)
+    codes = np.random.default_rng(2).integers(0, SIZE, (n, m))
+    vectors, sizes = [pair_vector(row, domain) for row in cells_of(codes, domain)], pair_cells(domain)
+
+    def party(i: int, checks: PublicChecks | None) -> SecureSumParty:
+        return SecureSumParty(i, n, vectors[i], "cost", sizes, proofs=proofs, checks=checks)
+
+    shared = PublicChecks()
+    others = [party(i, shared) for i in range(1, n)]
+    start = time.process_time()
+    me = party(0, None)
+    mine, spent = me.commitments(), time.process_time() - start
+    rest = [me, *others]
+    sent = mine + [c for p in others for c in p.commitments()]
+    spent += _delivered(rest, sent)
+    start = time.process_time()
+    mine_shares = me.shares()
+    spent += time.process_time() - start
+    spent += _delivered(rest, mine_shares + [s for p in others for s in p.shares()])
+    start = time.process_time()
+    partial = me.partial()
+    spent += time.process_time() - start
+    partials = [partial, *(p.partial() for p in others)]
+    start = time.process_time()
+    for message in partials[1:]:
+        me.receive(message)
+    me.counts()
+    return spent + time.process_time() - start
+
+
+def _delivered(parties: Sequence[SecureSumParty], messages: Sequence[Message]) -> float:
+    """Deliver messages to their recipients; seconds that the first party spent on its own."""
+    spent = 0.0
+    for message in messages:
+        start = time.process_time()
+        parties[message.recipient].receive(message)
+        if message.recipient == 0:
+            spent += time.process_time() - start
+    return spent
 
 
 def clustering_seconds(m: int, algorithm: Callable[[np.ndarray], object]) -> float:
     dependence = np.random.default_rng(3).random((m, m))
     dependence = (dependence + dependence.T) / 2
     return seconds(lambda: algorithm(dependence))
+
+
+def walk_operations(m: int) -> float:
+    """Multiplications of power iteration's walk: steps to its stop, times m²."""
+    dependence = np.random.default_rng(3).random((m, m))
+    affinity = checked_affinity((dependence + dependence.T) / 2)
+    return float(m**2 * (1 + [steady for _, steady in iterates(affinity)].index(True)))
 
 
 def exponent(x: Sequence[float], y: Sequence[float]) -> float:
@@ -88,9 +141,9 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
     """What, against which variable, the papers' order, sizes, costs."""
     n_values, m_values = [10**5, 2 * 10**5, 4 * 10**5, 8 * 10**5], [4, 8, 16, 32]
     parties, attributes = [6, 12, 24, 48], [4, 6, 9, 13, 19]
-    large = [200, 400, 800, 1600]
-    sums_n = [secure_sum_numbers(n, 3) for n in parties]
-    sums_m = [secure_sum_numbers(5, m) for m in attributes]
+    large = [400, 800, 1600, 3200, 6400]
+    sums_n = [secure_sum_bytes(n, 3) for n in parties]
+    sums_m = [secure_sum_bytes(4, m) for m in attributes]
     greedy = [clustering_seconds(m, lambda d: greedy_clusters(d, [2] * len(d), 64, 0.1)) for m in large]
     power = [clustering_seconds(m, lambda d: power_iteration_clusters(d, 3)) for m in large]
     return [
@@ -109,19 +162,51 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
             [randomized_seconds(30_000, m) for m in m_values],
         ),
         ("randomized records: sent by one person (§4.1)", "m", "O(m)", m_values, [message_bytes(m) for m in m_values]),
-        ("secure sum: received by one party (§4.2, §4.3)", "n", "O(n · cells)", parties, [a for a, _ in sums_n]),
-        ("secure sum: received by all (§4.2, §4.3)", "n", "n parties of O(n)", parties, [b for _, b in sums_n]),
-        ("secure sum: received by one party (§4.2, §4.3)", "m", "O(cells): m²", attributes, [a for a, _ in sums_m]),
-        ("clustering, Algorithm 1: time", "m", "none stated; here O(m² log m)", large, greedy),
+        ("secure sum: bytes to one party (§4.2, §4.3)", "n", "O(n · cells)", parties, [a for a, _ in sums_n]),
+        ("secure sum: bytes to all (§4.2, §4.3)", "n", "n parties of O(n)", parties, [b for _, b in sums_n]),
+        ("secure sum: bytes to one party (§4.2, §4.3)", "m", "O(cells): m²", attributes, [a for a, _ in sums_m]),
+        ("secure sum: one party's time", "n", "O(n · cells)", parties, [party_seconds(n, 3) for n in parties]),
+        ("secure sum: one party's time", "m", "O(cells): m²", attributes, [party_seconds(4, m) for m in attributes]),
+        ("clustering, Algorithm 1: time", "m", "none stated; here O(m²) to O(m² log m)", large, greedy),
         ("clustering, power iteration: time", "m", "none stated; O(m²) a step", large, power),
+        (
+            "clustering, power iteration: multiplications",
+            "m",
+            "steps · m²",
+            large,
+            [walk_operations(m) for m in large],
+        ),
+    ]
+
+
+def sizes_and_times() -> list[str]:
+    """The secure sum with and without proofs, for small and wide tables: one party's traffic and time."""
+    out = [
+        "What proofs cost one party of the secure sum (received bytes; processor seconds for its own messages and all "
+        "checks of the others'), as measured with 10 parties:",
+        "",
+        "| attributes | cells | with proofs | | without | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for m in (2, 4, 9, 19):
+        line = f"| {m} | {sum(pair_cells(domain_of(m)))} |"
+        for proofs in (True, False):
+            received, _ = secure_sum_bytes(10, m, proofs)
+            line += f" {received / 1e3:.1f} kB | {party_seconds(10, m, proofs):.3g} s |"
+        out.append(line)
+    return [
+        *out,
+        "",
+        "Both grow in proportion to the number of other parties. Without proofs, one dishonest party can move counts between "
+        "the cells of a table unseen; nobody learns more of anybody's record either way.",
     ]
 
 
 def main() -> None:
     rows, lines = [], ["# Cost of learning dependences and of clustering", ""]
     lines += ["| cost | grows with | the papers' order | measured exponent |", "|---|---|---|---|"]
-    figure, axes = plt.subplots(2, 4, figsize=(14, 6))
-    for axis, (what, variable, order, sizes, costs) in zip(axes.flat, measures(), strict=True):
+    figure, axes = plt.subplots(3, 4, figsize=(14, 9))
+    for axis, (what, variable, order, sizes, costs) in zip(axes.flat, measures(), strict=False):
         slope = exponent(sizes, costs)
         rows += [
             {"cost": what, "variable": variable, "size": s, "value": c, "exponent": slope}
@@ -132,6 +217,7 @@ def main() -> None:
         axis.set_title(f"{what}: {slope:.2f}", fontsize=7)
         axis.set_xlabel(variable)
         print(lines[-1], flush=True)
+    axes.flat[-1].axis("off")
     save(figure, "protocols_costs.svg")
     write_csv("protocols_costs.csv", rows)
     pairs = [sum(pair_cells(domain_of(m))) for m in (4, 8)]
@@ -140,7 +226,9 @@ def main() -> None:
         f"All attributes have {SIZE} categories, so all pair tables together have {SIZE**2} m(m−1)/2 cells "
         f"({pairs[0]} at m = 4, {pairs[1]} at m = 8). MDR states the secure sum's cost per individual; all n together "
         "exchange n times as much, which is why §4.2 and §4.3 are for hundreds of parties and §4.1 for millions of "
-        "records. Times of the clusterings include their matrices falling out of the cache between m = 400 and 1600.",
+        "records.",
+        "",
+        *sizes_and_times(),
     ]
     write_text("protocols_costs.md", "\n".join(lines))
 

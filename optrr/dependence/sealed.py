@@ -14,7 +14,7 @@ the computing power. Binds computationally: whoever seals anything else, or open
 hash taken as a random oracle). ``proofs/prove_sealed.py`` proves both. Python's integers are not constant-time: a party that
 shares its machine with an enemy is not protected.
 
-A cell costs its party about 0.2 ms, and each verifier 0.3 ms; 192 bytes.
+A cell costs its party about 0.2 ms and each verifier 0.4 ms, and 160 bytes to each (benchmarks/results/protocols_costs.md).
 """
 
 from __future__ import annotations

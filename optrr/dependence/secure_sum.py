@@ -27,7 +27,7 @@ Not detected, by any protocol: a party that lies about its own record. A party m
 it knows the result and the others do not.
 
 Each party sends n−1 commitments, n−1 shares and a broadcast of one (with proofs, two) numbers per cell: O(n · cells) per party,
-O(n² · cells) in all. With proofs that is 192 + 64 + 64 bytes per cell and other party.
+O(n² · cells) in all. With proofs that is 160 + 64 + 64 bytes per cell and other party.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SecureSumParty:
         number of cells of each table; every party is in exactly one cell of each, which the counts are checked against.
         By default all cells are one table.
     proofs
-        whether vectors are sealed and proved (all parties alike). Costs per cell 0.2 ms and another 0.3 ms for every other
+        whether vectors are sealed and proved (all parties alike). Costs per cell 0.2 ms and another 0.4 ms for every other
         party; without them a dishonest party can move counts unseen.
     source
         randomness; the operating system's unless given (for tests).
