@@ -13,6 +13,7 @@ package's form: any law of change sets).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -120,7 +121,6 @@ class _Found:
     method: str
     seconds: float
     allocated: AllocatedLaw | None = None
-    solution: Solution | None = None
     least_total: float | None = None
 
 
@@ -182,18 +182,19 @@ class _Task:
         if whole is not None:
             return self._allocation(whole)
         try:
-            found, solution = _solved(problem, pairs, method)
+            found = _solved(problem, pairs, method)
         except SolveFailed:
             if least is None:
                 raise
             # the limits leave next to no choice at this total: the design that just meets them is the answer
             return self._allocation(_Found(least.law, "accuracies", least.seconds))
-        return self._allocation(_Found(found.law, found.method, found.seconds, found, solution))
+        return self._allocation(_Found(found.law, found.method, found.seconds, found))
 
     def _at_ceilings(self, problem: AllocationProblem) -> _Found | None:
         """Where every ceiling fits the total and only single attributes count: those budgets, at the smallest total."""
         if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t.attributes) > 1 for t in self.workload.tables):
             return None
+        started = time.perf_counter()
         caps = problem.cap if problem.capped else None
         try:
             solution = solve(Problem(self.domain.sizes, problem.ceiling, caps=caps, names=self.domain.names))
@@ -202,22 +203,10 @@ class _Task:
             return None
         if solution.upper > problem.total:
             return None
-        lam = self.arrays.eigenvalues(solution.law)
-        error = self.arrays.error(lam)
         # no law within the ceilings has a larger λ_i
         most = self.arrays.error(self.arrays.products(eigenvalues_of(self.domain.sizes, problem.ceiling)))
-        law = AllocatedLaw(
-            problem=problem,
-            method="ceilings",
-            law=solution.law,
-            eigenvalues=lam,
-            error=error,
-            lower_error=min(most, error),
-            multipliers=2 * self.arrays.coefficients / lam**3,
-            seconds=solution.seconds,
-            iterations=0,
-        )
-        return _Found(solution.law, "ceilings", solution.seconds, law, solution)
+        law = AllocatedLaw.of(problem, "ceilings", solution.law, most, started, 0)
+        return _Found(solution.law, "ceilings", law.seconds, replace(law, design=solution))
 
     def _least(self, problem: AllocationProblem) -> SmallestTotal | None:
         """The smallest total for floors and targets, refused where it is more than there is."""
@@ -239,7 +228,8 @@ class _Task:
         total = found.law.epsilon if found.allocated is None else found.allocated.problem.total
         note = f"{NOTE} for {self.workload.name} at total epsilon {total:.6g}: workload error {error:.6g}"
         note += "" if lower is None else f", no law of this total below {lower:.6g}"
-        solution = found.solution or _solution(self.domain, self.arrays, found)
+        design = None if found.allocated is None else found.allocated.design
+        solution = design or _solution(self.domain, self.arrays, found)
         solution = replace(solution, notes=(*solution.notes, note), status=Status.ALLOCATED)
         return Allocation(
             design=Design(self.domain, solution),
@@ -262,23 +252,14 @@ class _Task:
             return None
 
 
-def _solved(
-    problem: AllocationProblem, pairs: tuple[tuple[int, int], ...], method: str
-) -> tuple[AllocatedLaw, Solution | None]:
+def _solved(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...], method: str) -> AllocatedLaw:
     if method == "auto":
         method = chosen_method(problem, bool(pairs))
     if pairs and method != "search":
         raise InvalidInput(f"method {method!r} cannot keep pairs; use method 'search', or the workload 'pairs'")
     if method == "search":
-        found, solution = allocation_search.solve(problem, pairs=pairs)
-        if pairs and chosen_method(problem, keeps_pairs=False) == "lattice":
-            # what no law of that total can beat, pairs kept or not
-            bound = allocation_lattice.solve(problem).lower_error
-            found = replace(found, lower_error=min(max(found.lower_error, bound), found.error))
-        return found, solution
-    if method == "program":
-        return allocation_program.solve(problem), None
-    return allocation_lattice.solve(problem), None
+        return allocation_search.solve(problem, pairs)
+    return allocation_program.solve(problem) if method == "program" else allocation_lattice.solve(problem)
 
 
 def chosen_method(problem: AllocationProblem, keeps_pairs: bool) -> str:

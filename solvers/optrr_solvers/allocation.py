@@ -15,6 +15,7 @@ Letters: W effect, λ_W its eigenvalue, C_W its coefficient, E the total ε in n
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,7 @@ from optrr_solvers.problem import (
     class_numbers,
     flip_gaps,
 )
+from optrr_solvers.solution import Solution
 
 # All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
 MAX_EFFECTS = 25_000
@@ -285,7 +287,9 @@ class AllocationProblem:
         for table, target in zip(self.workload.tables, self.target, strict=True):
             if len(table) == 1 and np.isfinite(target):
                 members = self.workload.classes[self.workload.class_of[table[0]]]
-                out[members] = np.maximum(out[members], needed_epsilon(int(self.workload.sizes[table[0]]), float(target)))
+                out[members] = np.maximum(
+                    out[members], needed_epsilon(int(self.workload.sizes[table[0]]), float(target))
+                )
         return out
 
     @cached_property
@@ -327,6 +331,7 @@ class AllocatedLaw:
     """A law of total ε at most E, its workload error F, and what no law of that total can go below.
 
     ``lower_error`` ≤ smallest possible F ≤ ``error``. ``multipliers``: −∂F/∂λ at the solution, by effect.
+    ``design``: the certified design that the law is, where the method has one.
     """
 
     problem: AllocationProblem
@@ -338,6 +343,26 @@ class AllocatedLaw:
     multipliers: FloatArray
     seconds: float
     iterations: int
+    design: Solution | None = None
+
+    @classmethod
+    def of(  # noqa: PLR0913 (what a law is judged by)
+        cls, problem: AllocationProblem, method: str, law: Law, lower: float, started: float, iterations: int
+    ) -> AllocatedLaw:
+        """The law with its eigenvalues and error recomputed; ``started`` as of :func:`time.perf_counter`."""
+        lam = problem.workload.eigenvalues(law)
+        error = problem.workload.error(lam)
+        return cls(
+            problem=problem,
+            method=method,
+            law=law,
+            eigenvalues=lam,
+            error=error,
+            lower_error=min(lower, error),
+            multipliers=2 * problem.workload.coefficients / lam**3,
+            seconds=time.perf_counter() - started,
+            iterations=iterations,
+        )
 
     @property
     def gap(self) -> float:

@@ -181,7 +181,7 @@ class _Program:
         return self._checked(share.value, met.dual_value, started)
 
     def _limit_rules(self, lam: Any, total: Any, guess: FloatArray) -> list[Any]:
-        low, high = limits(self.problem, self.lattice)
+        low, high = limits(self.problem, self.lattice.rows)
         rules = []
         for k in np.flatnonzero(np.isfinite(low)):
             rules.append(lam[int(k)] >= total * (low[k] * (1 + self.margin) / guess[k]))
@@ -236,7 +236,9 @@ def _solved(cp: Any, program: Any) -> bool:
         # "may be inaccurate": whether it is, the certificate tells
         warnings.simplefilter("ignore", UserWarning)
         try:
-            program.solve(solver=cp.CLARABEL, max_iter=300, max_threads=1, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+            program.solve(
+                solver=cp.CLARABEL, max_iter=300, max_threads=1, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
+            )
         except cp.SolverError:
             return False
     return bool(program.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE))

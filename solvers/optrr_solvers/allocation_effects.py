@@ -35,6 +35,13 @@ def mean_effects(n: int, r: int, most: int) -> FloatArray:
     return out
 
 
+def effect_usage(workload: TableWorkload) -> IntArray:
+    """How many of each class every effect of the workload, then every class's one-way effect involves: (rows, G)."""
+    groups = len(workload.classes)
+    usage = [np.bincount(workload.class_of[list(w)], minlength=groups) for w in workload.effects]
+    return np.stack([*usage, *np.eye(groups, dtype=np.int64)])
+
+
 @dataclass(frozen=True, eq=False)
 class EffectLattice:
     """The cells of a workload's classes, with the workload's effects among them.
@@ -75,10 +82,7 @@ class EffectLattice:
 
     @cached_property
     def _usage(self) -> IntArray:
-        """How many of each class every effect of the workload, then every class's one-way effect involves, (rows, G)."""
-        groups = len(self.classes)
-        usage = [np.bincount(self.workload.class_of[list(w)], minlength=groups) for w in self.workload.effects]
-        return np.stack([*usage, *np.eye(groups, dtype=np.int64)])
+        return effect_usage(self.workload)
 
     @cached_property
     def _axes(self) -> list[FloatArray]:

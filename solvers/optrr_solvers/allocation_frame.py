@@ -6,7 +6,6 @@ hold, and its eigenvalues and error are recomputed from that law.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +23,8 @@ def oracle_of(problem: AllocationProblem, lattice: EffectLattice) -> Oracle:
     return CappedOracle(lattice, problem) if problem.capped else KnapsackOracle(lattice.mu, problem.total)
 
 
-def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
-    """Kronecker's best split within the limits, as a law on the cells: every answer is at least as good."""
+def kronecker_split(problem: AllocationProblem) -> FloatArray:
+    """ε of one member of each class in Kronecker's best split within the limits, shape (G,)."""
     workload = problem.workload
     firsts = [int(c[0]) for c in workload.classes]
     high = np.minimum(problem.ceiling, problem.cap)[firsts]
@@ -37,18 +36,24 @@ def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
         split = best_split(workload, blocks, problem.total, None, high)
     except SolveFailed:
         split = even_split(workload, blocks, min(problem.total, float(high.min()) * workload.m))
+    return split.epsilons[firsts]
+
+
+def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
+    """Kronecker's best split within the limits, as a law on the cells: every answer is at least as good."""
+    workload = problem.workload
     logs = np.zeros(lattice.shape)
-    for g, members in enumerate(workload.classes):
+    for g, (members, epsilon) in enumerate(zip(workload.classes, kronecker_split(problem), strict=True)):
         shape = [1] * len(workload.classes)
         shape[g] = -1
-        logs = logs + (split.epsilons[members[0]] * np.arange(members.size, -1, -1)).reshape(shape)
+        logs = logs + (epsilon * np.arange(members.size, -1, -1)).reshape(shape)
     mean = float(np.sum(lattice.mu * np.exp(logs)))
     return Atom(1 / mean, np.expm1(logs) / mean)
 
 
-def limits(problem: AllocationProblem, lattice: EffectLattice) -> tuple[FloatArray, FloatArray]:
-    """Floors and ceilings on λ for every row of the lattice; −inf and inf where there is none, shape (rows,) each."""
-    rows, classes = lattice.rows, problem.workload.classes
+def limits(problem: AllocationProblem, rows: int) -> tuple[FloatArray, FloatArray]:
+    """Floors and ceilings on λ for every row of a lattice; −inf and inf where there is none, shape (rows,) each."""
+    classes = problem.workload.classes
     low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
     firsts = np.asarray([int(c[0]) for c in classes])
     sizes, floor, ceiling = problem.workload.sizes[firsts], problem.floor[firsts], problem.ceiling[firsts]
@@ -70,20 +75,7 @@ class Answer:
     def of(self, above: FloatArray, lower: float) -> AllocatedLaw:
         """The law of densities 1 + ``above``, shape of the lattice, with the lower bound ``lower`` of F."""
         law = self.lattice.law(self.log_density(np.log1p(np.maximum(above, 0))))
-        workload = self.problem.workload
-        lam = workload.eigenvalues(law)
-        error = workload.error(lam)
-        return AllocatedLaw(
-            problem=self.problem,
-            method=self.method,
-            law=law,
-            eigenvalues=lam,
-            error=error,
-            lower_error=min(lower, error),
-            multipliers=2 * workload.coefficients / lam**3,
-            seconds=time.perf_counter() - self.started,
-            iterations=self.iterations,
-        )
+        return AllocatedLaw.of(self.problem, self.method, law, lower, self.started, self.iterations)
 
     def log_density(self, logs: FloatArray) -> FloatArray:
         """Log densities with smallest 0, range below E by an ulp, and every cap kept.

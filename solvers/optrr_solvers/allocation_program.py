@@ -83,7 +83,7 @@ def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()
     slope = np.zeros(lattice.rows)
     slope[:used] = 2 * weighted.coefficients / lam[:used] ** 3
     bound, _ = oracle.best(lattice.cells_of(slope + solved.push))
-    low, high = limits(problem, lattice)
+    low, high = limits(problem, lattice.rows)
     push, wanted = solved.push, solved.target_weights > 0
     credit = float(push[push > 0] @ low[push > 0] + push[push < 0] @ high[push < 0])
     credit -= float(solved.target_weights[wanted] @ problem.target[wanted])
@@ -110,7 +110,7 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
     weights = workload.coefficients / guess[: len(workload.effects)] ** 2
     errors = cp.power(effects[: len(workload.effects)], -2)
     goal = cp.sum(cp.multiply(weights / weights.sum(), errors))
-    low, high = limits(problem, lattice)
+    low, high = limits(problem, lattice.rows)
     floors, ceilings = np.flatnonzero(np.isfinite(low)), np.flatnonzero(np.isfinite(high))
     bounds = [
         effects[floors] >= low[floors] / guess[floors],
@@ -139,7 +139,11 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
 
 
 def _run(cp: Any, program: Any, options: ProgramOptions) -> None:
-    limits_of_effort = {"tol_gap_abs": options.tolerance, "tol_gap_rel": options.tolerance, "tol_feas": options.tolerance}
+    limits_of_effort = {
+        "tol_gap_abs": options.tolerance,
+        "tol_gap_rel": options.tolerance,
+        "tol_feas": options.tolerance,
+    }
     with warnings.catch_warnings():
         # "may be inaccurate": whether it is, the certificate tells
         warnings.simplefilter("ignore", UserWarning)

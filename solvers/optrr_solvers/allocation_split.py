@@ -121,9 +121,7 @@ def best_split(
     return _split(workload, blocks, epsilons, max(gap, 0.0))
 
 
-def _descend(
-    workload: TableWorkload, blocks: Blocks, total: float, low: FloatArray, high: FloatArray
-) -> FloatArray:
+def _descend(workload: TableWorkload, blocks: Blocks, total: float, low: FloatArray, high: FloatArray) -> FloatArray:
     share = (total - float(low @ blocks.counts)) / float((high - low) @ blocks.counts)
     answer = minimize(
         lambda x: _log_error(workload, blocks, x),

@@ -333,40 +333,40 @@ def test_impossible_limits_are_refused_with_the_number_that_would_do():
 )
 def test_the_search_agrees_with_the_program_to_one_percent(sizes, total):
     problem = AllocationProblem(workload(marginals, sizes), total)
-    (found, design), program = allocation_search.solve(problem), allocation_program.solve(problem)
+    found, program = allocation_search.solve(problem), allocation_program.solve(problem)
     assert program.error * (1 - 1e-6) <= found.error <= program.error * 1.01
     # the cuts' bound is a bound, and close
     assert found.lower_error <= program.error * (1 + 1e-9)
     assert found.gap < 0.01
-    assert total * (1 - 1e-6) <= design.upper <= total
+    assert total * (1 - 1e-6) <= found.design.upper <= total
 
 
 def test_the_search_agrees_with_the_lattice_where_there_are_many_alike():
     sizes = np.asarray([2] * 60 + [5] * 40)
     classes = (np.arange(60), np.arange(60, 100))
     problem = AllocationProblem(marginals(sizes, classes), 5.0)
-    (found, design), lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
+    found, lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
     assert lattice.gap < 1e-6
     assert lattice.error * (1 - 1e-6) <= found.error <= lattice.error * 1.01
-    assert design.upper <= 5.0
+    assert found.design.upper <= 5.0
 
 
 @pytest.mark.full
 def test_the_search_serves_many_different_attributes():
     sizes = np.arange(2, 32)
     problem = AllocationProblem(workload(marginals, sizes), 6.0)
-    found, design = allocation_search.solve(problem)
+    found = allocation_search.solve(problem)
     split = best_split(problem.workload, single_blocks(problem.workload), 6.0)
-    assert found.error < split.error and design.upper <= 6.0
+    assert found.error < split.error and found.design.upper <= 6.0
     assert found.gap < 0.01
 
 
 def test_the_search_keeps_pairs():
     sizes = (2, 3, 4, 5)
     w = workload(marginals, sizes)
-    found, design = allocation_search.solve(AllocationProblem(w, 2.0), pairs=tuple(combinations(range(4), 2)))
+    found = allocation_search.solve(AllocationProblem(w, 2.0), pairs=tuple(combinations(range(4), 2)))
     lam = found.law.pair_eigenvalues()
-    one = design.problem.eigenvalues
+    one = found.design.problem.eigenvalues
     assert all(lam[i, j] >= one[i] * one[j] * (1 - 1e-6) for i, j in combinations(range(4), 2))
     free = allocation_lattice.solve(AllocationProblem(w, 2.0)).error
     assert free * (1 - 1e-9) <= found.error <= best_split(w, single_blocks(w), 2.0).error
