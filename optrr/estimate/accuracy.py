@@ -24,19 +24,37 @@ from optrr_solvers.problem import FloatArray
 
 
 def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:
-    """B: the upper α/r quantile of χ²_1 (MDR §2.3)."""
+    """B: the upper α/r quantile of χ²_1 (MDR §2.3).
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than one cell, or an α that is not above 0 and below 1.
+    """
+    if not cells >= 1:
+        raise InvalidInput(f"{cells} cells; give a number of cells of at least 1")
+    if not 0 < alpha < 1:
+        raise InvalidInput(f"alpha = {alpha}; give a number above 0 and below 1, such as 0.05")
     return float(chi2.isf(alpha / cells, 1))
 
 
 def absolute_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
-    """e_abs: with confidence 1−α no observed proportion is further than this from its expectation (MDR eq. 5)."""
-    lam = np.asarray(observed, dtype=np.float64)
+    """e_abs: with confidence 1−α no observed proportion is further than this from its expectation (MDR eq. 5).
+
+    Raises
+    ------
+    InvalidInput
+        for observed values that are not proportions summing to 1, n below 1, or an α outside (0, 1); so for the next two.
+    """
+    lam = _observed(observed)
+    _check_records(n)
     return float(np.sqrt(bonferroni_quantile(lam.size, alpha) * lam * (1 - lam) / n).max())
 
 
 def relative_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
     """e_rel: as e_abs, relative to each observed proportion; infinite where one is 0 (MDR eq. 6)."""
-    lam = np.asarray(observed, dtype=np.float64)
+    lam = _observed(observed)
+    _check_records(n)
     if lam.min() <= 0:
         return float("inf")
     return float(np.sqrt(bonferroni_quantile(lam.size, alpha) * (1 - lam) / (lam * n)).max())
@@ -47,6 +65,7 @@ def even_relative_error(cells: int, n: int, alpha: float = 0.05) -> float:
 
     RR-Independent: the largest over the attributes. RR-Joint: ``cells`` the product of their sizes.
     """
+    _check_records(n)
     return float(np.sqrt(bonferroni_quantile(cells, alpha) * (cells - 1) / n))
 
 
@@ -87,6 +106,7 @@ def expected_squared_error(
         "population", or "data": around the proportions of the data set, where only the randomization varies.
     """
     kernel.check_invertible()
+    _check_records(n)
     weights = effect_weights(kernel)
     squares = 1 / kernel.eigenvalues**2
     if target == "data":
@@ -106,6 +126,21 @@ def effect_weights(kernel: EffectKernel) -> FloatArray:
         shape[axis] = 2
         out = out * np.reshape([1 / r, (r - 1) / r], shape)
     return out
+
+
+def _observed(values: ArrayLike) -> FloatArray:
+    lam = np.asarray(values, dtype=np.float64)
+    # so written that a NaN fails
+    if not (lam.size and lam.min() >= 0 and np.isclose(lam.sum(), 1)):
+        raise InvalidInput(
+            f"observed proportions of shape {lam.shape} are not a distribution; give shares that sum to 1"
+        )
+    return lam
+
+
+def _check_records(n: int) -> None:
+    if not 1 <= n < float("inf"):
+        raise InvalidInput(f"n = {n}; give a number of records of at least 1")
 
 
 def _difference(estimated: ArrayLike, true: ArrayLike) -> FloatArray:

@@ -43,6 +43,8 @@ _CLEAR_OF_ZERO = 4.0
 # quarter or less of the value for the tables tried.
 _CLEARLY = 1e-8
 
+_ALIKE_NOTE = "all reports are alike, so the data show no standard error; count more records"
+
 _VANISHING = ("mutual-information", "chi-square", "g-square", "cramers-v")
 _SQUARES = ("mutual-information", "chi-square", "g-square")
 _LOGARITHMIC = ("entropy", "mutual-information", "g-square")
@@ -55,7 +57,7 @@ class Derived:
     ``value`` has the delta method's bias removed; ``plug_in`` is the statistic of the (perhaps projected) unbiased estimate.
     Entropy and mutual information are in bits, χ² and G² on the scale of n records without randomization. The interval is
     ``value`` ± z · ``standard_error``, cut to the statistic's range; for mutual information, χ² and G² it is made on the
-    square root's scale. ``bootstrap_error`` is NaN unless asked for.
+    square root's scale. ``bootstrap_error`` is NaN unless asked for; error and interval are NaN where all reports are alike.
     """
 
     statistic: str
@@ -162,8 +164,10 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     covariance = kernel.covariance(lam, counts.n)
     e = setting.expand(pi, covariance)
     gradient = e.gradient.ravel()
-    error = sqrt(max(float(gradient @ covariance @ gradient), 0.0))
     notes = _notes(setting, raw, covariance)
+    error = sqrt(max(float(gradient @ covariance @ gradient), 0.0))
+    if np.count_nonzero(counts.table) == 1:
+        error, notes = float("nan"), (_ALIKE_NOTE,)
     value = float(np.clip(e.value - e.bias, *setting.range))
     low, high = np.clip(_interval(setting, e, error, float(norm.isf((1 - confidence) / 2))), *setting.range)
     again = (

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from optrr.counts import Counts
@@ -51,6 +52,8 @@ _LARGE_ITERATIONS = 300
 # For those joints: a tenth of a nat over all records cannot be told from the best fit by any test.
 _LARGE_TOLERANCE = 0.1
 _FEWEST = 2
+# A variance this small against the mean square of the weights it is computed from is rounding.
+_ALIKE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +167,7 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     single = tuple(kernel_of(mechanism, name) for name in names)
     data = _Data(counts.proportions, counts.n, kernel_of(mechanism, names), single)
     fitted = _FITTERS[method](data)
-    errors, notes = _standard_errors(data, target)
+    errors, notes, identified = _standard_errors(data, target)
     out = Estimate(
         domain=counts.domain,
         n=counts.n,
@@ -175,7 +178,7 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         upper=errors,
         confidence=confidence,
         target=target,
-        interval="none" if notes else "unbiased",
+        interval="unbiased" if identified else "none",
         bias=_BIAS[method],
         convergence=fitted.convergence,
         notes=notes,
@@ -207,13 +210,26 @@ def _check(  # noqa: PLR0913 (all arguments of the front door)
             )
 
 
-def _standard_errors(data: _Data, target: Target) -> tuple[FloatArray, tuple[str, ...]]:
+def _standard_errors(data: _Data, target: Target) -> tuple[FloatArray, tuple[str, ...], bool]:
+    """Standard errors, what must be said of them, and whether the data identify the table."""
     try:
         variance = data.kernel.variance if target == "population" else data.kernel.data_variance
-        return np.sqrt(variance(data.observed, data.n)), ()
+        found = variance(data.observed, data.n)
     except SingularMarginal as reason:
         note = f"no standard errors, and the table is not identified by the data alone: {reason}"
-        return np.full(data.observed.shape, np.nan), (note,)
+        return np.full(data.observed.shape, np.nan), (note,), False
+    if target == "data":
+        return np.sqrt(found), (), True
+    # where all reports that tell about a cell are alike, they show no variance, which is not to say that there is none
+    alike = found * (data.n - 1) <= _ALIKE * data.kernel.solve_squared(data.observed)
+    return np.where(alike, np.nan, np.sqrt(found)), _without_error(alike, "the reports that tell about them are"), True
+
+
+def _without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
+    if not alike.any():
+        return ()
+    cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
+    return (f"{cells} have no standard error: {what} all alike; count more records",)
 
 
 def _with_interval(out: Estimate, data: _Data) -> Estimate:
@@ -247,4 +263,7 @@ def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Gen
     lower, upper = fitted - high, fitted - low
     if out.method != "unbiased":
         lower, upper = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
-    return replace(out, standard_errors=again.std(axis=0, ddof=1), lower=lower, upper=upper, interval="bootstrap")
+    alike = np.ptp(again, axis=0) == 0
+    errors, lower, upper = (np.where(alike, np.nan, x) for x in (again.std(axis=0, ddof=1), lower, upper))
+    notes = _without_error(alike, "their bootstrap samples are")
+    return replace(out, standard_errors=errors, lower=lower, upper=upper, interval="bootstrap", notes=notes)

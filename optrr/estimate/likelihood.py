@@ -8,8 +8,8 @@ with randomized response"). Joints: the iterative Bayesian update of Agrawal & A
 
 ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π: the iteration stops on a bound, not on a hope.
 
-EM creeps where a cell's optimum is 0. For tables of up to MAX_NEWTON cells the accelerated iteration is therefore finished
-by Newton steps on the cells that are not at their bound.
+EM creeps where a cell's optimum is 0. Tables of up to MAX_NEWTON cells are therefore finished by Newton's method
+(:mod:`optrr.estimate.mixture`).
 """
 
 from __future__ import annotations
@@ -18,26 +18,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import nnls
 
 from optrr.errors import InvalidInput
+from optrr.estimate.mixture import likeliest_weights
 from optrr.estimate.result import Convergence
 from optrr.kernel import EffectKernel, Kernel
 from optrr_solvers.problem import FloatArray
 
-# Each Newton step solves a least-squares problem with one unknown per cell: a second at this size.
-MAX_NEWTON = 512
+# Each Newton step solves a few linear systems with one unknown per cell: a second at this size.
+MAX_NEWTON = 1024
 # Bound on the distance from the maximum, in nats per record: at 10^4 records 1e-8 in all, at 10^10 a hundredth of a nat.
 TOLERANCE = 1e-12
 MAX_ITERATIONS = 5000
 # Updates before Newton takes over: by then the cells at 0 are nearly so.
 _EM_STEPS = 90
-# Newton's last steps halve nothing more once rounding in the gradient, about 1e-15 per cell, is met.
-_NEWTON_STEPS = 50
-# Log-likelihoods closer than this, relatively, are equal: they are sums of up to MAX_NEWTON rounded terms.
-_ROUNDING = 2.0**-46
-# A line search that has to go below this is not going to gain anything representable.
-_SHORTEST_STEP = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +92,8 @@ def ibu(
     # small tables are finished by Newton: there EM only has to come near
     pi, steps = _updated(start, lam, kernel, tolerance, min(max_iterations, _EM_STEPS) if small else max_iterations)
     if small:
-        pi, used = _newton(pi, lam, kernel, tolerance)
-        steps += used
+        weights, _, used = likeliest_weights(lam.reshape(1, -1), kernel.matrix()[None], pi.reshape(1, -1), tolerance)
+        pi, steps = weights.reshape(pi.shape), steps + int(used[0])
     gap = _gap(_gradient(pi, lam, kernel))
     report = Convergence(
         iterations=steps,
@@ -158,44 +152,3 @@ def _accelerated(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> tuple[
     gradient = _gradient(second, observed, kernel)
     out = second * gradient
     return out / out.sum(), _gap(gradient), 3
-
-
-def _newton(pi: FloatArray, observed: FloatArray, kernel: Kernel, tolerance: float) -> tuple[FloatArray, int]:
-    """Newton steps of Σλ − Σ λ̂ ln λ over π ≥ 0, whose minimum sums to 1 by itself (Kim et al. 2020, mixSQP).
-
-    The quadratic model is a nonnegative least-squares problem in λ with weights λ̂/λ² and targets 2λ − λ²/λ̂. A cell that
-    nobody reported has no curvature; weight 1 there, the largest λ squared, keeps the model above the function.
-    """
-    transposed = kernel.matrix().T
-    flat_observed = observed.ravel()
-    seen = flat_observed > 0
-    for step in range(_NEWTON_STEPS):
-        if _gap(_gradient(pi, observed, kernel)) <= tolerance:
-            return pi, step
-        lam = kernel.expected(pi).ravel()
-        weights = np.where(seen, flat_observed / lam**2, 1.0)
-        targets = lam + (np.where(seen, flat_observed / lam, 0.0) - 1) / weights
-        root = np.sqrt(weights)
-        try:
-            goal, _ = nnls(root[:, None] * transposed, root * targets)
-        except RuntimeError:
-            # no answer within its iterations: what EM reached stands, and the report says how far it is
-            return pi, step
-        better = _searched(pi, goal.reshape(pi.shape), observed, kernel)
-        if better is None:
-            return pi, step
-        pi = better
-    return pi, _NEWTON_STEPS
-
-
-def _searched(pi: FloatArray, goal: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray | None:
-    """The longest halved step towards the goal that does not lose likelihood; None where there is none."""
-    start = log_likelihood(pi, observed, kernel)
-    step = 1.0
-    while step > _SHORTEST_STEP:
-        there = pi + step * (goal - pi)
-        there = there / there.sum()
-        if log_likelihood(there, observed, kernel) >= start - _ROUNDING * abs(start) and not np.array_equal(there, pi):
-            return np.asarray(there)
-        step /= 2
-    return None

@@ -22,10 +22,16 @@ from optrr_solvers.problem import FloatArray, IntArray
 
 Subset = NDArray[np.bool_]
 
+# A standard error of a proportion below this is rounding: 10^15 records would have a larger one.
+_NO_ERROR = 1e-8
+
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """Estimated count of a subset with its standard error and interval, in records."""
+    """Estimated count of a subset with its standard error and interval, in records.
+
+    The last three are NaN where all reports that tell about the subset are alike, so that the data show no error.
+    """
 
     count: float
     standard_error: float
@@ -87,6 +93,9 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))
+    # the number of all records, or of none, is known
+    if inside.any() and not inside.all() and error <= _NO_ERROR * counts.n:
+        error = float("nan")
     reach = float(norm.isf((1 - confidence) / 2)) * error
     return QueryAnswer(value, error, value - reach, value + reach, confidence)
 

@@ -68,7 +68,8 @@ class Estimate:
         number of records counted.
     standard_errors, lower, upper
         of each cell, at ``confidence`` for that cell alone. They come from the unbiased estimate or from a parametric
-        bootstrap, as ``interval`` says, and are NaN where the cell cannot be estimated without bias.
+        bootstrap, as ``interval`` says, and are NaN where the cell cannot be estimated without bias, or all reports that
+        tell about it are alike.
     target
         "population" or "data": what the interval covers.
     bias

@@ -60,13 +60,18 @@ def score_tests(
     Parameters
     ----------
     tables
-        counts; every table at least 1 record.
+        counts, at least 0 and finite; every table at least 1 record.
     kernel
         of the two attributes. Raises SingularMarginal where it hides their joint effect.
     contrasts
         (K, r_a, r_b); all unless given.
     fitter
         the null hypothesis.
+
+    Raises
+    ------
+    InvalidInput
+        for tables of another shape, negative or non-finite counts, or a table without records.
 
     Notes
     -----
@@ -75,6 +80,9 @@ def score_tests(
     counts = np.asarray(tables, dtype=np.float64)
     if counts.ndim != 3 or counts.shape[1:] != kernel.sizes:
         raise InvalidInput(f"tables have shape {counts.shape}; give (B, {', '.join(map(str, kernel.sizes))})")
+    # so written that a NaN fails
+    if counts.size and not (counts.min() >= 0 and counts.max() < np.inf):
+        raise InvalidInput("a table holds negative or non-finite counts; give numbers of records of at least 0")
     if counts.shape[0] == 0 or counts.sum(axis=(1, 2)).min() <= 0:
         raise InvalidInput("a table counts no records; leave it out of the batch")
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else np.asarray(contrasts, dtype=np.float64)

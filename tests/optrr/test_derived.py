@@ -189,6 +189,15 @@ def test_an_attribute_that_seems_to_have_one_category_is_flagged():
         assert not found.reliable and np.isfinite(found.value)
 
 
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_reports_that_are_all_alike_show_no_error(mechanism, statistic):
+    table = np.zeros((4, 3), dtype=int)
+    table[1, 2] = 50
+    found = derive(Counts(DOMAIN.subset(["a", "b"]), table), mechanism, statistic)
+    assert np.isnan([found.standard_error, found.lower, found.upper]).all()
+    assert not found.reliable and "all reports are alike" in found.notes[0]
+
+
 def test_bad_requests_are_refused(mechanism):
     counts = drawn(mechanism, PI, 100, 1, 1)[0]
     with pytest.raises(InvalidInput, match="choose among entropy"):

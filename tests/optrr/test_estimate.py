@@ -135,6 +135,24 @@ def test_other_categories_and_too_few_records_are_refused(mechanism):
         estimate(Counts(DOMAIN.subset(["b"]), np.array([0, 1])), mechanism)
 
 
+def test_reports_that_are_all_alike_show_no_standard_error():
+    """Their sample variance is 0, which is no standard error; a parametric bootstrap has one, because it randomizes."""
+    domain = Domain.of({"a": 3, "b": 2})
+    mechanism = design(domain, 2.0, method="kronecker").mechanism
+    alike = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
+    found = estimate(alike, mechanism)
+    assert np.isnan(found.standard_errors).all() and np.isnan(found.lower).all()
+    assert found.interval == "unbiased" and "6 of 6 cells have no standard error" in found.notes[0]
+    assert found.summary()["standard_error"][0][0] is None
+    again = estimate(alike, mechanism, method="projection", bootstrap=200, random_state=1)
+    assert again.standard_errors[0, 0] > 0
+    # one attribute: without a report of category 2, the others' reports weigh alike for it
+    some = estimate(Counts(domain.subset("a"), np.array([30, 10, 0])), mechanism)
+    assert np.isnan(some.standard_errors).tolist() == [False, False, True]
+    # around exactly these records only the randomization varies, and that is known
+    assert np.isfinite(estimate(alike, mechanism, target="data").standard_errors).all()
+
+
 def test_the_bootstrap_agrees_with_the_exact_standard_error(mechanism):
     """Relative error of 2000 bootstrap standard deviations: about 1.6 %; five of them."""
     pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.1, 0.1]])

@@ -99,6 +99,18 @@ def test_synthetic_records_have_the_estimated_shares(mechanism, counts):
         synthetic_records(improper)
 
 
+def test_a_count_from_reports_that_are_all_alike_has_no_standard_error():
+    domain = Domain.of({"a": 3, "b": 2})
+    mechanism = design(domain, 2.0, method="kronecker").mechanism
+    counts = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
+    inside = np.zeros((3, 2), dtype=bool)
+    inside[0] = True
+    some, everyone = count_query(counts, mechanism, inside), count_query(counts, mechanism, np.ones((3, 2), dtype=bool))
+    assert np.isnan([some.standard_error, some.lower, some.upper]).all() and np.isfinite(some.count)
+    # the number of all records is known
+    assert everyone.count == pytest.approx(40) and everyone.standard_error == pytest.approx(0, abs=1e-9)
+
+
 def test_mdr_errors():
     """MDR §2.3: B is the upper α/r quantile of χ²_1, that is z² at α/(2r); §3.2: e_rel above 200 % where n = r."""
     assert bonferroni_quantile(10) == pytest.approx(norm.isf(0.0025) ** 2)
@@ -112,6 +124,24 @@ def test_mdr_errors():
     # Definition 1 holds: simultaneous, so at least 95 %; 4000 draws, standard deviation 0.35 %
     draws = np.random.default_rng(0).multinomial(n, lam, size=4000) / n
     assert (np.abs(draws - lam).max(axis=1) <= absolute_error(lam, n)).mean() > 0.94
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: absolute_error([0.5, 0.5], 0), "n = 0; give"),
+        (lambda: relative_error([0.5, 0.5], -3), "n = -3; give"),
+        (lambda: even_relative_error(4, 0), "n = 0; give"),
+        (lambda: bonferroni_quantile(0), "0 cells; give"),
+        (lambda: bonferroni_quantile(3, 1.5), "alpha = 1.5; give"),
+        (lambda: absolute_error([0.5, np.nan], 10), "not a distribution"),
+        (lambda: absolute_error([0.7, 0.7], 10), "not a distribution"),
+        (lambda: relative_error([], 10), "not a distribution"),
+    ],
+)
+def test_errors_of_nothing_are_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
 
 
 def test_mean_errors_and_rij_theorem_3():

@@ -21,7 +21,6 @@ from optrr.infer import (
     test,
     trend_contrast,
 )
-from optrr.infer.likelihood_ratio import likelihood_ratio
 from optrr.infer.nullfit import independence_fit
 from optrr.kernel import ProductKernel, SingularMarginal, kernel_of, unrandomized
 
@@ -146,29 +145,6 @@ def test_the_warning_example_of_naive_pearson():
     assert 0.035 < (score_tests(t, kernel).p_value < 0.05).mean() < 0.065
 
 
-def test_the_likelihood_ratio_against_a_generic_optimiser(pairs):
-    cvxpy = pytest.importorskip("cvxpy")
-    kernel = kernel_of(pairs, ("g", "s"))
-    for t in tables(kernel, EFFECT, 400, 5, 6):
-        pi = cvxpy.Variable(6, nonneg=True)
-        logs = t.ravel() @ cvxpy.log(kernel.matrix().T @ pi)
-        free = cvxpy.Problem(cvxpy.Maximize(logs), [cvxpy.sum(pi) == 1]).solve("CLARABEL")
-        fit = independence_fit(t[None] / t.sum(), kernel)
-        null = float((t * np.log(fit.expected[0])).sum())
-        found = likelihood_ratio(t.astype(float), kernel)
-        assert found.statistic == pytest.approx(2 * (free - null), abs=1e-4)
-        assert found.on_boundary == (pi.value.min() < 1e-5)
-
-
-def test_the_likelihood_ratio_says_when_it_lies_on_the_boundary(pairs):
-    sparse = np.array([[0.6, 0.39], [0.01, 0.0], [0.0, 0.0]])
-    counts = Counts(PAIR, tables(kernel_of(pairs, ("g", "s")), sparse, 500, 1, 0)[0])
-    assert "empty cells" in test(counts, pairs, "likelihood-ratio").notes[0]
-    assert not test(counts, pairs, "likelihood-ratio").reliable
-    again = test(counts, pairs, "likelihood-ratio", calibration="bootstrap", bootstrap=39, random_state=1)
-    assert again.calibration == "bootstrap" and again.reliable and not again.notes
-
-
 def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
     kernel = kernel_of(pairs, ("g", "s"))
     groups = [Counts(PAIR, t) for t in tables(kernel, EFFECT, 2000, 3, 7)]
@@ -245,6 +221,9 @@ def test_bad_requests_are_refused(pairs):
             power(effect, 100, level)
     with pytest.raises(InvalidInput, match="leave it out of the batch"):
         score_tests(np.zeros((1, 3, 2)), kernel_of(pairs, ("g", "s")))
+    for wrong in (np.nan, -1.0, np.inf):
+        with pytest.raises(InvalidInput, match="negative or non-finite"):
+            score_tests(np.full((2, 3, 2), [[[wrong, 5]]]), kernel_of(pairs, ("g", "s")))
     with pytest.raises(InvalidInput, match="at least two"):
         homogeneity([counts], pairs)
     with pytest.raises(InvalidInput, match="sum to 1"):
