@@ -11,6 +11,7 @@ import numpy as np
 from optrr.batches import whole_file
 from optrr.cli.genomic_options import (
     FILE,
+    check_outputs,
     design_option,
     input_argument,
     phenotype_of,
@@ -27,7 +28,7 @@ from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.multiple import GENOME_WIDE, bonferroni
-from optrr.genomics.plots import manhattan, qq, save_figure
+from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
 from optrr.genomics.protocols import METHODS
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scan_report import scan_page
@@ -62,6 +63,10 @@ def gwas(
     **options: Any,
 ) -> None:
     """Association tests of every variant of already randomized INPUT, valid under its design."""
+    plots = [path for path in (manhattan_file, qq_file) if path is not None]
+    check_outputs([output, report_file, *plots], [input, design_file, options["phenotype_file"]])
+    for path in plots:
+        check_plot(path)
     design = load_design(design_file)
     found = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
@@ -174,6 +179,7 @@ def gwas_study(
         _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
         "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
     )  # fmt: skip
+    check_outputs([output, report_file], [input, options["phenotype_file"]])
     cohort = read_cohort(input, phenotype_of(options))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from optrr.errors import InvalidInput
 from optrr.genomics.cohort import PhenotypeColumns
+from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.scores import TESTS
 from optrr.genomics.tables import Progress
 
@@ -60,6 +62,33 @@ def phenotype_of(options: dict[str, Any]) -> PhenotypeColumns:
         options["cases"],
         options["controls"],
     )
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse, before any work, outputs that cannot be written, are inputs, or are one file.
+
+    Raises
+    ------
+    InvalidInput
+        naming the file.
+    """
+    read = {file.resolve() for path in inputs if path is not None for file in _with_siblings(path)}
+    written: set[Path] = set()
+    for path in outputs:
+        for file in () if path is None else _with_siblings(path):
+            if file.is_dir():
+                raise InvalidInput(f"cannot write {file}: it is a directory; name a file in it")
+            if not file.parent.is_dir():
+                raise InvalidInput(f"cannot write {file}: there is no directory {file.parent}; create it first")
+            if file.resolve() in read:
+                raise InvalidInput(f"{file} is an input of this command; write to another file")
+            if file.resolve() in written:
+                raise InvalidInput(f"{file} is to be written twice; name a file for each")
+            written.add(file.resolve())
+
+
+def _with_siblings(path: Path) -> list[Path]:
+    return [path.with_suffix(s) for s in PLINK_FILES] if path.suffix.lower() == ".bed" else [path]
 
 
 @contextmanager

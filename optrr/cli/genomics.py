@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from optrr.cli.genomic_options import (
     FILE,
+    check_outputs,
     design_option,
     input_argument,
     phenotype_of,
@@ -25,7 +27,14 @@ from optrr.genomics.cohort import read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import STATUS, layout_of
-from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
+from optrr.genomics.randomize import (
+    randomize_records,
+    randomized_cohort,
+    records_of,
+    variants_with_missing,
+    write_plink,
+    write_records,
+)
 from optrr_solvers.randomness import as_source
 
 
@@ -64,6 +73,7 @@ from optrr_solvers.randomness import as_source
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
     """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
     _check_budget(options)
+    check_outputs([output], [input, options["budgets"], options["phenotype_file"]])
     names = variant_names(input, phenotype_of(options))
     wanted = Wanted(
         names, options["layout"], options["missing"] == "category", options["method"], options["keep_pairs"]
@@ -80,6 +90,15 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
 
 def _check_budget(options: dict[str, Any]) -> None:
     total, each, file = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets"))
+    if options["layout"] == "alleles":
+        for given, name in (
+            (options["status_epsilon"] is not None, "--status-epsilon"),
+            (options["keep_pairs"], "--keep-pairs"),
+        ):
+            if given:
+                raise InvalidInput(
+                    f"{name} is for the genotype layout; in the alleles layout status has no attribute of its own"
+                )
     if each is not None and (file is not None or total is not None):
         raise InvalidInput(
             "--variant-epsilon is one fixed epsilon for all; leave out --budgets and --total-epsilon, or it"
@@ -92,7 +111,10 @@ def _budget(names: list[str], options: dict[str, Any]) -> Budget:
     total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
     if file is None:
         return Budget(total, 1.0 if each is None else each, status)
-    given = dict(zip(text_column(file, "variant"), text_column(file, "epsilon"), strict=True))
+    listed = text_column(file, "variant")
+    given = dict(zip(listed, text_column(file, "epsilon"), strict=True))
+    if len(given) < len(listed):
+        raise InvalidInput(f"{file} lists variant {Counter(listed).most_common(1)[0][0]!r} twice; list each once")
     absent = [name for name in names if given.get(name) is None]
     if absent:
         raise InvalidInput(f"{file} has no epsilon for variant {absent[0]!r} ({len(absent)} in all); give one for each")
@@ -143,13 +165,12 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         raise InvalidInput(
             f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
         )
+    check_outputs([output], [input, design_file, options["phenotype_file"]])
     design = load_design(design_file)
     layout = layout_of(design.domain)
     if plink and layout.status is None:
         raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")
     cohort = read_cohort(input, phenotype_of(options))
-    if output.exists() and output.samefile(input):
-        raise InvalidInput(f"{output} is the input itself; write the randomized records to another file")
     source = as_source(options["random_state"])
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
@@ -160,6 +181,11 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         write_records(records, design.domain, cohort.people, output)
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
+    exposed = variants_with_missing(records)
+    if exposed:
+        warn(
+            [f"{exposed} variants have missing calls, published as they are: no epsilon covers which calls are missing"]
+        )
     if as_json:
         print_json(
             {

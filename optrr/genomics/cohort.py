@@ -57,9 +57,6 @@ class Cohort:
             raise InvalidInput(f"{self.status.size} statuses for {self.rows.size} people; give one for each")
         if not np.all((self.status == 0) | (self.status == 1)):
             raise InvalidInput("status is 0 for controls and 1 for cases; leave out people without one")
-        if np.ptp(self.status) == 0 if self.status.size else True:
-            kind = "no people" if not self.status.size else "only cases" if self.status[0] else "only controls"
-            raise InvalidInput(f"the phenotype is constant: {kind}; give cases and controls")
 
     @property
     def n(self) -> int:
@@ -81,6 +78,12 @@ class Cohort:
         everyone = np.array_equal(self.rows, np.arange(self.genotypes.people.size))
         for chosen, codes in self.genotypes.blocks(size):
             yield chosen, codes if everyone else codes[self.rows]
+
+    def check_varies(self) -> None:
+        """Raise InvalidInput unless there are cases and controls; randomized people, if few, may all have one status."""
+        if np.unique(self.status).size < 2:
+            kind = "no people" if not self.n else "only cases" if self.status[0] else "only controls"
+            raise InvalidInput(f"the phenotype is constant: {kind}; give cases and controls")
 
     def with_status(self, status: Codes) -> Cohort:
         """The same people with another status, for permutations."""
@@ -148,7 +151,9 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
 
 def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int]) -> Cohort:
     rows = np.flatnonzero(status != UNKNOWN)
-    return Cohort(genotypes, rows, status[rows], {k: v for k, v in left_out.items() if v})
+    cohort = Cohort(genotypes, rows, status[rows], {k: v for k, v in left_out.items() if v})
+    cohort.check_varies()
+    return cohort
 
 
 def _status_from(

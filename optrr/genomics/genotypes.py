@@ -6,6 +6,7 @@ blocks of variants in order, so that memory is n · block bytes however many var
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -70,15 +71,19 @@ class Variants:
 
 
 def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1: Texts, a2: Texts) -> Texts:
-    """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice."""
-    seen: dict[str, int] = {}
-    for text in name:
-        seen[text] = seen.get(text, 0) + 1
+    """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice.
+
+    Raises
+    ------
+    InvalidInput
+        where two variants agree in all of that.
+    """
+    seen = Counter(name)
     out = name.copy()
     for k in np.flatnonzero([text in ("", ".", "0") or seen[text] > 1 for text in name]):
         out[k] = f"{chromosome[k]}:{position[k]}:{a2[k]}:{a1[k]}"
-    if len(set(out)) < out.size:
-        twice = next(text for k, text in enumerate(out) if text in out[:k])
+    twice, times = Counter(out).most_common(1)[0] if out.size else ("", 0)
+    if times > 1:
         raise InvalidInput(f"variant {twice} is listed twice with the same place and alleles; list it once")
     return out
 

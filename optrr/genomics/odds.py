@@ -63,6 +63,8 @@ def odds_ratios(counts: NDArray[np.number], eigenvalues: PairEigenvalues) -> Odd
         gradient = np.concatenate([gradient, np.zeros_like(gradient[:, :1])], axis=1)
     gradient = np.where(inside[:, None, None], gradient, 0.0)
     variance = linear_variance(scale_effects(gradient, eigenvalues.inverse), observed) / np.where(n > 0, n, 1.0)
+    # observations in one cell say nothing of their own error
+    inside = inside & (variance > 0)
     nan = np.full(n.shape, np.nan)
     return OddsRatios(
         np.where(inside, log_ratio, nan), np.where(inside, np.sqrt(variance), nan), frequency[:, 1], frequency[:, 0]

@@ -22,7 +22,7 @@ from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, che
 from optrr.genomics.optional import required
 
 _BED_MISSING = -127
-_FILES = (".bed", ".fam", ".bim")
+PLINK_FILES = (".bed", ".fam", ".bim")
 
 # What a fam file writes for control, case and unknown.
 _FAM_STATUS = {"1": 0, "2": 1}
@@ -41,7 +41,7 @@ class PlinkGenotypes:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        for suffix in _FILES:
+        for suffix in PLINK_FILES:
             if not self.path.with_suffix(suffix).is_file():
                 raise InvalidInput(
                     f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam"
@@ -103,7 +103,7 @@ def whole_plink(target: Path) -> Iterator[Path]:
         raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
-    for suffix in _FILES:
+    for suffix in PLINK_FILES:
         if target.with_suffix(suffix).is_dir():
             raise InvalidInput(f"cannot write {target.with_suffix(suffix)}: it is a directory; choose another path")
     try:
@@ -118,16 +118,16 @@ def whole_plink(target: Path) -> Iterator[Path]:
 
 def _exchange(folder: Path, target: Path) -> None:
     """Move the three files ``new`` of the folder to the target's place, and what was there into the folder."""
-    for suffix in _FILES:
+    for suffix in PLINK_FILES:
         with (folder / f"new{suffix}").open("rb+") as written:
             os.fsync(written.fileno())  # or a power failure after the move could leave empty files
     kept, moved = [], []
     try:
-        for suffix in _FILES:
+        for suffix in PLINK_FILES:
             if target.with_suffix(suffix).exists():
                 os.replace(target.with_suffix(suffix), folder / f"old{suffix}")
                 kept.append(suffix)
-        for suffix in reversed(_FILES):
+        for suffix in reversed(PLINK_FILES):
             os.replace(folder / f"new{suffix}", target.with_suffix(suffix))
             moved.append(suffix)
     except BaseException:

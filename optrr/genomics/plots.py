@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _VECTOR_POINTS = 3000
 # p-values below the smallest double still have a place.
 _SMALLEST = 1e-300
+_PLOTS = (".svg", ".png", ".pdf")
 
 
 def minus_log10(p: FloatArray) -> FloatArray:
@@ -131,10 +132,14 @@ def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
     return figure
 
 
+def check_plot(target: Path) -> None:
+    """Raise InvalidInput where a plot cannot be written under that name."""
+    if target.suffix.lower() not in _PLOTS:
+        raise InvalidInput(f"{target} ends in {target.suffix!r}; plots are written as .svg, .png or .pdf")
+
+
 def save_figure(figure: Figure, target: Path) -> None:
     """Write as .svg, .png or .pdf, whole or not at all."""
-    suffix = target.suffix.lower()
-    if suffix not in (".svg", ".png", ".pdf"):
-        raise InvalidInput(f"{target} ends in {target.suffix!r}; plots are written as .svg, .png or .pdf")
+    check_plot(target)
     with whole_file(target) as partial:
-        figure.savefig(partial, format=suffix[1:], dpi=150)
+        figure.savefig(partial, format=target.suffix.lower()[1:], dpi=150)

@@ -136,6 +136,14 @@ def randomize_records(
             progress(min(start + step, n), n)
 
 
+def variants_with_missing(records: Codes) -> int:
+    """How many attributes have missing calls that are published as they are."""
+    n, m = records.shape
+    step = max(1, _CELLS // m)
+    pieces = (np.any(records[start : start + step] == MISSING, axis=0) for start in range(0, n, step))
+    return int(np.count_nonzero(np.logical_or.reduce(list(pieces))))
+
+
 def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     """Randomized records of a genotype layout as a cohort in memory."""
     assert layout.status is not None

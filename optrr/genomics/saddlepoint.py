@@ -46,10 +46,11 @@ def two_sided(
     q = q / q.sum(axis=1, keepdims=True)
     w = w - np.sum(q * w, axis=1, keepdims=True)
     size, people = np.abs(mean[far]), n[far]
-    tails = [_upper_tail(sign * w, q, size, people) for sign in (1.0, -1.0)]
-    # a side that no sample can reach has probability 0 there
-    total = np.nansum(np.exp(tails), axis=0)
-    found = np.isfinite(tails).any(axis=0)
+    side = np.sign(mean[far])[:, None]
+    own, other = (_upper_tail(sign * w, q, size, people) for sign in (side, -side))
+    # the other side may be one that no sample can reach: probability 0
+    total = np.exp(own) + np.where(np.isnan(other), 0.0, np.exp(other))
+    found = np.isfinite(own)
     p[far] = np.where(found, np.minimum(total, 1.0), p[far])
     return p
 

@@ -32,6 +32,9 @@ from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import Scores, association_chi_squared, naive_score_test, score_test
 from optrr_solvers.problem import FloatArray, IntArray
 
+# Two ranks are always perfectly correlated.
+_FEWEST_RANKED = 3
+
 Report = Callable[[int, int], None]
 
 
@@ -61,6 +64,8 @@ class StudyOptions:
             raise InvalidInput(f"{self.repeats} repeats; give at least 2, standard errors come from their spread")
         if not 0 < self.alpha < 1:
             raise InvalidInput(f"level {self.alpha}; give a number between 0 and 1")
+        if self.top < _FEWEST_RANKED:
+            raise InvalidInput(f"top {self.top}; give at least {_FEWEST_RANKED} variants to rank")
         for method in self.methods:
             if method not in METHODS:
                 raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
@@ -114,8 +119,9 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
     Raises
     ------
     InvalidInput
-        for missing calls without a policy, and where no variant varies.
+        for missing calls without a policy, a constant phenotype, and where no variant varies.
     """
+    cohort.check_varies()
     generator = np.random.default_rng(options.seed)
     layout = layout_of(genomic_domain(list(cohort.variants.name), missing=options.missing_category))
     records = records_of(cohort, layout, options.missing)
@@ -203,7 +209,7 @@ def _share(hits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
 
 
 def _rank(true: FloatArray, found: FloatArray) -> float:
-    if true.size < 3 or np.ptp(true) == 0 or not np.isfinite(found).all() or np.ptp(found) == 0:
+    if true.size < _FEWEST_RANKED or np.ptp(true) == 0 or not np.isfinite(found).all() or np.ptp(found) == 0:
         return float("nan")
     return float(spearmanr(true, found).statistic)
 

@@ -1,7 +1,8 @@
 """VCF files (plain, bgzipped, BCF) through cyvcf2.
 
-A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles and calls that are not
-diploid are left out and counted by reason. Phase is ignored.
+A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles, records without genotypes
+and those where nobody is diploid are left out and counted by reason. Phase is ignored. A call with one allele unknown is
+missing; a haploid call in a record of diploid ones (chromosome X) counts as homozygous, as in PLINK.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Variants, checked_pe
 from optrr.genomics.optional import required
 
 _UNKNOWN = 3
+_DIPLOID = 2
 
 
 class VcfGenotypes:
@@ -49,8 +51,11 @@ class VcfGenotypes:
         self.variants = Variants.of(rows)
 
     def _opened(self) -> Any:
+        cyvcf2 = required("cyvcf2")
+        # what htslib writes to standard error is in the exceptions, too
+        cyvcf2.cyvcf2.set_htslib_log_level(0)
         try:
-            return required("cyvcf2").VCF(str(self.path), gts012=True)
+            return cyvcf2.VCF(str(self.path), gts012=True, strict_gt=True)
         except InvalidInput:
             raise
         except Exception as error:
@@ -86,9 +91,9 @@ def _unusable(record: Any) -> str:
         return "not biallelic"
     if record.ALT[0].startswith("<") or record.ALT[0] == "*":
         return "symbolic allele"
-    if record.ploidy != 2:
-        return "not diploid"
-    return ""
+    if "GT" not in record.FORMAT:
+        return "without genotypes"
+    return "" if record.ploidy == _DIPLOID else "not diploid"
 
 
 def _counted(skipped: dict[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -150,23 +151,53 @@ def test_vcf_records(tmp_path):
             "rs4 A <DEL> . . . GT 0/1 0/0 0/0",
             "rs5 A G . . . GT 0 1 0",
             "rs6 G A . . . GT 1/1 1/1 ./.",
+            "rs7 A . . . . GT 0/0 0/0 0/0",
+            "rs8 A T . . . DP 1 2 3",
+            "rs9 A T . . . GT ./1 1 0",
+            "rs9 A T . . . GT 0/1 0 0/.",
         ],
     )
     found = read_genotypes(path)
-    assert found.variants.name.tolist() == ["rs1", "1:30:C:T", "rs6"]
-    assert found.variants.a1.tolist() == ["G", "T", "A"]
-    np.testing.assert_array_equal(whole(found), [[0, MISSING, 2], [1, 1, 2], [2, 1, MISSING]])
-    assert found.skipped == {"not biallelic": 1, "symbolic allele": 1, "not diploid": 1}
+    assert found.variants.name.tolist() == ["rs1", "1:30:C:T", "rs6", "1:90:A:T", "1:100:A:T"]
+    assert found.variants.a1.tolist() == ["G", "T", "A", "T", "T"]
+    # half a call is none; one allele of a man's only chromosome X counts twice, as in PLINK
+    rows = [[0, MISSING, 2, MISSING, 1], [1, 1, 2, 2, 0], [2, 1, MISSING, 0, MISSING]]
+    np.testing.assert_array_equal(whole(found), rows)
+    assert found.skipped == {"not biallelic": 2, "symbolic allele": 1, "not diploid": 1, "without genotypes": 1}
 
 
-def test_vcf_without_use(tmp_path):
+def test_vcf_without_use(tmp_path, capfd):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     only = vcf(tmp_path / "x.vcf", ["a", "b"], ["rs2 A G,T . . . GT 0/1 1/2"])
     with pytest.raises(InvalidInput, match=r"no biallelic diploid variant \(1 not biallelic\)"):
         read_genotypes(only)
-    (tmp_path / "junk.vcf").write_text("this is not a VCF\n")
-    with pytest.raises(InvalidInput, match="cannot read"):
-        read_genotypes(tmp_path / "junk.vcf")
+    with pytest.raises(InvalidInput, match="it has no records"):
+        read_genotypes(vcf(tmp_path / "none.vcf", ["a", "b"], []))
+    for name, text in (
+        ("junk", "this is not a VCF\n"),
+        ("zero", ""),
+        ("twice", HEADER + COLUMNS + "a\ta\n"),
+        ("nobody", HEADER + COLUMNS.removesuffix("\t") + "\n"),
+    ):
+        (tmp_path / f"{name}.vcf").write_text(text)
+        with pytest.raises(InvalidInput, match="cannot read"):
+            read_genotypes(tmp_path / f"{name}.vcf")
+    # what htslib has to say is in the error, and nowhere else
+    assert capfd.readouterr().err == ""
+
+
+def test_vcf_cut_short(tmp_path, capfd):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    rows = [f"rs{k} A G . . . GT 0/0 0/1 1/1" for k in range(90)]
+    text = vcf(tmp_path / "x.vcf", ["a", "b", "c"], rows).read_bytes()
+    (tmp_path / "y.vcf").write_bytes(text[:-6])
+    packed = gzip.compress(text)
+    (tmp_path / "z.vcf.gz").write_bytes(packed[:-20])
+    for name in ("y.vcf", "z.vcf.gz"):
+        with pytest.raises(InvalidInput, match="cut short"):
+            read_genotypes(tmp_path / name)
+    assert capfd.readouterr().err == ""
+    assert len(read_genotypes(tmp_path / "x.vcf").variants) == 90
 
 
 def csv(path: Path, text: str) -> Path:
@@ -237,6 +268,12 @@ def test_other_refusals(tmp_path):
         read_genotypes(tmp_path / "x.bed")
     with pytest.raises(InvalidInput, match="listed twice"):
         Variants.of([("1", 5, "rs1", "A", "G"), ("1", 5, "rs1", "A", "G")])
+
+
+def test_a_variant_listed_twice_is_found_at_once():
+    rows = [("1", k, f"rs{k}", "A", "G") for k in range(100_000)]
+    with pytest.raises(InvalidInput, match="1:99999:G:A is listed twice"):
+        Variants.of([*rows, rows[-1]])
 
 
 def test_cut_bed_file(tmp_path):

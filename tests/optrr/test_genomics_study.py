@@ -114,6 +114,7 @@ def test_missing_calls_in_a_study():
         ({"totals": (1.0,), "alpha": 2.0}, "between 0 and 1"),
         ({"totals": (1.0,), "methods": ("best",)}, "unknown method"),
         ({"totals": (1.0,), "test": "fisher"}, "unknown test"),
+        ({"totals": (1.0,), "top": 2}, "at least 3"),
     ],
 )
 def test_bad_options(options, message):
@@ -191,16 +192,68 @@ def test_commands_on_a_table(tmp_path, capsys):
         ),
         (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "x.vcf"), "written as .bed, .csv or .parquet"),
         (("gwas", "g.csv", "--design", "d.json"), "cannot read design file"),
+        (
+            ("gwas-design", "g.csv", "--total-epsilon", "2", "--layout", "alleles", "--keep-pairs"),
+            "the genotype layout",
+        ),
+        (("gwas-design", "g.csv", "--budgets", "b.csv"), "lists variant 'v0' twice"),
+        (("gwas-design", "g.csv", "--budgets", "b.csv", "-o", "b.csv"), "b.csv is an input of this command"),
+        (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "./g.csv"), "g.csv is an input of this command"),
+        (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "b.csv", "--phenotype", "b.csv"), "is an input"),
+        (("gwas-perturb", "g.bed", "--design", "d.json", "-o", "g.bed"), "g.bed is an input"),
+        (("gwas", "g.csv", "--design", "d.json", "-o", "no/r.tsv"), "there is no directory no"),
+        (("gwas", "g.csv", "--design", "d.json", "-o", "r", "--report", "r"), "r is to be written twice"),
+        (("gwas", "g.csv", "--design", "d.json", "-o", "r", "--qq", "q.gif"), ".svg, .png or .pdf"),
     ],
 )
 def test_bad_commands(tmp_path, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "g.csv", associated_cohort(30, 2))
+    (tmp_path / "b.csv").write_text("variant,epsilon\nv0,1\nv1,1\nv0,2\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     code, out, err = command(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert len(err.splitlines()) == 1
     assert message in err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
+    cohort = associated_cohort(40, 3)
+    cohort.genotypes.codes[:2, 1] = MISSING
+    data = write_csv(tmp_path / "g.csv", cohort)
+    data.write_text(data.read_text().replace(",-1", ","))
+    who = ("--phenotype-column", "disease", "--case", "yes")
+    design = tmp_path / "d.json"
+    assert command(capsys, "gwas-design", data, "--total-epsilon", "4", "-o", design, *who)[0] == 0
+    arguments = ("gwas-perturb", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *who)
+    code, _, err = command(capsys, *arguments)
+    assert code == 0
+    assert (
+        err
+        == "warning: 1 variants have missing calls, published as they are: no epsilon covers which calls are missing\n"
+    )
+
+
+def test_randomized_people_may_all_have_one_status(tmp_path, capsys):
+    """To refuse them would be to publish only where they differ."""
+    cohort = associated_cohort(5, 2)
+    data = write_csv(tmp_path / "g.csv", cohort)
+    who = ("--phenotype-column", "disease", "--case", "yes")
+    design = tmp_path / "d.json"
+    assert command(capsys, "gwas-design", data, "--total-epsilon", "0.5", "-o", design, *who)[0] == 0
+    seen = set()
+    for seed in range(60):
+        target = tmp_path / f"{seed}.bed"
+        pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+        code, _, _ = command(
+            capsys, "gwas-perturb", data, "--design", design, "-o", target, "--random-state", str(seed), *who
+        )
+        assert code == 0
+        seen.add("".join(line.split()[5] for line in target.with_suffix(".fam").read_text().splitlines()))
+    # each of the 32 patterns has a probability of about 1/32: neither of the two occurs in 60 with 2 % probability, seeds fixed
+    assert seen & {"11111", "22222"}
 
 
 def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
