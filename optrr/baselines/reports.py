@@ -48,13 +48,15 @@ class Reports:
         return np.asarray((supports(answers, a.size) / answers.shape[0] - b) / (a - b))
 
     def estimate_pair(self, i: int, j: int) -> FloatArray:
-        """Unbiased two-way proportions under SPL, shape (r_i, r_j), not clipped.
+        """Unbiased two-way proportions under SPL of two different attributes, shape (r_i, r_j), not clipped.
 
         Raises
         ------
         InvalidInput
-            under the other protocols, saying why it cannot be estimated.
+            under the other protocols, saying why it cannot be estimated; for an attribute paired with itself.
         """
+        if i == j or not {i, j} <= set(range(self.protocol.m)):
+            raise InvalidInput(f"a pair of attributes {i} and {j} was asked for; name two of 0..{self.protocol.m - 1}")
         if self.protocol.kind == "SMP":
             raise InvalidInput(
                 "nobody reports two attributes under SMP, so no pair can be estimated; sample pairs instead"
@@ -77,8 +79,15 @@ def collect(protocol: Protocol, codes: NDArray[np.integer], random_state: Random
     """Every person's report; codes of shape (n, m).
 
     O(n Σ r_i) time and bytes with OUE, O(n m) with GRR.
+
+    Raises
+    ------
+    InvalidInput
+        for codes that are not whole numbers within the protocol's sizes, or of nobody.
     """
     array = np.asarray(codes)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"codes are of type {array.dtype}; give whole numbers 0..r_i−1, one per attribute")
     if array.ndim != 2 or array.shape[1] != protocol.m or not array.shape[0]:
         raise InvalidInput(f"codes of shape {array.shape} do not fit {protocol.m} attributes; give (n, {protocol.m})")
     if ((array < 0) | (array >= protocol.sizes)).any():

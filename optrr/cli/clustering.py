@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import click
 
+from optrr.account import Spent, shown
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.records import design_option, input_argument, split_names
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
@@ -15,7 +16,6 @@ from optrr.dependence.from_records import dependences_from_randomized
 from optrr.dependence.learned import Dependences
 from optrr.design_file import load_design, save_design
 from optrr.domain import Domain
-from optrr.protocols.account import Spent
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
 
@@ -78,7 +78,8 @@ def cluster(
         [(", ".join(c), combinations_of(first.domain.indices(c), first.domain.sizes.tolist())) for c in found],
     )
     click.echo(
-        f"total epsilon {spent['total']:.6f}: {spent['learning']:.6f} for learning, {spent['release']:.6f} for the release"
+        f"total epsilon {shown(spent['total'])}: {shown(spent['learning'])} for learning, {shown(spent['release'])} for the "
+        "release"
     )
     warn(_oversized(first.domain, found, max_combinations))
 

@@ -8,7 +8,7 @@ Algorithm 1 decides what may stay together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     max_combinations, min_dependence
         T_v and T_d; see :func:`optrr.cluster.greedy.greedy_clusters`.
     clusters
-        how many groups power iteration and spectral clustering form first.
+        how many groups power iteration and spectral clustering form first; with no more attributes than that, one.
 
     Raises
     ------
@@ -50,16 +50,12 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     check_limits(max_combinations, min_dependence)
     sizes = domain.sizes.tolist()
     tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
-    groups: Clusters
-    match algorithm:
-        case "greedy":
-            groups = (tuple(range(domain.m)),)
-        case "pic":
-            groups = power_iteration_clusters(tied, clusters)
-        case "spectral":
-            groups = spectral_clusters(tied, min(clusters, domain.m))
-        case _:
-            raise InvalidInput(f"unknown clustering {algorithm!r}; choose greedy, pic or spectral")
+    groups: Clusters = (tuple(range(domain.m)),)
+    if algorithm not in get_args(Algorithm) or clusters < 1:
+        raise InvalidInput(f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more")
+    # each attribute in a group of its own would leave nothing to Algorithm 1
+    if clusters < domain.m and algorithm != "greedy":
+        groups = (power_iteration_clusters if algorithm == "pic" else spectral_clusters)(tied, clusters)
     inside: list[tuple[int, ...]] = []
     for group in groups:
         part = dependences.matrix[np.ix_(group, group)]

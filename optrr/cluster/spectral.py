@@ -18,6 +18,8 @@ _FAINT = 1e-9
 def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: int = 0) -> Clusters:
     """At most ``clusters`` groups by normalised spectral clustering of the dependences; sizes are not limited.
 
+    Where there are no more attributes than groups, each is a group of its own, whatever the dependences.
+
     ``random_state`` seeds its k-means; it touches no protected data.
 
     Raises
@@ -26,14 +28,17 @@ def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: in
         for an unsuitable matrix, or where scikit-learn is not installed.
     """
     affinity = checked_affinity(dependence)
+    m = affinity.shape[0]
+    if clusters < 1:
+        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
+    if clusters >= m:
+        return tuple((i,) for i in range(m))
     try:
         from sklearn.cluster import SpectralClustering  # noqa: PLC0415  # optional extra
     except ImportError as error:
         raise InvalidInput(
             "spectral clustering needs scikit-learn: pip install 'optrr[cluster]', or use greedy or pic"
         ) from error
-    if not 1 <= clusters <= affinity.shape[0]:
-        raise InvalidInput(f"{clusters} clusters were asked for; give 1 to {affinity.shape[0]}")
     model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
-    labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(affinity.shape[0]))
+    labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(m))
     return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))

@@ -8,14 +8,15 @@ holds whatever the others see, and the smaller figure stands in the caveat. SIC 
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Collection
 from itertools import combinations
-from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optrr.account import Account, Spent
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
@@ -23,10 +24,10 @@ from optrr.dependence.sealed import PublicChecks
 from optrr.dependence.secure_sum import SecureSumParty, run_in_memory
 from optrr.dependence.secure_sum_messages import SecureSumFailed
 from optrr.domain import Domain
+from optrr.errors import InvalidInput
 from optrr.mechanism import Mechanism, checked_codes
-from optrr.protocols.account import Account, Spent
 from optrr_solvers.joint import joint_law
-from optrr_solvers.problem import IntArray
+from optrr_solvers.problem import EPSILON_RANGE, IntArray
 from optrr_solvers.randomness import RandomState, as_source
 
 PairTables = dict[tuple[str, str], IntArray]
@@ -36,7 +37,7 @@ _EXACT = "exact two-way tables: confidential by secure sum, but not differential
 
 def pair_cells(domain: Domain) -> list[int]:
     """Number of cells of every pair's table, pairs in the order of ``combinations(domain.names, 2)``."""
-    return [prod(pair) for pair in combinations(domain.sizes.tolist(), 2)]
+    return [math.prod(pair) for pair in combinations(domain.sizes.tolist(), 2)]
 
 
 def cells_of(codes: NDArray[np.integer], domain: Domain) -> IntArray:
@@ -156,6 +157,11 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
     """Each party randomizes every pair of its record at ``pair_epsilon`` nats; the pairs are summed (MDR §4.3, SIC §4).
 
     ``summed`` turns cells into tables: ``tallied`` counts them at once, ``securely_summed`` runs the secure sum.
+
+    Raises
+    ------
+    InvalidInput
+        for codes outside the domain, fewer than two attributes, or ``pair_epsilon`` outside 1e-6..50.
     """
     tables = summed(randomized_cells(codes, needing_pairs(domain), pair_epsilon, random_state), domain)
 
@@ -164,19 +170,23 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
         return RandomizedPair.of(tables[names], mechanism, names).corrected(both, small_sample)
 
     matrix = dependence_matrix(domain, ordinal, measure)
-    return Dependences(domain.names, matrix, randomized_pairs_account(domain.m, pair_epsilon))
+    return Dependences(domain.names, matrix, randomized_pairs_account(domain, pair_epsilon))
+
+
+def randomized_pairs_account(domain: Domain, pair_epsilon: float) -> Account:
+    """ε of releasing every pair once, the sum over m(m−1)/2 pairs; MDR's smaller claim goes into the caveat."""
+    each = [_pair_mechanism(domain, names, pair_epsilon).epsilon for names in combinations(domain.names, 2)]
+    total = math.nextafter(math.fsum(each), math.inf)
+    claim = (
+        f"MDR counts each attribute once instead of {domain.m - 1} times, taking the releases as unlinkable: that holds only "
+        "as far as the secure sum does"
+    )
+    return Account((Spent("randomized pairs for dependence", total, claim),))
 
 
 def _pair_mechanism(domain: Domain, names: tuple[str, str], pair_epsilon: float) -> Mechanism:
+    low, high = EPSILON_RANGE
+    if not low <= pair_epsilon <= high:
+        raise InvalidInput(f"pairs were to be randomized at epsilon {pair_epsilon}; give nats from {low:g} to {high:g}")
     pair = domain.subset(names)
     return Mechanism(pair, joint_law(pair.sizes, pair_epsilon))
-
-
-def randomized_pairs_account(m: int, pair_epsilon: float) -> Account:
-    """ε of releasing every pair once: m(m−1)/2 times the pair's; MDR's smaller claim goes into the caveat."""
-    total = m * (m - 1) / 2 * pair_epsilon
-    claim = (
-        f"MDR counts each attribute once instead of {m - 1} times, taking the releases as unlinkable: that holds only as far "
-        "as the secure sum does"
-    )
-    return Account((Spent("randomized pairs for dependence", total, claim),))

@@ -14,13 +14,13 @@ from collections.abc import Collection
 from itertools import combinations
 from typing import Any
 
+from optrr.account import Account, Spent
 from optrr.counts import count_many
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.domain import Domain
 from optrr.mechanism import Mechanism
-from optrr.protocols.account import Account, Spent
 
 
 def dependences_from_randomized(

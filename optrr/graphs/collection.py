@@ -144,14 +144,18 @@ def report_ties(ties: ArrayLike, channel: EdgeChannel, random_state: RandomState
     InvalidInput
         for anything but one row of truth values (or zeros and ones).
     """
-    bits = np.asarray(ties)
-    if bits.ndim != 1 or not np.isin(bits, (0, 1)).all():
-        raise InvalidInput(f"ties of shape {bits.shape} are not one row of zeros and ones; report one bit a later node")
-    out = bits.astype(bool)
+    out = _bits(np.asarray(ties), "a node's row of ties")
     if out.size:
         flipped = _flipped(out.size, channel, as_source(random_state))
         out[flipped] = ~out[flipped]
     return out
+
+
+def _bits(given: NDArray[Any], what: str) -> BoolArray:
+    """A copy as truth values, where it is one row of them or of zeros and ones."""
+    if given.ndim != 1 or not np.isin(given, (0, 1)).all():
+        raise InvalidInput(f"{what}, of shape {given.shape}, is not one row of zeros and ones; give one bit a later node")
+    return given.astype(bool)
 
 
 def assemble(reports: Sequence[ArrayLike], channel: EdgeChannel) -> RandomizedGraph:
@@ -160,9 +164,12 @@ def assemble(reports: Sequence[ArrayLike], channel: EdgeChannel) -> RandomizedGr
     Raises
     ------
     InvalidInput
-        where a report has another length than the number of later nodes.
+        where a report has another length than the number of later nodes, or holds anything but truth values (or zeros and
+        ones); for fewer than two nodes.
     """
-    rows = [np.asarray(r).astype(bool) for r in reports]
+    rows = [_bits(np.asarray(r), f"the report of node {i}") for i, r in enumerate(reports)]
+    if len(rows) < 2:
+        raise InvalidInput(f"a graph of {len(rows)} nodes has no pairs; collect from at least two")
     for i, row in enumerate(rows):
         if row.shape != (len(rows) - 1 - i,):
             raise InvalidInput(

@@ -127,10 +127,10 @@ def _numbered(pairs: Any, n: int, labels: tuple[Hashable, ...] | None) -> IntArr
     return ends.astype(np.int64)
 
 
-def _places(k: int, pair: Iterable[Hashable], place: dict[Hashable, int]) -> tuple[int, int]:
-    ends = tuple(pair)
+def _places(k: int, pair: object, place: dict[Hashable, int]) -> tuple[int, int]:
+    ends = tuple(pair) if isinstance(pair, Iterable) else (pair,)
     if len(ends) != 2:
-        raise InvalidInput(f"edge {k + 1} is {ends!r}; an edge is a pair of nodes")
+        raise InvalidInput(f"edge {k + 1} is {pair!r}; an edge is a pair of nodes")
     for end in ends:
         if end not in place:
             raise InvalidInput(f"edge {k + 1} names {end!r}, which is not among the declared nodes")

@@ -49,7 +49,8 @@ def randomized_response(size: int, epsilon: float) -> DistortionMatrix:
 def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> DistortionMatrix:
     """RVL eq. 21 at ε nats; cut points c_u ∈ [u, u+1], u = 1..t−1, the midpoints where not given.
 
-    Its exact ``epsilon`` is that of the post-processed matrix: below ε for midpoints, never above.
+    Its ``epsilon`` is that of the post-processed matrix as drawn: below ε for midpoints; for other cuts at most ε, up to the
+    rounding of its label.
     """
     rows = laplace_enclosure(size, epsilon, cuts)
     return from_fractions([[(low + high) / 2 for low, high in row] for row in rows])

@@ -12,9 +12,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from optrr.account import Account, Spent, shown
 from optrr.cluster.choose import NamedClusters, checked_clusters, named
 from optrr.designs import Design
-from optrr.protocols.account import Account
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
 from optrr.protocols.kinds import block_names
 from optrr_solvers import Problem
@@ -51,10 +51,10 @@ def cluster_design(
     law = clusters_law(members, domain.sizes, first.requested_epsilons, matrix)
     notes = [f"clusters: {'; '.join(', '.join(c) for c in named(members, domain))}"]
     if learned is not None and learned.steps:
-        both = learned.epsilon + law.epsilon
+        both = learned.plus(Spent("release", law.epsilon)).epsilon
         notes.append(
-            f"finding the clusters spent {learned.epsilon:.6g} nats more: a person who took part in both rounds has spent "
-            f"{both:.6g} in all"
+            f"finding the clusters spent {shown(learned.epsilon)} nats more: a person who took part in both rounds has spent "
+            f"{shown(both)} in all"
         )
     problem = Problem(domain.sizes, first.requested_epsilons, names=domain.names)
     return Design(

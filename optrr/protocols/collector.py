@@ -6,6 +6,7 @@ are kept with their counts, so memory is O(distinct records · m).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -13,7 +14,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.domain import Domain, category_text
+from optrr.counts import MAX_CELLS
+from optrr.domain import Domain, category_text, listed
 from optrr.errors import InvalidInput
 from optrr.estimate.adjustment import AdjustedRecords, adjust
 from optrr.estimate.simplex import clip
@@ -71,6 +73,8 @@ class Collector:
             where it is no randomized record of this protocol. It then counts for nothing.
         """
         found = Message.from_bytes(message) if isinstance(message, bytes) else message
+        if not isinstance(found, Message):
+            raise InvalidInput(f"received a {type(found).__name__} where a message or its bytes belong; drop it")
         if found.mechanism != self.protocol.fingerprint:
             raise InvalidInput("the message was made by another mechanism; the client must use this protocol's design")
         domain = self.protocol.domain
@@ -132,16 +136,18 @@ class Collector:
         Raises
         ------
         InvalidInput
-            for unknown attributes or no messages; SingularMarginal where the mechanism hides the table.
+            for unknown attributes, no messages, or a table of more than 2^27 cells.
+        SingularMarginal
+            where the mechanism hides the table.
         """
         domain = self.protocol.domain
         chosen = domain.indices(names)
         asked = domain.subset(names)
         if self.protocol.adjusted:
-            found = self.adjusted_records()
-            cells = np.ravel_multi_index(tuple(found.codes[:, chosen].T), tuple(asked.sizes))
-            flat = np.bincount(cells, weights=found.weights, minlength=int(np.prod(asked.sizes)))
-            table = np.asarray(flat, dtype=np.float64).reshape(asked.sizes)
+            sizes, found = _tabulated(domain, chosen), self.adjusted_records()
+            cells = np.ravel_multi_index(tuple(found.codes[:, chosen].T), sizes)
+            flat = np.bincount(cells, weights=found.weights, minlength=math.prod(sizes))
+            table = np.asarray(flat, dtype=np.float64).reshape(sizes)
         else:
             table = self._product(chosen, whole_blocks)
         return ProtocolEstimate(asked, self.n, self.protocol.name, table)
@@ -173,8 +179,20 @@ class Collector:
         """Unbiased estimate of these attributes' table, negatives to 0, rescaled (MDR §6.4)."""
         domain = self.protocol.domain
         rows, counts = self.records()
-        sizes = tuple(int(r) for r in domain.sizes[list(members)])
+        sizes = _tabulated(domain, members)
         cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
-        observed = np.bincount(cells, weights=counts, minlength=int(np.prod(sizes))).reshape(sizes) / counts.sum()
+        observed = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes) / counts.sum()
         kernel = kernel_of(self.protocol.mechanism, [domain.names[i] for i in members])
         return clip(kernel.solve(observed).ravel()).reshape(sizes)
+
+
+def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:
+    """Shape of the table over these attributes. Raises InvalidInput where it has too many cells."""
+    sizes = tuple(int(r) for r in domain.sizes[list(members)])
+    if math.prod(sizes) > MAX_CELLS:
+        names = listed([domain.names[i] for i in members])
+        raise InvalidInput(
+            f"the table over {names} has {math.prod(sizes)} cells, more than {MAX_CELLS}; use fewer attributes, "
+            "or smaller blocks"
+        )
+    return sizes

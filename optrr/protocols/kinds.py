@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from optrr.account import Account
 from optrr.cluster.choose import checked_clusters, named
 from optrr.designs import Design, epsilon_vector
 from optrr.domain import Domain
-from optrr.protocols.account import Account
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law, optimum_at_total
 from optrr.protocols.protocol import Protocol
 from optrr_solvers.inverse_distance import inverse_distance_law
@@ -91,8 +90,3 @@ def block_names(domain: Domain, law: Law) -> tuple[tuple[str, ...], ...]:
     if not isinstance(law, BlockLaw):
         return (domain.names,)
     return named(tuple(tuple(sorted(members)) for members, _ in law.blocks), domain)
-
-
-def even_profile(domain: Domain) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The same accuracy for every attribute: a profile for :func:`optimum`."""
-    return np.ones(domain.m)

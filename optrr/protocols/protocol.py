@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from optrr.account import Account, Spent
 from optrr.cluster.choose import NamedClusters, checked_clusters
 from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanism import Mechanism
-from optrr.protocols.account import Account, Spent
 from optrr.protocols.message import fingerprint
 from optrr_solvers.laws import Law
 

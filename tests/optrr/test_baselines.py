@@ -212,6 +212,11 @@ def test_mean_reciprocal_of_a_binomial():
         lambda: collect(split(SIZES, 1.0), np.zeros((5, 2), dtype=int)),
         lambda: collect(split(SIZES, 1.0), np.full((5, 3), 3)),
         lambda: collect(split(SIZES, 1.0), np.zeros((0, 3), dtype=int)),
+        lambda: collect(split(SIZES, 1.0), np.full((5, 3), 0.5)),
+        lambda: collect(split(SIZES, 1.0), np.full((5, 3), math.nan)),
+        lambda: collect(split(SIZES, 1.0), np.full((5, 3), "0")),
+        lambda: collect(split(SIZES, 1.0), np.zeros((5, 3), dtype=int)).estimate_pair(1, 1),
+        lambda: collect(split(SIZES, 1.0), np.zeros((5, 3), dtype=int)).estimate_pair(0, 3),
         lambda: collect(sample((2,) * 20, 1.0), np.zeros((3, 20), dtype=int), 1).estimate(),
     ],
 )

@@ -240,8 +240,29 @@ def test_every_clustering_respects_both_limits(algorithm):
     assert choose_clusters(DOMAIN, dependences(), 20, 0.35, "greedy") == (("a", "b"), ("c",), ("d",))
 
 
+@pytest.mark.parametrize("algorithm", ["greedy", "pic", "spectral"])
+def test_all_independent_all_identical_and_a_single_attribute(algorithm):
+    if algorithm == "spectral":
+        pytest.importorskip("sklearn")
+    few = Domain.of({"a": 2, "b": 3, "c": 2})
+    many = Domain.of({f"a{i}": 2 for i in range(6)})
+    for domain in (few, many):
+        apart = Dependences(domain.names, np.eye(domain.m))
+        assert choose_clusters(domain, apart, 100, 0.1, algorithm) == tuple((n,) for n in domain.names)
+    # with no more attributes than groups there is nothing to group: Algorithm 1 decides alone
+    assert choose_clusters(few, Dependences(few.names, np.ones((3, 3))), 100, 0.1, algorithm) == (few.names,)
+    one = Domain.of({"a": 3})
+    assert choose_clusters(one, Dependences(("a",), [[1.0]]), 100, 0.1, algorithm) == (("a",),)
+    same = choose_clusters(many, Dependences(many.names, np.ones((6, 6))), 16, 0.1, algorithm)
+    checked_clusters(same, many, 16)
+    if algorithm != "spectral":
+        assert same == (many.names[:4], many.names[4:])
+
+
 def test_choosing_clusters_refuses():
-    with pytest.raises(InvalidInput, match="unknown clustering 'kmeans'"):
+    with pytest.raises(InvalidInput, match="into 0 groups"):
+        choose_clusters(DOMAIN, dependences(), 20, 0.3, "pic", 0)
+    with pytest.raises(InvalidInput, match="clustering 'kmeans' into 3 groups"):
         choose_clusters(DOMAIN, dependences(), 20, 0.3, "kmeans")
     with pytest.raises(InvalidInput, match="other attributes"):
         choose_clusters(Domain.of({"x": 2, "y": 2}), dependences(), 20, 0.3)

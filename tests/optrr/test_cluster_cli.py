@@ -66,7 +66,7 @@ def test_other_ways_to_the_clusters(first_round, capsys, more):
     assert run(clustered(folder, *more)) == 0
     shown = capsys.readouterr().out
     assert "a, b" in shown
-    assert "total epsilon 12.0000" in shown
+    assert "total epsilon 12.00000" in shown
 
 
 @pytest.mark.parametrize("matrix", ["joint", "inverse-distance", "product", "optimum"])

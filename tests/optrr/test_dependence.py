@@ -1,6 +1,8 @@
 """Measures of dependence, and learning them from randomized records, against dense linear algebra and scipy."""
 
 import math
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from optrr.dependence.by_secure_sum import (
     cells_of,
     checked_margins,
     pair_vector,
+    randomized_pairs_account,
     securely_summed,
     tables_of,
     tallied,
@@ -194,6 +197,24 @@ def test_learning_from_randomized_pairs():
     # six pairs at 2 nats each; the paper's claim is only quoted
     assert found.account.epsilon == pytest.approx(12.0)
     assert "MDR counts each attribute once instead of 3 times" in found.account.lines()[0]
+
+
+def test_the_account_of_randomized_pairs_is_the_sum_of_the_laws():
+    # the labels of the six laws, added exactly: at most the account's
+    found = randomized_pairs_account(DOMAIN, 0.7).epsilon
+    exact = []
+    for names in combinations(DOMAIN.names, 2):
+        pair = DOMAIN.subset(names)
+        exact.append(joint_law(pair.sizes, 0.7).epsilon)
+    assert sum(map(Fraction, exact)) <= Fraction(found)
+    assert found == pytest.approx(6 * 0.7, rel=1e-12)
+    assert found >= 6 * 0.7
+
+
+@pytest.mark.parametrize("pair_epsilon", [0.0, -1.0, math.nan, math.inf, 1000.0])
+def test_pairs_are_randomized_at_a_sensible_epsilon(pair_epsilon):
+    with pytest.raises(InvalidInput, match="pairs were to be randomized"):
+        dependences_by_randomized_pairs(np.zeros((9, 4), dtype=np.int64), DOMAIN, pair_epsilon)
 
 
 def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():

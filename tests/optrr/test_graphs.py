@@ -166,6 +166,18 @@ def test_owners_reports_assemble_to_a_randomized_graph():
             report_ties(bad, channel)
     with pytest.raises(InvalidInput, match="report of node 1"):
         assemble([[0, 1], [0, 1], []], channel)
+    for garbage in ([0.5], [math.nan], ["x"], [2], [[1]], [None]):
+        with pytest.raises(InvalidInput, match="report of node 1"):
+            assemble([[0, 1], garbage, []], channel)
+    for few in ([], [[]]):
+        with pytest.raises(InvalidInput, match="at least two"):
+            assemble(few, channel)
+
+
+def test_an_edge_that_is_no_pair_is_refused():
+    for edges in ([1, 2], [("a",)], [("a", "b", "c")], [None]):
+        with pytest.raises(InvalidInput, match="edge 1 is"):
+            as_graph(edges, nodes=["a", "b", "c"])
 
 
 def test_slots_and_edges_are_inverse():

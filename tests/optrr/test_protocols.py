@@ -1,11 +1,13 @@
 """Protocols end to end: clients, messages, collectors, estimates and accounts."""
 
 import math
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
 
+from optrr.account import shown
 from optrr.cluster import choose_clusters
 from optrr.dependence import dependences_from_randomized
 from optrr.designs import design
@@ -224,6 +226,11 @@ def test_a_party_that_sends_garbage_counts_for_nothing():
         Message(mark, "3", ("x", 1, True, 0, 0)),
         Message("another", "4", ("x", 1, True, 0)),
         Client(rr_independent(DOMAIN, 2.5), {"a": "x", "b": 1, "c": True, "d": 0}).message,
+        good[0].to_bytes()[:-1],
+        good[0].to_bytes().replace(b"[", b"[["),
+        b"[" * 100_000,
+        None,
+        "text",
     ]
     collector = Collector(protocol)
     assert collector.receive_all([*bad, *good]) == 5
@@ -321,6 +328,34 @@ def test_a_table_the_optimum_hides_is_refused():
     assert collector.estimate(("a",)).proportions[0] > 0.5
     with pytest.raises(SingularMarginal, match="preserve"):
         collector.estimate(("a", "b"))
+
+
+def test_tables_beyond_memory_are_refused():
+    domain = Domain.of({f"a{i}": 10 for i in range(9)})
+    codes = np.zeros((20, 9), dtype=np.int64)
+    for protocol, names in (
+        (rr_independent(domain, 3.0).with_adjustment(), domain.names),
+        (rr_joint(domain, 3.0), domain.names),
+        (rr_clusters(domain, [domain.names], 3.0).with_adjustment([domain.names]), domain.names[:1]),
+    ):
+        collector = Collector(protocol)
+        collector.receive_codes(codes)
+        with pytest.raises(InvalidInput, match="has 1000000000 cells, more than"):
+            collector.estimate(names)
+    collector = Collector(rr_joint(domain, 3.0))
+    collector.receive_codes(codes)
+    with pytest.raises(InvalidInput, match="use fewer attributes"):
+        collector.estimate(("a0",), whole_blocks=True)
+
+
+@pytest.mark.parametrize("value", [0.0, 6.0, math.nextafter(6.0, 7), 7.3000001, 1e-9, 123456.789, 1 / 3])
+def test_a_shown_epsilon_is_never_below(value):
+    assert 0 <= Fraction(shown(value)) - Fraction(value) < Fraction(1, 10**6)
+
+
+def test_shown_epsilons_are_rounded_up_in_the_account():
+    account = Account((Spent("first", 1 / 3), Spent("second", math.inf)))
+    assert account.lines() == ["first: 0.333334 nats", "second: inf nats", "total: inf nats"]
 
 
 def test_masks_are_counted_and_checked():

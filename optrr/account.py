@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 
 from optrr.errors import InvalidInput
+
+# Digits of an ε in a sentence; files and JSON have them all.
+_SHOWN = Decimal("1e-6")
+
+
+def shown(epsilon: float) -> str:
+    """An ε with six decimals, rounded up: what is read is never below what is spent."""
+    return f"{Decimal(epsilon).quantize(_SHOWN, ROUND_CEILING)}" if math.isfinite(epsilon) else f"{epsilon}"
 
 
 @dataclass(frozen=True)
@@ -43,5 +52,5 @@ class Account:
 
     def lines(self) -> list[str]:
         """One line per release, then the total."""
-        out = [f"{s.step}: {s.epsilon:.6g} nats" + (f" ({s.caveat})" if s.caveat else "") for s in self.steps]
-        return [*out, f"total: {self.epsilon:.6g} nats"]
+        out = [f"{s.step}: {shown(s.epsilon)} nats" + (f" ({s.caveat})" if s.caveat else "") for s in self.steps]
+        return [*out, f"total: {shown(self.epsilon)} nats"]
