@@ -11,6 +11,7 @@ BACKS = (
     "optrr.baselines.protocols.Protocol.support",
     "optrr.baselines.protocols.Protocol._variance",
     "optrr.baselines.oracles.support_probabilities",
+    "optrr.baselines.oracles.drawn_epsilon",
 )
 
 E = sp.Symbol("E", positive=True)

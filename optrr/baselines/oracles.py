@@ -6,18 +6,22 @@ are 1. Either way the true category v is supported with probability p and each o
     GRR   p = e^ε/(e^ε + r − 1)     q = 1/(e^ε + r − 1)
     OUE   p = 1/2                   q = 1/(e^ε + 1)          (bits independent)
 
-Both are ε-locally differentially private. Sources: Kairouz, Bonawitz & Ramage (2016) for GRR; Wang, Blocki, Li & Jha
-(2017), *Locally differentially private protocols for frequency estimation*, for OUE and the choice between them.
+Both are ε-locally differentially private; what is drawn, with 64-bit thresholds rounded towards more privacy, loses less, by up
+to 2^-64 e^ε. Sources: Kairouz, Bonawitz & Ramage (2016) for GRR; Wang, Blocki, Li & Jha (2017), *Locally differentially
+private protocols for frequency estimation*, for OUE and the choice between them.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded, threshold
 
@@ -33,6 +37,20 @@ def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[fl
     if oracle == "oue":
         return 0.5, float(expit(-epsilon))
     return float(keep_probabilities(size, epsilon)), float(flip_probabilities(size, epsilon)) / (size - 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def drawn_epsilon(oracle: Oracle, size: int, epsilon: float) -> float:
+    """ε in nats of the report as :func:`report` draws it, from its 64-bit thresholds in exact rationals, rounded up."""
+    if oracle == "oue":
+        p, q = (_drawn(x) for x in support_probabilities(oracle, size, epsilon))
+        return log_ceiling(p / q * (1 - q) / (1 - p))
+    moved = _drawn(float(flip_probabilities(size, epsilon)))
+    return log_ceiling((1 - moved) * (size - 1) / moved)
+
+
+def _drawn(probability: float) -> Fraction:
+    return Fraction(int(threshold(probability)), 1 << 64)
 
 
 def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: BitSource) -> NDArray[np.integer]:

@@ -17,8 +17,8 @@ and nothing is clipped. Under SMP N is binomial, and 1/N is replaced by its mean
 do not depend on the record when the attribute is not drawn; but *some* attribute is always drawn. Compare two records
 that differ everywhere, with a report that agrees with one of them everywhere: the probability ratio is e^{ε'} exactly
 (``proofs/prove_fake_data.py``). The published ε is what is lost when *one* attribute changes and all are of one size. Here
-``epsilon`` is that of the whole record, ε', and ``published_epsilon`` the other. These are comparators for studies: their
-ε is in double precision, not rounded outward as a design's is.
+``epsilon`` is that of the whole record, ε', and ``published_epsilon`` the other. ``epsilon`` is computed from the thresholds
+that are drawn with, and rounded up, as a design's is.
 
 Sources: Wang, Blocki, Li & Jha (2017); Arcolezi, Couchot, Al Bouna & Xiao (2021), *Random sampling plus fake data*;
 Arcolezi, Gambs, Couchot & Palamidessi (2023), *On the risks of collecting multidimensional data under LDP* (RS+RFD).
@@ -26,8 +26,10 @@ Arcolezi, Gambs, Couchot & Palamidessi (2023), *On the risks of collecting multi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import expm1, log1p
 from typing import Literal
 
@@ -35,7 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from optrr.baselines.oracles import ORACLES, Oracle, support_probabilities
+from optrr.baselines.oracles import ORACLES, Oracle, drawn_epsilon, support_probabilities
 from optrr.errors import InvalidInput
 from optrr_solvers.problem import EPSILON_RANGE, SIZE_RANGE, FloatArray, IntArray
 
@@ -77,14 +79,18 @@ class Protocol:
         """Number of attributes."""
         return int(self.sizes.size)
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
-        """Total ε in nats: local differential privacy of the whole record."""
-        return self.answer_epsilon * self.m if self.kind == "SPL" else self.answer_epsilon
+        """Total ε in nats, local differential privacy of the whole record, of the answers as drawn; rounded up."""
+        answers = [drawn_epsilon(o, int(r), self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True)]
+        return math.nextafter(math.fsum(answers), math.inf) if self.kind == "SPL" else max(answers)
 
     @property
     def published_epsilon(self) -> float:
-        """The ε the protocol's paper would print, in nats: below ``epsilon`` for RS+FD and RS+RFD, else the same."""
+        """The ε the protocol's paper would print, in nats: below ``epsilon`` for RS+FD and RS+RFD, else the same.
+
+        In double precision, for comparison with those papers.
+        """
         return log1p(expm1(self.answer_epsilon) / self.m) if self.fakes else self.epsilon
 
     def support(self, i: int) -> tuple[FloatArray, FloatArray]:

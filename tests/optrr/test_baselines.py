@@ -1,8 +1,10 @@
 """The field's protocols against enumeration of every output, and against simulations."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -17,6 +19,7 @@ from optrr.baselines import (
     split,
     support_probabilities,
 )
+from optrr.baselines.oracles import drawn_epsilon
 from optrr.baselines.protocols import mean_reciprocal
 from optrr.domain import Domain
 from optrr.errors import InvalidInput
@@ -24,6 +27,7 @@ from optrr.estimate import expected_squared_error
 from optrr.kernel import kernel_of
 from optrr.mechanism import Mechanism
 from optrr_solvers.laws import ProductLaw
+from optrr_solvers.randomness import threshold
 
 SIZES = (2, 3, 4)
 PRIORS = ([0.7, 0.3], [0.2, 0.5, 0.3], [0.1, 0.2, 0.3, 0.4])
@@ -94,6 +98,29 @@ def record_epsilon(protocol: Protocol) -> float:
 def test_epsilon_is_the_whole_records(name):
     protocol = protocols()[name]
     assert record_epsilon(protocol) == pytest.approx(protocol.epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1.0, 8.0, 20.0, 45.0])
+def test_the_label_is_the_drawn_reports_own(epsilon):
+    # the report's law from its thresholds, words counted exactly: GRR moves for t of 2^64 words, OUE sets bits likewise
+    for oracle, size in (("grr", 2), ("grr", 7), ("oue", 3)):
+        p, q = support_probabilities(oracle, size, epsilon)
+        if oracle == "grr":
+            moved = Fraction(int(threshold((size - 1) * q)), 2**64)
+            exact = (1 - moved) / (moved / (size - 1))
+        else:
+            one, zero = (Fraction(int(threshold(x)), 2**64) for x in (p, q))
+            exact = (one * (1 - zero)) / ((1 - one) * zero)
+        with mpmath.workdps(50):
+            true = mpmath.log(mpmath.mpf(exact.numerator) / exact.denominator)
+        label = drawn_epsilon(oracle, size, epsilon)
+        assert true <= label <= true + 1e-14 * max(1, epsilon)
+        assert label <= epsilon + 1e-9 * epsilon + 1e-14
+    for protocol in (split([3, 2], min(epsilon * 2, 50.0)), sample([3, 2], epsilon), fake_data([3, 2], epsilon)):
+        assert protocol.epsilon >= max(
+            drawn_epsilon(o, int(r), protocol.answer_epsilon)
+            for o, r in zip(protocol.oracles, protocol.sizes, strict=True)
+        )
 
 
 def test_published_accounting_of_fake_data_understates_the_record():
@@ -167,7 +194,9 @@ def test_splitting_with_randomized_response_is_kronecker():
         assert drawn[i].sum() == pytest.approx(expected_squared_error(kernel, n, margins[i]), rel=1e-12)
         assert fixed[i].sum() == pytest.approx(expected_squared_error(kernel, n, target="data"), rel=1e-12)
     both = kernel_of(mechanism, ("a", "b"))
-    assert pair_variance(protocol, 0, 1, joint, n).sum() == pytest.approx(expected_squared_error(both, n, joint), rel=1e-12)
+    assert pair_variance(protocol, 0, 1, joint, n).sum() == pytest.approx(
+        expected_squared_error(both, n, joint), rel=1e-12
+    )
 
 
 def test_pairs_that_cannot_be_estimated_say_why():
