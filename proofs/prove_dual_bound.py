@@ -5,7 +5,8 @@ For densities q ∈ [1, Q] against μ and functions h = Σ multiplier · g with 
     0 ≤ E_μ[q h] ≤ E_μ[h] + (Q−1) E_μ[h⁺],   hence   Q ≥ 1 + (−E_μ h)/E_μ[h⁺].
 
 Step by step: the pointwise inequality; what each requirement's g means for the mechanism; that rounding h upward lowers
-the bound; that alike attributes may be summed by counts; that any channel and decoder is covered, by averaging.
+the bound; that alike attributes may be summed by counts; that any channel and decoder is covered, by averaging; that a sum
+of moduli over frequencies is above E_μ[(K−X)⁺].
 """
 
 import itertools
@@ -13,6 +14,7 @@ import math
 from fractions import Fraction
 from random import Random
 
+import mpmath as mp
 import sympy as sp
 from exact_lp import uniform
 
@@ -22,6 +24,9 @@ BACKS = (
     "optrr_solvers.certificate._cap_rows",
     "optrr_solvers.certificate._output_counts",
     "optrr_solvers.certificate._exact_bound",
+    "optrr_solvers.modulus_bound._Tilted.log_moduli",
+    "optrr_solvers.modulus_bound._log_base",
+    "optrr_solvers.modulus_bound.log_mean_ceiling",
 )
 
 
@@ -186,3 +191,39 @@ def prove_no_random_mechanism_undercuts_a_random_certificate():
             positive = sum(uniform(sizes, s) * max(h[s], Fraction(0)) for s in sets)
             if positive > 0:
                 assert largest / smallest >= 1 + minus_mean / positive
+
+
+def prove_the_moduli_of_one_attribute_and_of_the_kernel():
+    """|φ|² = 1 − 4z/(1+z)² sin²(a/2), and |e^{h²s²/2}/s²| = e^{h²(θ²−t²)/2}/(θ²+t²) at s = θ + it."""
+    z, a, theta, t = sp.symbols("z a theta t", positive=True)
+    square = sp.expand((1 + z * sp.cos(a)) ** 2 + (z * sp.sin(a)) ** 2) / (1 + z) ** 2
+    stated = 1 - 4 * z / (1 + z) ** 2 * (1 - sp.cos(a)) / 2
+    assert sp.simplify(square - stated) == 0
+    s = theta + sp.I * t
+    assert sp.simplify(sp.re(sp.expand(s**2)) - (theta**2 - t**2)) == 0
+    assert sp.simplify(sp.expand(s**2 * sp.conjugate(s) ** 2) - (theta**2 + t**2) ** 2) == 0
+
+
+def prove_the_frequencies_bound_the_mean():
+    """(K−x)⁺ ≤ ψ_h(K−x) ≤ e^{θ(K−x)} (1/P) Σ_k ĝ(t_k) e^{it_k(K−x)}: 30 digits, every total, several θ, h and P.
+
+    The first is Jensen's inequality; the second adds the copies of a nonnegative function one period apart.
+    """
+    with mp.workdps(30):
+        for given in ((0.7, 0.3, 9), (0.2, 1.0, 30), (1.5, 0.1, 4)):
+            theta, h, period = map(mp.mpf, given)
+            last = int(mp.ceil(12 / h * period / (2 * mp.pi)))
+            for y in (mp.mpf(k) / 2 for k in range(-8, 9)):
+                smooth = y * mp.ncdf(y / h) + h * mp.npdf(y / h)
+                assert max(y, 0) <= smooth
+                series = mp.mpf(0)
+                for k in range(-last, last + 1):
+                    s = theta + 2j * mp.pi * k / period
+                    series += mp.re(mp.exp(h * h * s * s / 2) / s**2 * mp.exp(s * y))
+                copies = sum(
+                    mp.exp(-theta * j * period)
+                    * ((y + j * period) * mp.ncdf((y + j * period) / h) + h * mp.npdf((y + j * period) / h))
+                    for j in range(-6, 200)
+                )
+                assert abs(series / period - copies) < mp.mpf(10) ** -12 * (1 + copies)
+                assert smooth <= copies

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from optrr_solvers import ball_pairs, grid_bound
+from optrr_solvers import ball_pairs, grid_bound, modulus_bound
 from optrr_solvers.ball_moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
 from optrr_solvers.ball_newton import OutOfTime, Point, minimise, rescaled
 from optrr_solvers.ball_rounding import Fit, fitted
@@ -37,6 +37,8 @@ _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
 _WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
 _WORK_OF_A_SECOND = 1 << 30
+# Totals of the law at once: its sampler takes their square, about a minute here.
+_LAW_WINDOW = 1 << 18
 # With many attributes the aim is this share of the relative tolerance: a finer grid would cost minutes for nothing.
 _AIM = 0.003
 # So many changed attributes make the total as good as continuous.
@@ -109,7 +111,7 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     counted = _cells(classes) * classes.counts.size <= _COUNTED_WORK
     source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
     path = _follow(classes, source, options, deadline)
-    fit = _law(classes, path, options, counted)
+    fit = _law(classes, path, options, counted, deadline)
     if counted:
         certificate = _counted_certificate(classes, path)
     else:
@@ -149,8 +151,12 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
             point = minimise(classes, source, w, width, deadline)
         except TooSharp:
             break
-        except OutOfTime:
+        except OutOfTime as late:
             path.out_of_time = True
+            # a search cut short in the first width is still a mechanism, where every accuracy can be met
+            if path.point is None and late.point is not None and math.isfinite(late.point.log_ratio):
+                path.widths.append(width)
+                _update(classes, source, path, late.point)
             break
         w = point.w
         path.widths.append(width)
@@ -207,11 +213,17 @@ def _lower(classes: Classes, source: MomentSource, w: FloatArray, point: Point) 
         return float(np.logaddexp(0.0, np.log(classes.counts @ (classes.gaps * w)) - source.sharp_log_value(w)))
     unit = problem_size(classes) * _window(classes, w) / _WORK_ON_THE_WAY
     changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
-    if changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2:
+    if _spread_out(classes, w) or (changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2):
         # rounding would cost more than the width: with many changes the total is as good as continuous, and the loss is
         # half the width's square
         return point.log_ratio - point.width**2 * min(1.0, point.log_ratio)
     return _bound(classes, integer_weights(classes, w, _WORK_ON_THE_WAY, 0.0))
+
+
+def _spread_out(classes: Classes, w: FloatArray) -> bool:
+    """Whether the bound is a sum over frequencies, which takes any weights; with a margin for their rounding."""
+    radius = classes.radius(w)
+    return modulus_bound.spread(classes.log_odds, classes.counts, w, radius) > 1.1 * modulus_bound.SPREAD
 
 
 def _bound(classes: Classes, weights: tuple[int, ...]) -> float:
@@ -232,8 +244,11 @@ def _window(classes: Classes, w: FloatArray) -> float:
 
 def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> tuple[int, ...]:
     """Weights on a grid of ``unit`` nats, or the finest whose bound costs ``work`` at most."""
-    window = _window(classes, w)
-    unit = max(problem_size(classes) * window / work, 4 * window / MAX_WINDOW, unit, _FINEST_UNIT)
+    if _spread_out(classes, w):
+        unit = _FINEST_UNIT
+    else:
+        window = _window(classes, w)
+        unit = max(problem_size(classes) * window / work, 4 * window / MAX_WINDOW, unit, _FINEST_UNIT)
     # beyond the radius a weight only counts through its share of it
     scaled = np.minimum(np.round(w / unit), 2.0**52 / problem_size(classes))
     return tuple(int(x) for x in scaled)
@@ -243,13 +258,13 @@ def _cells(classes: Classes) -> float:
     return float(np.prod(classes.counts + 1)) if classes.counts.size <= 64 else math.inf
 
 
-def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> Fit:
+def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool, deadline: float) -> Fit:
     assert path.point is not None
     point = path.point
     fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
     unit = fine if counted else options.unit or _unit(classes, point, blur(options, path.upper))
     for _ in range(_FINER_GRIDS):
-        fit = fitted(classes, point, unit, whole=counted)
+        fit = fitted(classes, point, unit, deadline, whole=counted)
         if fit is not None:
             return fit
         unit /= 8
@@ -260,7 +275,7 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
     """Rounding costs half its variance, u²/6 per changed attribute at most: a quarter of the tolerance where affordable."""
     changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
     fine = math.sqrt(3 * tolerance / max(changed, 1.0))
-    affordable = problem_size(classes) * _window(classes, point.w) / _WORK_AT_THE_END
+    affordable = _window(classes, point.w) / _LAW_WINDOW
     # a profile needs a few cells per width for its transform to end
     return min(max(fine, affordable, _FINEST_UNIT), point.width / 4)
 

@@ -22,6 +22,7 @@ Letters: n members per class, w weights, R = Σ n w f, h width.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -141,14 +142,28 @@ class LowRankCurvature:
     terms: ComplexArray
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """O(G N²)."""
-        basis = np.concatenate([self.vectors.real, self.vectors.imag], axis=1)
+        """O(G N²) time, in rows of G, so that memory beyond the vectors is small."""
         real, imag = np.diag(self.terms.real), np.diag(self.terms.imag)
         inner = np.block([[real, -imag], [-imag, -real]])
-        scaled = basis / self.diagonal[:, None]
         first = right / self.diagonal[:, None]
-        system = np.eye(inner.shape[0]) + inner @ (basis.T @ scaled)
-        return np.asarray(first - scaled @ np.linalg.lstsq(system, inner @ (basis.T @ first))[0])
+        gram, projected = np.zeros(inner.shape), np.zeros((inner.shape[0], right.shape[1]))
+        for rows in _row_slices(*self.vectors.shape):
+            basis = self._basis(rows)
+            gram += basis.T @ (basis / self.diagonal[rows][:, None])
+            projected += basis.T @ first[rows]
+        weights = np.linalg.lstsq(np.eye(inner.shape[0]) + inner @ gram, inner @ projected)[0]
+        for rows in _row_slices(*self.vectors.shape):
+            first[rows] -= (self._basis(rows) / self.diagonal[rows][:, None]) @ weights
+        return first
+
+    def _basis(self, rows: slice) -> FloatArray:
+        return np.concatenate([self.vectors[rows].real, self.vectors[rows].imag], axis=1)
+
+
+def _row_slices(count: int, width: int) -> Iterator[slice]:
+    """Slices of ``count`` rows of ``width`` numbers, few enough at a time to stay in cache."""
+    step = max(1, _CHUNK // max(width, 1))
+    return (slice(start, min(count, start + step)) for start in range(0, count, step))
 
 
 class MomentSource(Protocol):
@@ -237,21 +252,30 @@ class _Block:
     @classmethod
     def of(cls, c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> _Block:
         s = theta + 1j * t
-        odds = np.exp(c.log_odds)[:, None]
-        z = odds * np.exp(-np.multiply.outer(w, s))
+        a: ComplexArray = np.empty((w.size, t.size), dtype=np.complex128)
+        logs: ComplexArray = np.zeros(t.size, dtype=np.complex128)
         z0 = np.exp(c.log_odds - theta * w)
         p = z0 / (1 + z0)
-        # centred at the tilted mean, so that phases stay small
-        logs = np.log1p((z - z0[:, None]) / (1 + z0)[:, None]) + 1j * np.multiply.outer(p * w, t)
+        for rows in _row_slices(w.size, t.size):
+            z = np.exp(c.log_odds[rows])[:, None] * np.exp(-np.multiply.outer(w[rows], s))
+            # centred at the tilted mean, so that phases stay small
+            phases = 1j * np.multiply.outer((p * w)[rows], t)
+            logs += c.counts[rows] @ (np.log1p((z - z0[rows][:, None]) / (1 + z0[rows])[:, None]) + phases)
+            a[rows] = z / (1 + z)
         drift = float(c.counts @ (w * (c.f - p)))
-        product = np.exp(c.counts @ logs + 1j * t * drift + 0.5 * width**2 * (s**2 - theta**2))
+        product = np.exp(logs + 1j * t * drift + 0.5 * width**2 * (s**2 - theta**2))
         product *= np.where(t == 0, 0.5, 1.0)
-        a = z / (1 + z)
         keep = np.flatnonzero(np.abs(product) > _NEGLIGIBLE)
-        ak, ck = a[:, keep], product[keep]
+        changed, diagonal = np.empty(w.size), np.empty(w.size)
+        vectors: ComplexArray = np.empty((w.size, keep.size), dtype=np.complex128)
+        for rows in _row_slices(w.size, t.size):
+            ak = a[rows][:, keep]
+            changed[rows] = (a[rows] @ (product / s)).real
+            diagonal[rows] = ((ak * (1 - ak)) @ product[keep]).real
+            vectors[rows] = c.counts[rows][:, None] * (c.f[rows][:, None] - ak)
         return cls(
-            float((product / s**2).sum().real), float((product / s).sum().real), (a @ (product / s)).real,
-            ((ak * (1 - ak)) @ ck).real, c.f[:, None] - ak, ck, a.size, keep.size == 0,
+            float((product / s**2).sum().real), float((product / s).sum().real), changed,
+            diagonal, vectors, product[keep], a.size, keep.size == 0,
         )  # fmt: skip
 
 
@@ -260,7 +284,7 @@ def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) 
     value = sum(x.value for x in parts)
     if not value > 0:
         raise TooSharp("rounding left no digits of the smoothed dual function")
-    vectors: ComplexArray = np.concatenate([c.counts[:, None] * x.vectors for x in parts], axis=1)
+    vectors: ComplexArray = np.concatenate([x.vectors for x in parts if x.terms.size], axis=1)
     terms = np.asarray(np.concatenate([x.terms for x in parts]) / value, dtype=np.complex128)
     diagonal = c.counts * sum((x.diagonal for x in parts), np.zeros(w.size)) / value
     curvature: Curvature

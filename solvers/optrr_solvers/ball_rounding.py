@@ -10,6 +10,7 @@ makes the worst attribute exact and the others at most more accurate than asked 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +38,11 @@ class Fit:
     spread: float
 
 
-def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit | None:
+def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
     """The best BallLaw near ``point`` on a grid of ``unit``; None where no attribute set is met.
 
-    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter.
+    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. After ``deadline`` the first
+    law found stands.
     """
     w, best = point.w, None
     for _ in range(_STEPS):
@@ -50,7 +52,7 @@ def fitted(classes: Classes, point: Point, unit: float, *, whole: bool) -> Fit |
             better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:
                 best = Fit(law, spread)
-            if spread < _SPREAD or (not better and spread < _ENOUGH):
+            if spread < _SPREAD or (not better and spread < _ENOUGH) or time.perf_counter() > deadline:
                 break
         g = classes.counts * classes.gaps
         mean = float((g * w) @ rho) / float(g @ w)
@@ -82,11 +84,11 @@ def _attempt(
     classes: Classes, w: FloatArray, width: float, unit: float, whole: bool
 ) -> tuple[BallLaw | None, FloatArray]:
     ball = on_grid(classes, w, width, unit, whole)
-    sizes = classes.problem.sizes
-    part = BallLaw(sizes, classes.members, [MixedBall(1.0, ball)], 0.0).inside[0]
+    law = BallLaw(classes.problem.sizes, classes.members, [MixedBall(1.0, ball)], 0.0)
+    part = law.inside[0]
     rho = (classes.f - part.changed) / classes.gaps
     low = float(rho.min())
     if not low > 0:
         return None, rho
     log_ratio = float(np.logaddexp(0.0, -(part.log_mass + np.log(low)))) * (1 + 2.0**-51) + _MARGIN
-    return BallLaw(sizes, classes.members, [MixedBall(1.0, ball)], log_ratio), rho
+    return law.with_ratio(log_ratio), rho

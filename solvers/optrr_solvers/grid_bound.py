@@ -8,21 +8,25 @@ With θ at the saddle point and row weights k_i (kept) and c_i (changed), c_i = 
 
 and every number under the sum is nonnegative, so that its relative error is bounded beforehand. Mass dropped at the edges
 adds at most its amount times max_y y e^{−θy} = 1/(eθ). All of it is added before the logarithm is taken: the result is
-never above the true bound. Few attributes with small weights are summed in exact integers instead.
+never above the true bound. Few attributes with small weights are summed in exact integers instead, and totals that spread
+over many natural units by frequencies (:mod:`modulus_bound`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
+from optrr_solvers import modulus_bound
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 from optrr_solvers.laws.tilting import saddle_point
 from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, last_row
-from optrr_solvers.problem import FloatArray, IntArray, Problem
+from optrr_solvers.problem import FloatArray, IntArray, Problem, flip_probabilities
 
 # Attributes times totals up to which the sum is exact (whole numbers of a few hundred digits).
 EXACT_WORK = 1 << 17
@@ -31,6 +35,10 @@ MAX_WINDOW = 1 << 27
 # Products below the range of a double vanish: fewer than 2^60 of them, each below 1e-307.
 _UNDERFLOW = 1e-280
 _UNIT = 1 << FLIP_BITS
+# Classes up to which each f is enclosed to 58 digits: three seconds.
+_ENCLOSED = 1 << 16
+# An exponent of up to 64 in size costs f 44 roundings.
+_FLIP_ERROR = 2.0**-46
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,32 +57,47 @@ class WeightedClasses:
         counts = np.array([len(c) for c in classes])
         return cls(problem.sizes[first], counts, np.array(weights, dtype=np.int64), problem.epsilons[first])
 
+    @cached_property
     def threshold(self) -> int:
         """Smallest known integer k with w·f ≤ k/2^192."""
-        parts = zip(
-            self.counts.tolist(), self.weights.tolist(), self.sizes.tolist(), self.epsilons.tolist(), strict=True
-        )
-        return sum(n * w * flip_ceiling(r, e) for n, w, r, e in parts)
+        parts = zip(self.counts.tolist(), self.weights.tolist(), self._ceilings(), strict=True)
+        return sum(n * w * f for n, w, f in parts)
 
+    def _ceilings(self) -> Iterable[int]:
+        """k_g with f_g ≤ k_g/2^192."""
+        if self.counts.size <= _ENCLOSED:
+            return (flip_ceiling(r, e) for r, e in zip(self.sizes.tolist(), self.epsilons.tolist(), strict=True))
+        flips = flip_probabilities(self.sizes, self.epsilons) * (1 + _FLIP_ERROR)
+        # above 2^-139, so that 53 bits of it end before the 192nd
+        return (int(math.ldexp(f, FLIP_BITS)) for f in flips.tolist())
+
+    @cached_property
     def advantage(self) -> Fraction:
         """A lower bound of w·d − K⁺: d is rounded down to 192 bits, since exact fractions of many sizes have no small sum."""
         parts = zip(self.counts.tolist(), self.weights.tolist(), self.sizes.tolist(), strict=True)
-        return Fraction(sum(n * w * ((r - 1) * _UNIT // r) for n, w, r in parts) - self.threshold(), _UNIT)
+        return Fraction(sum(n * w * ((r - 1) * _UNIT // r) for n, w, r in parts) - self.threshold, _UNIT)
 
 
 def lower_bound(classes: WeightedClasses) -> float:
-    """ε in nats, rounded down; 0 where the weights prove nothing. O(m × window) time, O(window) memory.
+    """ε in nats, rounded down; 0 where the weights prove nothing.
 
+    O(m × window) time and O(window) memory, or O(G × frequencies) where totals spread far: seconds for a million attributes.
     Raises WindowTooWide where the weights are so large that more than ``MAX_WINDOW`` totals matter at once.
     """
-    threshold, advantage = classes.threshold(), classes.advantage()
+    threshold, advantage = classes.threshold, classes.advantage
     if advantage <= 0:
         return 0.0
     end = -(-threshold // _UNIT)
     work = int(classes.counts.sum()) * end
     if work <= EXACT_WORK:
         return max(log_floor(1 + advantage / _exact_mean(classes, threshold)), 0.0)
-    log_ratio = log_floor(advantage) - log_mean_ceiling(classes, threshold)
+    radius = threshold / _UNIT
+    log_odds, counts, weights = np.log(classes.sizes - 1.0), classes.counts.astype(float), classes.weights.astype(float)
+    if modulus_bound.spread(log_odds, counts, weights, radius) > modulus_bound.SPREAD:
+        log_mean = modulus_bound.log_mean_ceiling(classes.sizes, counts, weights, radius)
+    else:
+        log_mean = log_mean_ceiling(classes, threshold)
+    log_ratio = log_floor(advantage) - log_mean
     bound = float(np.logaddexp(0.0, log_ratio))
     return max(bound - 4 * math.ulp(bound), 0.0)
 

@@ -59,9 +59,9 @@ def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
 
 def class_numbers(classes: Sequence[IntArray]) -> IntArray:
     """The number of the class each attribute is in, shape (m,), for index arrays that partition 0..m−1."""
-    out = np.empty(sum(members.size for members in classes), dtype=np.int64)
-    for g, members in enumerate(classes):
-        out[members] = g
+    counts = [members.size for members in classes]
+    out = np.empty(sum(counts), dtype=np.int64)
+    out[np.concatenate(classes)] = np.repeat(np.arange(len(classes)), counts)
     return out
 
 

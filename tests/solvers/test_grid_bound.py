@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optrr_solvers import certificate as certificate_module
-from optrr_solvers import grid_bound
+from optrr_solvers import grid_bound, modulus_bound
 from optrr_solvers.certificate import Certificate, InvalidCertificate, lower_bound, single_classes
 from optrr_solvers.grid_bound import WeightedClasses
 from optrr_solvers.laws import totals
@@ -103,5 +103,47 @@ def test_a_sum_that_would_take_hours_is_refused(monkeypatch):
 def test_advantage_is_a_lower_bound_of_the_exact_fraction():
     problem, classes = random_case(np.random.default_rng(6), 8, 1000)
     exact = sum(Fraction(int(w) * (int(r) - 1), int(r)) for w, r in zip(classes.weights, problem.sizes, strict=True))
-    exact -= Fraction(classes.threshold(), 1 << 192)
-    assert exact - Fraction(1, 10**50) < classes.advantage() <= exact
+    exact -= Fraction(classes.threshold, 1 << 192)
+    assert exact - Fraction(1, 10**50) < classes.advantage <= exact
+
+
+def test_frequencies_bound_every_small_case_from_above():
+    """log E_μ[(K−X)⁺] by moduli is never below the exact value, even where moduli are a poor bound."""
+    rng = np.random.default_rng(8)
+    for _ in range(40):
+        problem, classes = random_case(rng, int(rng.integers(1, 9)), int(10 ** rng.uniform(0.5, 6)))
+        bound = modulus_bound.log_mean_ceiling(
+            classes.sizes, classes.counts.astype(float), classes.weights.astype(float), classes.threshold / 2.0**192
+        )
+        with mp.workdps(40):
+            advantage = mp.mpf(classes.advantage.numerator) / classes.advantage.denominator
+            exact = advantage / mp.expm1(true_bound(problem, classes.weights.tolist()))
+            assert mp.log(exact) <= bound <= mp.log(exact) + 3
+
+
+@pytest.mark.parametrize("m, low, high", [(3000, 0.5, 2), (3000, 1, 3), (2000, 3, 5), (3000, 1, 8)])
+def test_frequencies_and_dynamic_program_agree_where_totals_spread(m, low, high):
+    """Two independent ways; the blur costs 2e-4 nats, the moduli at most 1/(θσ) relative to the dynamic program."""
+    rng = np.random.default_rng(m)
+    problem = Problem(rng.integers(2, 9, m), rng.uniform(low, high, m))
+    weights = np.round(problem.epsilons / 0.01).astype(np.int64)
+    classes = WeightedClasses(problem.sizes, np.ones(m, dtype=np.int64), weights, problem.epsilons)
+    by_rows = grid_bound.log_mean_ceiling(classes, classes.threshold)
+    by_moduli = modulus_bound.log_mean_ceiling(
+        problem.sizes, np.ones(m), weights.astype(float), classes.threshold / 2.0**192
+    )
+    assert 1e-4 < by_moduli - by_rows < 3e-3
+
+
+def test_spread_out_totals_take_weights_of_any_size(monkeypatch):
+    """A million times finer, where a row of totals would not fit, and classes whose f is rounded up in doubles."""
+    rng = np.random.default_rng(9)
+    m = 12_000
+    problem = Problem(rng.integers(2, 9, m), rng.uniform(0.5, 2, m))
+    fine = Certificate(single_classes(m), tuple(int(w) for w in np.round(problem.epsilons * 1e8)))
+    coarse = Certificate(single_classes(m), tuple(int(w) for w in np.round(problem.epsilons * 1e2)))
+    bound = lower_bound(problem, fine)
+    assert bound == pytest.approx(lower_bound(problem, coarse), abs=0.05)
+    monkeypatch.setattr(grid_bound, "_ENCLOSED", 0)
+    in_doubles = lower_bound(problem, fine)
+    assert bound - 1e-7 <= in_doubles <= bound

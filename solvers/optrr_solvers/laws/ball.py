@@ -68,7 +68,7 @@ class BallLaw(Law):
         self.log_ratio = float(log_ratio)
         if not np.array_equal(np.sort(np.concatenate(self.classes)), np.arange(self.m)):
             raise ValueError(f"the classes must hold every attribute 0..{self.m - 1} exactly once")
-        if any(np.ptp(self.sizes[c]) for c in self.classes):
+        if np.any(self.sizes != self.class_sizes[self.class_of]):
             raise ValueError("attributes of one class must have the same size")
         if not self.balls or any(x.ball.floors.size != len(self.classes) for x in self.balls):
             raise ValueError(f"a BallLaw of {len(self.classes)} classes needs balls with as many weights")
@@ -79,6 +79,12 @@ class BallLaw(Law):
             )
         if not (math.isfinite(self.log_ratio) and self.log_ratio >= 0):
             raise ValueError(f"log_ratio = {self.log_ratio}; give a finite number of nats from 0")
+
+    def with_ratio(self, log_ratio: float) -> BallLaw:
+        """The same balls mixed for another ln Q; what is known of them is kept."""
+        out = BallLaw(self.sizes, self.classes, self.balls, log_ratio)
+        out.__dict__["inside"] = self.inside
+        return out
 
     @cached_property
     def class_of(self) -> IntArray:
