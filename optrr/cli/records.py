@@ -9,7 +9,7 @@ import click
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.counts import count
 from optrr.design_file import load_design
-from optrr.estimate import METHODS
+from optrr.estimate import METHODS, STATISTICS, Derived, derive
 from optrr.estimate import estimate as estimate_table
 from optrr.perturb import perturb_file
 
@@ -51,15 +51,34 @@ def perturb(input: Path, design_file: Path, output: Path, random_state: int | No
 @design_option
 @click.option("--attributes", required=True, metavar="A,B", help="Attributes of the table, separated by commas.")
 @click.option("--method", type=click.Choice(METHODS), default="unbiased", show_default=True)
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each cell's interval.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each interval.")
+@click.option(
+    "--derive",
+    "statistics",
+    multiple=True,
+    type=click.Choice(STATISTICS),
+    help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
+)
 @json_option
-def estimate(input: Path, design_file: Path, attributes: str, method: str, confidence: float, as_json: bool) -> None:
-    """Estimate a table of proportions from randomized records."""
+def estimate(
+    input: Path,
+    design_file: Path,
+    attributes: str,
+    method: str,
+    confidence: float,
+    statistics: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Estimate a table of proportions, and statistics of it, from randomized records."""
     design = load_design(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     found = estimate_table(counts, design.mechanism, method=method, confidence=confidence)
+    derived = [
+        derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
+        for s in statistics
+    ]
     if as_json:
-        print_json(found.summary())
+        print_json(found.summary() | ({"derived": [d.summary() for d in derived]} if derived else {}))
         return
     table = found.to_table()
     print_table(
@@ -69,6 +88,17 @@ def estimate(input: Path, design_file: Path, attributes: str, method: str, confi
     )
     click.echo(f"{method}: {found.bias}")
     warn(found.notes)
+    if derived:
+        _print_derived(derived)
+
+
+def _print_derived(derived: list[Derived]) -> None:
+    print_table(
+        f"statistics of the table, {derived[0].confidence:.0%} intervals",
+        ["statistic", "value", "standard error", "lower", "upper", "reliable"],
+        [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
+    )
+    warn(note for d in derived for note in d.notes)
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -1,61 +1,175 @@
-"""optrr test."""
+"""optrr test, optrr power."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from optrr.cli.output import json_option, print_json, warn
 from optrr.cli.records import design_option, input_argument, split_names
-from optrr.counts import count
+from optrr.cli.tables import proportions_option, read_proportions
+from optrr.counts import Counts, count
 from optrr.design_file import load_design
-from optrr.infer import TESTS
+from optrr.errors import InvalidInput
+from optrr.infer import (
+    TESTS,
+    TestResult,
+    all_contrasts,
+    alternative,
+    goodness_of_fit,
+    homogeneity,
+    required_records,
+    trend_contrast,
+)
+from optrr.infer import power as power_of
 from optrr.infer import test as test_table
 from optrr.infer.testing import CALIBRATIONS
+from optrr.kernel import Randomizer, kernel_of
+
+# Tests whose hypothesis is not an association of two attributes, each with the option that states it.
+_OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 
 
 @click.command()
 @input_argument
 @design_option
-@click.option("--attributes", required=True, metavar="A,B", help="The two attributes, separated by a comma.")
-@click.option("--test", "name", type=click.Choice(TESTS), default="independence", show_default=True)
+@click.option(
+    "--attributes", required=True, metavar="A,B", help="The attributes, separated by commas; two for associations."
+)
+@click.option("--test", "name", type=click.Choice([*TESTS, *_OTHERS]), default="independence", show_default=True)
+@proportions_option("For goodness-of-fit: the hypothesis.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="For homogeneity: records of another group, randomized by the same design; repeatable.",
+)
 @click.option(
     "--calibration",
     type=click.Choice(CALIBRATIONS),
     default="auto",
     show_default=True,
-    help="Where the p-value comes from: the χ² limit, or simulation under the fitted null.",
+    help="Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
+)
+@click.option(
+    "--bootstrap", type=click.IntRange(min=1), default=1999, show_default=True, help="Tables a bootstrap draws."
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
 @json_option
 def test(
+    *,
     input: Path,
     design_file: Path,
     attributes: str,
     name: str,
+    proportions: str | None,
+    groups: tuple[Path, ...],
     calibration: str,
+    bootstrap: int,
     random_state: int | None,
     as_json: bool,
 ) -> None:
-    """Test an association of two attributes on randomized records; valid for every mechanism."""
+    """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
+
+    An association of two attributes, the proportions of some (goodness-of-fit), or that groups of people have the same ones
+    (homogeneity).
+    """
+    _check_options(name, {"--proportions": proportions is not None, "--group": bool(groups)}, calibration)
     design = load_design(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
-    found = test_table(
-        counts,
-        design.mechanism,
-        name,  # type: ignore[arg-type]  # the choices are the literals
-        calibration=calibration,  # type: ignore[arg-type]
-        random_state=random_state,
-    )
+    if name in _OTHERS:
+        others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
+        found = _other_test(counts, design.mechanism, proportions, others)
+    else:
+        found = test_table(
+            counts,
+            design.mechanism,
+            name,  # type: ignore[arg-type]  # the choices are the literals
+            calibration=calibration,  # type: ignore[arg-type]
+            bootstrap=bootstrap,
+            random_state=random_state,
+        )
     if as_json:
         print_json(found.summary())
-        return
+    else:
+        _print_result(found, " × ".join(counts.domain.names))
+
+
+def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
+    for other, option in _OTHERS.items():
+        if name == other and not given[option]:
+            raise InvalidInput(f"--test {name} needs {option}")
+        if name != other and given[option]:
+            raise InvalidInput(f"{option} is for --test {other}; leave it out for {name}")
+    if name in _OTHERS and calibration not in ("auto", "asymptotic"):
+        raise InvalidInput(f"--test {name} knows the χ² limit only; leave out --calibration {calibration}")
+
+
+def _other_test(counts: Counts, mechanism: Randomizer, proportions: str | None, others: list[Counts]) -> TestResult:
+    if proportions is not None:
+        return goodness_of_fit(counts, mechanism, read_proportions(proportions, counts.domain))
+    return homogeneity([counts, *others], mechanism)
+
+
+def _print_result(found: TestResult, of: str) -> None:
     click.echo(
-        f"{name} of {' × '.join(counts.domain.names)}: statistic {found.statistic:.4f}, {found.df} degrees of freedom, "
+        f"{found.test} of {of}: statistic {found.statistic:.4f}, {found.df} degrees of freedom, "
         f"p = {found.p_value:.4g} ({found.calibration}), n = {found.n}"
     )
     if not found.reliable:
         limit = "" if found.reliable_down_to is None else f" (reliable down to {found.reliable_down_to:.2g})"
         click.echo(f"the p-value cannot be trusted within a factor of two{limit}")
     warn(found.notes)
+
+
+@click.command()
+@design_option
+@click.option("--attributes", required=True, metavar="A,B", help="The two attributes, separated by a comma.")
+@proportions_option("The effect to detect: true joint proportions.", required=True)
+@click.option("--test", "name", type=click.Choice(["independence", "trend"]), default="independence", show_default=True)
+@click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is wanted.")
+@click.option("--power", "wanted", type=float, default=0.8, show_default=True, help="Power that n is wanted for.")
+@click.option("--level", type=float, default=0.05, show_default=True, help="Of the test.")
+@json_option
+def power(
+    *,
+    design_file: Path,
+    attributes: str,
+    proportions: str,
+    name: str,
+    n: int | None,
+    wanted: float,
+    level: float,
+    as_json: bool,
+) -> None:
+    """How many randomized records detect an association, and with which probability n of them do."""
+    design = load_design(design_file)
+    domain = design.domain.subset(split_names(attributes))
+    if domain.m != 2:
+        raise InvalidInput(f"power is of a test of two attributes, got {domain.m}; name a pair")
+    rows, columns = map(int, domain.sizes)
+    contrasts = trend_contrast(range(rows), range(columns)) if name == "trend" else all_contrasts(rows, columns)
+    kernel = kernel_of(design.mechanism, domain.names)
+    effect = alternative(read_proportions(proportions, domain), kernel, contrasts)
+    found: dict[str, Any] = {
+        "attributes": list(domain.names),
+        "test": name,
+        "df": effect.df,
+        "noncentrality": effect.noncentrality,
+        "level": level,
+        "n": n,
+        "power": None if n is None else power_of(effect, n, level),
+        "wanted_power": wanted,
+        "required_n": required_records(effect, wanted, level),
+    }
+    if as_json:
+        print_json(found)
+        return
+    click.echo(
+        f"{name} of {' × '.join(domain.names)} at level {level:g}: {found['required_n']} records for power {wanted:g}"
+    )
+    if n is not None:
+        click.echo(f"power {found['power']:.4f} with {n} records")

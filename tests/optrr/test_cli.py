@@ -216,18 +216,21 @@ def test_estimate_refusals(place: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
     for name, df in (("independence", 4), ("trend", 1), ("likelihood-ratio", 4)):
-        found = out_json(capsys, "test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", name)
+        found = out_json(
+            capsys, "test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", name
+        )
         assert {"statistic", "df", "p_value", "n"} <= set(found)
         assert (found["df"], found["n"]) == (df, 3000)
         # the attributes are independent: a p-value below 1e-4 would be a false alarm of that rate, and the seed is fixed
         assert 1e-4 < found["p_value"] <= 1
     assert run(["test", "out.csv", "--design", "design.json", "--attributes", "age,sex"]) == 0
     assert "degrees of freedom" in capsys.readouterr().out
-    # nearly all records alike: the likeliest distribution has empty cells, and no limit of reliability was computed
+    # nearly all records alike: cells of the fitted null lie near 0, and no limit of reliability was computed
     Path("alike.csv").write_text("age,sex\n" + 300 * "0,M\n" + "1,F\n")
     boundary = ("test", "alike.csv", "--design", "design.json", "--attributes", "age,sex", "--test", "likelihood-ratio")
-    assert run(list(boundary)) == 0
+    assert run([*boundary, "--calibration", "asymptotic"]) == 0
     assert "cannot be trusted within a factor of two\n" in capsys.readouterr().out
+    assert out_json(capsys, *boundary, "--bootstrap", "99", "--random-state", "1")["calibration"] == "bootstrap"
     call = ("test", "out.csv", "--design", "design.json", "--attributes")
     assert "two attributes" in refused(capsys, *call, "sex")
     assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")

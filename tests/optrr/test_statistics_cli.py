@@ -1,0 +1,137 @@
+"""optrr estimate --derive, test of goodness of fit and homogeneity, power: the library's answers, and refusals in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr.cli.main import run
+from optrr.estimate import STATISTICS, derive
+from optrr.infer import (
+    all_contrasts,
+    alternative,
+    goodness_of_fit,
+    homogeneity,
+    power,
+    required_records,
+    trend_contrast,
+)
+from optrr.kernel import kernel_of
+
+TRUTH = np.array([[0.20, 0.10], [0.15, 0.25], [0.05, 0.25]])
+SHARES = ",".join(str(x) for x in TRUTH.ravel())
+CALL = ("--design", "design.json", "--attributes", "grade,sex")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A design and two groups of randomized records."""
+    monkeypatch.chdir(tmp_path)
+    domain = optrr.Domain.of({"grade": 3, "sex": ["F", "M"], "other": 4})
+    made = optrr.design(domain, 1.5, preserve="pairs")
+    optrr.save_design(made, "design.json")
+    for k, name in enumerate(("here.csv", "there.csv")):
+        rng = np.random.default_rng(k)
+        cell = rng.choice(6, 4000, p=TRUTH.ravel())
+        codes = np.stack([cell // 2, cell % 2, rng.integers(0, 4, 4000)], axis=1)
+        rows = made.mechanism.perturb_codes(codes, k)
+        Path(name).write_text("grade,sex,other\n" + "".join(f"{a},{'FM'[b]},{c}\n" for a, b, c in rows))
+    return made
+
+
+def answer(capsys, *arguments):
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("\n") == 1
+    return json.loads(text)
+
+
+def refused(capsys, *arguments):
+    capsys.readouterr()
+    assert run(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("error: ") and captured.err.count("\n") == 1
+    return captured.err
+
+
+def counted(made, name):
+    return optrr.count(name, made.domain, ["grade", "sex"], allow_extra=True)
+
+
+def test_derived_statistics(place, capsys):
+    wished = [x for s in STATISTICS for x in ("--derive", s)]
+    found = answer(capsys, "estimate", "here.csv", *CALL, *wished)
+    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(found)
+    for got, s in zip(found["derived"], STATISTICS, strict=True):
+        assert got == json.loads(json.dumps(derive(counted(place, "here.csv"), place.mechanism, s).summary()))
+    assert "derived" not in answer(capsys, "estimate", "here.csv", *CALL)
+    assert run(["estimate", "here.csv", *CALL, "--derive", "cramers-v"]) == 0
+    assert "cramers-v" in capsys.readouterr().out
+    single = ("estimate", "here.csv", "--design", "design.json", "--attributes", "sex", "--derive")
+    assert answer(capsys, *single, "entropy")["derived"][0]["statistic"] == "entropy"
+    assert "two attributes" in refused(capsys, *single, "correlation")
+    assert "is not one of" in refused(capsys, *single, "median")
+
+
+def test_goodness_of_fit(place, capsys):
+    call = ("test", "here.csv", *CALL, "--test", "goodness-of-fit")
+    found = answer(capsys, *call, "--proportions", SHARES)
+    expected = goodness_of_fit(counted(place, "here.csv"), place.mechanism, TRUTH)
+    assert (found["statistic"], found["p_value"], found["df"]) == (expected.statistic, expected.p_value, 5)
+    # the same from a file, nested or as estimate prints it
+    Path("null.json").write_text(json.dumps(TRUTH.tolist()))
+    assert answer(capsys, *call, "--proportions", "null.json") == found
+    Path("null.json").write_text(json.dumps({"estimate": TRUTH.tolist()}))
+    assert answer(capsys, *call, "--proportions", "null.json") == found
+    assert run([*call, "--proportions", SHARES]) == 0
+    assert "goodness-of-fit of grade × sex: statistic" in capsys.readouterr().out
+    assert "needs --proportions" in refused(capsys, *call)
+    assert "has shape (2,)" in refused(capsys, *call, "--proportions", "0.5,0.5")
+    assert "not a number" in refused(capsys, *call, "--proportions", "a,b,c,d,e,f")
+    assert "sum to 1" in refused(capsys, *call, "--proportions", "1,1,1,1,1,1")
+    assert "missing.json" in refused(capsys, *call, "--proportions", "missing.json")
+    Path("wrong.json").write_text("{]")
+    assert "is not JSON" in refused(capsys, *call, "--proportions", "wrong.json")
+    Path("wrong.json").write_text('{"table": []}')
+    assert "no key 'estimate'" in refused(capsys, *call, "--proportions", "wrong.json")
+    assert "χ² limit only" in refused(capsys, *call, "--proportions", SHARES, "--calibration", "bootstrap")
+
+
+def test_homogeneity(place, capsys):
+    call = ("test", "here.csv", *CALL, "--test", "homogeneity")
+    found = answer(capsys, *call, "--group", "there.csv")
+    expected = homogeneity([counted(place, "here.csv"), counted(place, "there.csv")], place.mechanism)
+    assert (found["statistic"], found["p_value"], found["df"], found["n"]) == (
+        expected.statistic,
+        expected.p_value,
+        5,
+        8000,
+    )
+    assert answer(capsys, *call, "--group", "there.csv", "--group", "here.csv")["df"] == 10
+    assert "needs --group" in refused(capsys, *call)
+    assert "is for --test homogeneity" in refused(capsys, "test", "here.csv", *CALL, "--group", "there.csv")
+    assert "is for --test goodness-of-fit" in refused(capsys, *call, "--group", "there.csv", "--proportions", SHARES)
+
+
+@pytest.mark.parametrize("name", ["independence", "trend"])
+def test_power(place, capsys, name):
+    kernel = kernel_of(place.mechanism, ("grade", "sex"))
+    contrasts = all_contrasts(3, 2) if name == "independence" else trend_contrast([0, 1, 2], [0, 1])
+    effect = alternative(TRUTH, kernel, contrasts)
+    call = ("power", *CALL, "--proportions", SHARES, "--test", name)
+    found = answer(capsys, *call, "--n", "500", "--power", "0.9", "--level", "0.01")
+    assert found["required_n"] == required_records(effect, 0.9, 0.01)
+    assert found["power"] == power(effect, 500, 0.01)
+    assert answer(capsys, *call)["power"] is None
+    assert run([*call, "--n", "500"]) == 0
+    assert "records for power 0.8" in capsys.readouterr().out
+    assert "name a pair" in refused(
+        capsys, "power", "--design", "design.json", "--attributes", "sex", "--proportions", "0.5,0.5"
+    )
+    assert "power = 1.5" in refused(capsys, *call, "--power", "1.5")
+    assert "level = 2" in refused(capsys, *call, "--n", "10", "--level", "2")
+    independent = ",".join(str(x) for x in np.full(6, 1 / 6))
+    assert "randomize less" in refused(capsys, "power", *CALL, "--proportions", independent)
