@@ -2,14 +2,15 @@
 
 Where every pair of attributes is dependent, no clustering keeps n ≫ Π r_i, and SIC merges categories instead. Each step
 merges, in the attribute with the most categories, the two that together are rarest (neighbours only, where the categories are
-in order). How common they are may come from public data or from an estimate; without it they count as equally common. The
-merging must not be decided by looking at protected records.
+in order): O(r log r) for an attribute of r categories. How common they are may come from public data or from an estimate;
+without it they count as equally common. The merging must not be decided by looking at protected records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from math import prod
 
 import numpy as np
@@ -18,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from optrr.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr_solvers.problem import FloatArray, IntArray
+
+Parts = list[list[int]]
 
 # Joins the texts of merged categories into the new category's.
 JOINT = " | "
@@ -80,13 +83,14 @@ def coarsen(
             "split the attributes into clusters first"
         )
     weights = [_weights(a, (marginals or {}).get(a.name)) for a in domain]
-    parts: list[list[list[int]]] = [[[c] for c in range(a.size)] for a in domain]
     in_order = {domain.index(name) for name in ordinal}
     for name in marginals or {}:
         domain.index(name)
-    while prod(len(p) for p in parts) > max_combinations:
-        i = max(range(domain.m), key=lambda i: len(parts[i]))
-        _merge_rarest(parts[i], weights[i], neighbours=i in in_order)
+    wanted = _sizes_within(domain.sizes.tolist(), max_combinations)
+    parts = [
+        (_merged_neighbours if i in in_order else _merged_rarest)(w.tolist(), k)
+        for i, (w, k) in enumerate(zip(weights, wanted, strict=True))
+    ]
     groups = tuple(_group_codes(p, a.size) for p, a in zip(parts, domain, strict=True))
     attributes = tuple(
         Attribute(a.name, tuple(_joined(a, part) for part in p)) for p, a in zip(parts, domain, strict=True)
@@ -98,22 +102,63 @@ def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
     if marginal is None:
         return np.ones(attribute.size)
     values = np.asarray(marginal, dtype=np.float64)
-    if values.shape != (attribute.size,) or not np.all(values >= 0):
+    if values.shape != (attribute.size,) or not np.all((values >= 0) & (values < np.inf)):
         raise InvalidInput(
             f"the marginal of {attribute.name!r} has shape {values.shape}; give {attribute.size} numbers of at least 0"
         )
     return values
 
 
-def _merge_rarest(parts: list[list[int]], weights: FloatArray, neighbours: bool) -> None:
-    mass = [float(weights[p].sum()) for p in parts]
-    if neighbours:
-        at = min(range(len(parts) - 1), key=lambda k: mass[k] + mass[k + 1])
-        first, second = at, at + 1
-    else:
-        first, second = sorted(sorted(range(len(parts)), key=lambda k: (mass[k], k))[:2])
-    parts[first] = sorted(parts[first] + parts[second])
-    del parts[second]
+def _sizes_within(sizes: list[int], limit: int) -> list[int]:
+    """Sizes after taking one off the largest (the first of equals) until their product is within the limit."""
+    out, product = list(sizes), prod(sizes)
+    while product > limit:
+        i = out.index(max(out))
+        product = product // out[i] * (out[i] - 1)
+        out[i] -= 1
+    return out
+
+
+def _merged_rarest(masses: list[float], wanted: int) -> Parts:
+    """The two rarest parts merged until ``wanted`` are left; a merged part stands where its first member stood."""
+    parts = {i: [i] for i in range(len(masses))}
+    heap = [(mass, i) for i, mass in enumerate(masses)]
+    heapify(heap)
+    for _ in range(len(masses) - wanted):
+        (mass, i), (other_mass, j) = heappop(heap), heappop(heap)
+        parts[min(i, j)] = _joint(parts.pop(i), parts.pop(j))
+        heappush(heap, (mass + other_mass, min(i, j)))
+    return [sorted(parts[i]) for i in sorted(parts)]
+
+
+def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
+    """The two neighbouring parts that together are rarest merged until ``wanted`` are left."""
+    size = len(masses)
+    mass, end = list(masses), list(range(1, size + 1))
+    start_of_previous = list(range(-1, size - 1))
+    # a part is its first category i, up to end[i]; entries whose parts have grown since are passed over
+    heap = [(mass[i] + mass[i + 1], i, i + 1, i + 2) for i in range(size - 1)]
+    heapify(heap)
+    left = size
+    while left > wanted:
+        together, i, middle, stop = heappop(heap)
+        if end[i] != middle or end[middle] != stop or min(mass[i], mass[middle]) < 0:
+            continue
+        mass[i], end[i], mass[middle] = together, stop, -1.0
+        left -= 1
+        if stop < size:
+            start_of_previous[stop] = i
+            heappush(heap, (together + mass[stop], i, stop, end[stop]))
+        before = start_of_previous[i]
+        if before >= 0:
+            heappush(heap, (mass[before] + together, before, i, stop))
+    return [list(range(i, end[i])) for i in range(size) if mass[i] >= 0]
+
+
+def _joint(one: list[int], other: list[int]) -> list[int]:
+    small, large = sorted((one, other), key=len)
+    large += small
+    return large
 
 
 def _group_codes(parts: Sequence[Sequence[int]], size: int) -> IntArray:

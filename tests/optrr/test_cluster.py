@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from optrr.cluster import (
     checked_clusters,
     choose_clusters,
-    coarsen,
     drop_near_duplicates,
     greedy_clusters,
     power_iteration_clusters,
@@ -288,52 +287,6 @@ def test_dependences_are_checked():
         Dependences(("a", "b"), np.array([[1, 1.2], [1.2, 1]]))
     with pytest.raises(InvalidInput, match="symmetric"):
         Dependences(("a", "b"), np.eye(3))
-
-
-def test_coarsening_merges_until_few_enough():
-    rng = np.random.default_rng(2)
-    codes = np.stack([rng.integers(0, r, 500) for r in DOMAIN.sizes], axis=1)
-    marginals = {"b": [0.5, 0.01, 0.3, 0.02, 0.17]}
-    done = coarsen(DOMAIN, 96, marginals=marginals)
-    assert math.prod(done.domain.sizes) <= 96
-    assert min(done.domain.sizes) >= 2
-    # b's two rarest categories, 1 and 3, were merged first
-    assert done.groups[1][1] == done.groups[1][3]
-    assert done.domain["b"].categories[done.groups[1][1]] == "1 | 3"
-    merged = done.codes(codes)
-    for i, attribute in enumerate(done.domain):
-        assert merged[:, i].max() < attribute.size
-        counts = np.bincount(merged[:, i], minlength=attribute.size)
-        expected = [np.isin(codes[:, i], np.flatnonzero(done.groups[i] == g)).sum() for g in range(attribute.size)]
-        assert counts.tolist() == expected
-
-
-def test_coarsening_in_order_merges_neighbours_only():
-    done = coarsen(DOMAIN, 20, ordinal=("a", "b", "c"))
-    for group in done.groups[:3]:
-        assert np.all(np.diff(group) >= 0)
-
-
-def test_spreading_gives_back_whole_and_even_shares():
-    done = coarsen(DOMAIN, 40)
-    table = np.random.default_rng(3).random([done.domain[n].size for n in ("b", "a")])
-    spread = done.spread(table, ("b", "a"))
-    assert spread.shape == (5, 4)
-    assert spread.sum() == pytest.approx(table.sum())
-    again = np.zeros_like(table)
-    for b in range(5):
-        for a in range(4):
-            again[done.groups[1][b], done.groups[0][a]] += spread[b, a]
-    assert again == pytest.approx(table)
-
-
-def test_coarsening_refuses():
-    with pytest.raises(InvalidInput, match="16 combinations, more than 10"):
-        coarsen(DOMAIN, 10)
-    with pytest.raises(InvalidInput, match="'z'"):
-        coarsen(DOMAIN, 50, ordinal=("z",))
-    with pytest.raises(InvalidInput, match="marginal of 'b'"):
-        coarsen(DOMAIN, 50, marginals={"b": [1, 2]})
 
 
 def test_near_duplicates_are_recomputed_from_their_representative():
