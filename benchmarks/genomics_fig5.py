@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import brentq
 
 from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.scores import association_chi_squared, naive_score_test, score_test
@@ -37,6 +38,8 @@ RUNS = 25
 CELLS = 4
 # nats; a hundredth of one changes no error here in its third digit, a twentieth beyond 20 SNPs none by more than a hundredth
 FINE, COARSE, FEW = 0.01, 0.05, 20
+# First step of the search for a factor.
+STEP = 0.04
 # POR's plot, read off: mean errors over its 10 to 100 SNPs
 PUBLISHED = {"heuristic": 20.0, "kronecker": 63.0}
 RESULTS = Path(__file__).parent / "results"
@@ -90,27 +93,29 @@ def errors(counts: np.ndarray, perturbed: np.ndarray, epsilons: np.ndarray) -> t
 
 @dataclass
 class Search:
-    """Where the optimum of the last draw was found, and how its total grew with the factor there."""
+    """``factor`` of the ε_i at which the last draw's optimum was found: the next one's is near."""
 
     factor: float = 1.0
-    slope: float = 0.0
 
     def optimum_at(self, total: float, epsilons: np.ndarray) -> Solution:
-        """Secant search for the factor: the total is nearly linear in it."""
+        """The optimum for the ε_i scaled by one factor, its total within the tolerance of ``total``."""
         near = FINE if epsilons.size <= FEW else COARSE
-        options = SolveOptions(tolerance=near if epsilons.size <= FEW else 2 * near)
-        last: tuple[float, float] | None = None
-        for _ in range(20):
-            found = solve(Problem(np.full(epsilons.size, CELLS), self.factor * epsilons), "auto", options)
-            missing = total - found.upper
-            if abs(missing) < near:
-                return found
-            # closer totals differ by their own tolerance
-            if last is not None and abs(found.upper - last[1]) > 5 * near:
-                self.slope = (found.upper - last[1]) / (self.factor - last[0])
-            last = self.factor, found.upper
-            self.factor += missing / (self.slope or found.upper / self.factor)
-        raise AssertionError(f"no factor found for a total of {total}")
+        found: dict[float, Solution] = {}
+
+        def excess(factor: float) -> float:
+            problem = Problem(np.full(epsilons.size, CELLS), factor * epsilons)
+            found[factor] = solve(problem, "auto", SolveOptions(tolerance=near))
+            over = found[factor].upper - total
+            # exactly 0 ends the search
+            return over if abs(over) > near else 0.0
+
+        other, step = self.factor, STEP
+        first = last = excess(self.factor)
+        while first * last > 0:
+            other -= np.sign(first) * step
+            last, step = excess(other), 2 * step
+        self.factor = other if last == 0 else self.factor if first == 0 else brentq(excess, self.factor, other)
+        return found[self.factor]
 
 
 def one_set(

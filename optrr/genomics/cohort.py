@@ -1,7 +1,7 @@
 """A cohort: genotypes and case/control status of the same people, matched by name and checked.
 
-Status comes from the fam file (1 control, 2 case) or from a table. People without a status are left out and counted; a
-table that names nobody of the genotype file, or gives everybody the same status, is refused.
+Status comes from the fam file (1 control, 2 case) or from a table. People without a status, or in the table
+only, are left out and counted; a table that names nobody of the genotype file, or gives everybody the same status, is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PhenotypeColumns:
 class Cohort:
     """People who have both: ``rows`` of the genotypes, and their ``status``, 0 control, 1 case; shape (n,), int8.
 
-    ``left_out`` counts people without a status, by reason.
+    ``left_out`` counts people without a status or without genotypes, by reason.
     """
 
     genotypes: Genotypes
@@ -177,6 +177,7 @@ def _status_from(
     status = np.array([_status_of(found.get(person), phenotype) for person in people], dtype=np.int8)
     absent = sum(person not in found for person in people)
     return status, {
+        "in the phenotype table only": len(found) - (people.size - absent),
         "not in the phenotype table": absent,
         "without a phenotype": int(np.sum(status == UNKNOWN)) - absent,
     }

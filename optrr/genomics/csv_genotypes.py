@@ -6,6 +6,7 @@ variants.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -43,12 +44,15 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     Raises
     ------
     InvalidInput
-        naming the column, the value and the record for anything but 0, 1, 2 or empty.
+        naming the column, the value and the record for anything but 0, 1, 2 or empty; for no variants, and repeated ones.
     """
     skip = {sample_column, *not_variants}
     names = [name for name in table_columns(path) if name not in skip]
     if not names:
         raise InvalidInput(f"{path} has no variant columns beside {sorted(x for x in skip if x)}")
+    twice, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")
     domain = Domain.of(dict.fromkeys(names, _CATEGORIES))
     file = RecordFile(path, domain)
     codec: FrameCodec | None = None

@@ -95,6 +95,10 @@ def _variant_epsilons(wanted: Wanted, budget: Budget) -> FloatArray:
     values = np.asarray(budget.variants, dtype=np.float64)
     if values.ndim and values.shape != (len(wanted.names),):
         raise InvalidInput(f"{values.size} variant epsilons for {len(wanted.names)} variants; give one for each")
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if wrong.size:
+        which = f"variant {wanted.names[int(wrong[0])]!r}" if values.ndim else "every variant"
+        raise InvalidInput(f"epsilon {values.flat[int(wrong[0])]:g} for {which}; give a positive number of nats")
     return np.broadcast_to(values, (len(wanted.names),))
 
 

@@ -11,6 +11,7 @@ people's alleles, genotypes and status in separate releases spends the sum of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -56,10 +57,13 @@ def genomic_domain(names: Sequence[str], kind: Kind = "genotype", missing: bool 
     Raises
     ------
     InvalidInput
-        for no variants, a variant called ``status``, and missing calls in the alleles layout, which has no place for them.
+        for no variants, repeated ones, a variant called ``status``, and missing calls in the alleles layout, which has no place for them.
     """
     if not len(names):
         raise InvalidInput("there are no variants; give at least one")
+    twice, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise InvalidInput(f"variant {twice!r} is listed {times} times; list each once")
     if STATUS in names:
         raise InvalidInput(f"a variant is called {STATUS!r}, which is the name of the phenotype; rename it")
     if kind == "alleles":

@@ -31,6 +31,7 @@ _FAM_STATUS = {"1": 0, "2": 1}
 class PlinkGenotypes:
     """Reads ``FILE.bed`` with its bim and fam beside it; blocks come straight from the file.
 
+    People are named by IID, or by FID_IID where IIDs repeat.
     ``fam_status``: 0 control, 1 case, −1 unknown (0, −9 or anything else), shape (n,), int8.
 
     Raises
@@ -51,7 +52,7 @@ class PlinkGenotypes:
             with warnings.catch_warnings():
                 # bed-reader goes through numpy's text reader, which warns of an empty file
                 warnings.simplefilter("ignore")
-                self.people = checked_people(self._bed.iid, str(self.path.with_suffix(".fam")))
+                self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
                 self.variants = self._read_variants()
                 self.fam_status = np.array([_FAM_STATUS.get(str(p), -1) for p in self._bed.pheno], dtype=np.int8)
         except InvalidInput:
@@ -59,6 +60,11 @@ class PlinkGenotypes:
         except Exception as error:
             raise InvalidInput(f"cannot read the bim or fam file of {self.path}: {in_one_line(error)}") from error
         self.skipped: Mapping[str, int] = {}
+
+    def _names(self) -> list[str]:
+        """IIDs, or FID_IID where an IID occurs in several families."""
+        iid = [str(name) for name in self._bed.iid]
+        return iid if len(set(iid)) == len(iid) else [f"{f}_{i}" for f, i in zip(self._bed.fid, iid, strict=True)]
 
     def _read_variants(self) -> Variants:
         b = self._bed

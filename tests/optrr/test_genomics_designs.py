@@ -11,7 +11,7 @@ from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of
 from optrr.genomics.protocols import protocol_for
 from optrr.genomics.star import star_eigenvalues
-from optrr_solvers import BlockLaw, InvalidProblem, Problem, ProductLaw, TableLaw, solve
+from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
 
 NAMES = [f"rs{k}" for k in range(12)]
 
@@ -116,8 +116,13 @@ def test_refusals():
         genomic_design(Wanted(NAMES), Budget(2.0, status=2.0))
     with pytest.raises(InvalidInput, match="5 variant epsilons for 12"):
         genomic_design(Wanted(NAMES), Budget(variants=np.ones(5)))
-    with pytest.raises(InvalidProblem, match="epsilon"):
+    with pytest.raises(InvalidInput, match="epsilon 0 for every variant"):
         genomic_design(Wanted(NAMES), Budget(variants=0.0))
+    for wrong in (-1.0, np.nan, np.inf):
+        with pytest.raises(InvalidInput, match=f"epsilon {wrong:g} for variant 'rs3'"):
+            genomic_design(Wanted(NAMES), Budget(4.0, variants=np.where(np.arange(12) == 3, wrong, 1.0)))
+    with pytest.raises(InvalidInput, match="'rs1' is listed 2 times"):
+        genomic_domain(["rs0", "rs1", "rs1"])
     with pytest.raises(InvalidInput, match="brings the total down to 3"):
         # POR's heuristic answers small epsilons with a total near ln of the number of possible records
         genomic_design(Wanted(NAMES, method="inductive"), Budget(3.0))

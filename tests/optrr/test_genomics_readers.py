@@ -61,6 +61,16 @@ def test_plink_bytes(tmp_path):
     assert cohort.variants.position.tolist() == [100, 101, 102, 103, 104]
 
 
+def test_one_iid_in_two_families(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((3, 2), dtype=np.int8), ["1", "2", "2"])
+    path.with_suffix(".fam").write_text("f 1 0 0 1 1\ng 1 0 0 1 2\ng 2 0 0 1 2\n")
+    assert read_genotypes(path).people.tolist() == ["f_1", "g_1", "g_2"]
+    path.with_suffix(".fam").write_text("f 1 0 0 1 1\nf 1 0 0 1 2\ng 2 0 0 1 2\n")
+    with pytest.raises(InvalidInput, match="lists people twice: 'f_1'"):
+        read_genotypes(path)
+
+
 def test_plink_written_and_read(tmp_path):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     codes = np.random.default_rng(2).choice([0, 1, 2, MISSING], size=(9, 4)).astype(np.int8)
@@ -221,6 +231,7 @@ def test_csv_genotypes(tmp_path):
         ("sample\np\nq\n", "no variant columns"),
         ("sample,rs1\np,1\np,0\n", "lists people twice: 'p'"),
         ("sample,rs1\n", "holds no people"),
+        ("sample,rs1,rs2,rs1\np,1,1,1\n", "2 columns 'rs1'"),
     ],
 )
 def test_bad_csv(tmp_path, text, message):
@@ -234,7 +245,11 @@ def test_phenotype_table(tmp_path):
     cohort = read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
     assert cohort.people.tolist() == ["a", "b", "e"]
     np.testing.assert_array_equal(cohort.status, [1, 0, 1])
-    assert cohort.left_out == {"not in the phenotype table": 1, "without a phenotype": 1}
+    assert cohort.left_out == {
+        "in the phenotype table only": 1,
+        "not in the phenotype table": 1,
+        "without a phenotype": 1,
+    }
 
 
 @pytest.mark.parametrize(
