@@ -57,7 +57,8 @@ def genomic_domain(names: Sequence[str], kind: Kind = "genotype", missing: bool 
     Raises
     ------
     InvalidInput
-        for no variants, repeated ones, a variant called ``status``, and missing calls in the alleles layout, which has no place for them.
+        for no variants, repeated ones, a variant called ``status``, and missing calls in the alleles layout, which has no
+        place for them.
     """
     if not len(names):
         raise InvalidInput("there are no variants; give at least one")
