@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from known_logarithms import KnownLogarithms
 
 from optrr.dependence import group as group_module
 from optrr.dependence.group import NotInGroup, edwards25519, scalars
@@ -234,6 +235,23 @@ def test_every_number_of_a_proof_matters():
     for field in ("e0", "e1", "z0", "z1"):
         changed = Proof(**{**vars(proof), field: (getattr(proof, field) + 1) % GROUP.order})
         assert not accepts(GROUP, point, changed, challenge)
+
+
+def test_the_hash_binds_everything_that_could_be_chosen_after_it():
+    # were the point left out, one could fix A_0 and A_1, hash, and only then solve for a point that hides any number
+    points = [GROUP.base(k) for k in (3, 4, 5, 6)]
+    found = {
+        statement.challenge(GROUP, sender, cell, points[point])(points[a0], points[a1])
+        for statement in (STATEMENT, Statement("t", 5, (3, 2)), Statement("s", 6, (3, 2)), Statement("s", 5, (5,)))
+        for sender in (0, 1)
+        for cell in (0, 1)
+        for point in (0, 1)
+        for a0 in (2, 3)
+        for a1 in (2, 3)
+    }
+    assert len(found) == 4 * 2**5
+    other = KnownLogarithms(10007, 4), KnownLogarithms(10007, 5)
+    assert len({STATEMENT.challenge(g, 0, 0, b"xx")(b"aa", b"bb") for g in other}) == 2
 
 
 def test_malformed_seals_are_refused_with_the_reason():
