@@ -24,7 +24,8 @@ someone takes a logarithm in the group. Without proofs only the tables' totals a
 counts between cells unseen: counts then need honest parties, privacy does not.
 
 Not detected, by any protocol: a party that lies about its own record. A party may also stop the session at any time, even once
-it knows the result and the others do not.
+it knows the result and the others do not. Sums over different sets of the same parties tell their difference: before a
+session is repeated without someone, consider that whoever saw both results knows that one's vector.
 
 Each party sends n−1 commitments, n−1 shares and a broadcast of one (with proofs, two) numbers per cell: O(n · cells) per party,
 O(n² · cells) in all. With proofs that is 160 + 64 + 64 bytes per cell and other party.

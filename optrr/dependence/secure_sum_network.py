@@ -25,7 +25,7 @@ from optrr_solvers.problem import IntArray
 
 Address = tuple[str, int]
 
-# No honest message of a few million cells is longer; a longer announcement is refused before memory is taken.
+# No honest message of a million cells is longer; a longer announcement is refused before memory is taken.
 _MAX_BYTES = 1 << 28
 
 
@@ -61,6 +61,8 @@ class SecureSumPeer:
 
     async def run(self, addresses: Sequence[Address], timeout: float = 30.0) -> IntArray:
         """The three rounds with the peers at ``addresses`` (in the order of their numbers); returns the counts.
+
+        ``timeout`` seconds are allowed for each round; checking proofs takes 0.4 ms per cell and other party of them.
 
         Raises
         ------
