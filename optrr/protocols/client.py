@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 
@@ -16,9 +15,10 @@ from optrr_solvers.randomness import RandomState
 
 
 class Client:
-    """Holds one record and answers one protocol with one message.
+    """Randomizes one record, once, for one protocol; keeps the message and forgets the record.
 
-    Asking again gives the same message: a second draw would be a second release and spend the ε again.
+    Asking again, from another thread, or from a copy gives the same message: a second draw would be a second release and spend
+    the ε again.
 
     Parameters
     ----------
@@ -46,13 +46,11 @@ class Client:
             raise InvalidInput(
                 f"the record's {unknown.name!r} is not a declared category; declared are {listed(unknown.texts)}"
             )
-        self._codes = np.asarray([codes], dtype=np.int64)
-        self._protocol = protocol
-        self._random_state = random_state
+        drawn = protocol.mechanism.perturb_codes(np.asarray([codes], dtype=np.int64), random_state)[0]
+        values = tuple(a.categories[int(c)] for a, c in zip(domain, drawn, strict=True))
+        self._message = Message(protocol.fingerprint, secrets.token_hex(16), values)
 
-    @cached_property
+    @property
     def message(self) -> Message:
-        """The randomized record: drawn once, then always the same."""
-        drawn = self._protocol.mechanism.perturb_codes(self._codes, self._random_state)[0]
-        values = tuple(a.categories[int(c)] for a, c in zip(self._protocol.domain, drawn, strict=True))
-        return Message(self._protocol.fingerprint, secrets.token_hex(16), values)
+        """The randomized record, always the same."""
+        return self._message

@@ -1,6 +1,7 @@
 """Protocols end to end: clients, messages, collectors, estimates and accounts."""
 
 import math
+import pickle
 from fractions import Fraction
 from itertools import combinations
 
@@ -178,6 +179,13 @@ def test_messages_from_clients_give_the_same_as_codes():
         for _ in range(count)
     )
     assert kept == sent
+
+
+def test_a_copied_client_has_drawn_and_forgotten_its_record():
+    client = Client(rr_independent(DOMAIN, 0.1), {"a": "x", "b": 1, "c": True, "d": 0})
+    copies = [pickle.loads(pickle.dumps(client)) for _ in range(20)]
+    assert {c.message for c in copies} == {client.message}
+    assert list(vars(client)) == ["_message"]
 
 
 def test_a_client_releases_once():
