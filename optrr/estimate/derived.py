@@ -25,6 +25,7 @@ from scipy.stats import chi2, norm
 from optrr.counts import Counts
 from optrr.errors import InvalidInput
 from optrr.estimate import statistics
+from optrr.estimate.intervals import on_root_scale, second_order, skewness
 from optrr.estimate.result import check_bootstrap, check_confidence
 from optrr.estimate.simplex import projection
 from optrr.estimate.statistics import Expansion
@@ -57,7 +58,8 @@ class Derived:
     ``value`` has the delta method's bias removed; ``plug_in`` is the statistic of the (perhaps projected) unbiased estimate.
     Entropy and mutual information are in bits, χ² and G² on the scale of n records without randomization. The interval is
     ``value`` ± z · ``standard_error``, cut to the statistic's range; for mutual information, χ² and G² it is made on the
-    square root's scale. ``bootstrap_error`` is NaN unless asked for; error and interval are NaN where all reports are alike.
+    square root's scale, for the entropy it is of second order (:mod:`optrr.estimate.intervals`). ``bootstrap_error`` is NaN
+    unless asked for; error and interval are NaN where all reports are alike.
     """
 
     statistic: str
@@ -169,7 +171,17 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     if np.count_nonzero(counts.table) == 1:
         error, notes = float("nan"), (_ALIKE_NOTE,)
     value = float(np.clip(e.value - e.bias, *setting.range))
-    low, high = np.clip(_interval(setting, e, error, float(norm.isf((1 - confidence) / 2))), *setting.range)
+    z = float(norm.isf((1 - confidence) / 2))
+    if statistic == "entropy":
+        lean = skewness(
+            kernel.solve_adjoint(e.gradient), lam, counts.n, _entropy_bend(pi, covariance @ gradient), error
+        )
+        low, high = second_order(e.value - e.bias, error, lean, z)
+    elif statistic in _SQUARES:
+        low, high = on_root_scale(e.value, e.bias, error, z)
+    else:
+        low, high = e.value - e.bias - z * error, e.value - e.bias + z * error
+    low, high = np.clip((low, high), *setting.range)
     again = (
         _bootstrap(setting, kernel, raw, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
     )
@@ -196,19 +208,10 @@ def _point(setting: _Setting, raw: FloatArray) -> FloatArray:
     return projection(raw.ravel()).reshape(raw.shape)
 
 
-def _interval(setting: _Setting, e: Expansion, error: float, z: float) -> tuple[float, float]:
-    """value ± z · error; on the scale of the square root for statistics that are nearly squares of a distance.
-
-    The root is nearly linear in the proportions, so its distribution is nearer normal; its own bias is removed.
-    """
-    if setting.name not in _SQUARES or e.value <= 0:
-        value = e.value - e.bias
-        return value - z * error, value + z * error
-    root = float(np.sqrt(e.value))
-    slope = 1 / (2 * root)
-    centre = root - slope * e.bias + error**2 / (8 * root**3)
-    low, high = centre - z * slope * error, centre + z * slope * error
-    return max(low, 0.0) ** 2, max(high, 0.0) ** 2
+def _entropy_bend(pi: FloatArray, along: FloatArray) -> float:
+    """uᵀHu of the entropy, whose second derivatives are −1/(π ln 2) in each cell."""
+    positive = pi.ravel() > 0
+    return -float(np.sum(along[positive] ** 2 / pi.ravel()[positive])) / log(2)
 
 
 def _setting(counts: Counts, statistic: str, scores: tuple[ArrayLike, ArrayLike] | None) -> _Setting:
