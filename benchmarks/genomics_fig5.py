@@ -1,7 +1,7 @@
 """POR Fig. 5 as published, then with unbiased statistics, then with the certified optimum; benchmarks/results/genomics_fig5.*.
 
 Run as ``python benchmarks/genomics_fig5.py [SETS] [OPTIMA]``: how many draws of the ε_i (20 unless told), and for how many
-of them the optimum is solved where there are more than 20 SNPs (10 unless told; half a minute to a minute each). Setting of
+of them the optimum is solved at 50 SNPs (10 unless told; half a minute each), and half of that at 100 (two minutes each). Setting of
 POR §V-B: N = 2000 people, one allele × status attribute of size 4 for each SNP, a ~ Bin(N, 1/3), b ~ Bin(N−a, 1/3),
 c ~ Bin(N−a−b, 2/5), ε_i uniform in 3..5, error = mean |χ² − χ²_true|.
 
@@ -150,7 +150,7 @@ def main(sets: int, optima: int) -> None:
         found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in METHODS}
         search = Search()
         for k in range(sets):
-            for name, *values in one_set(generator, snps, search if snps <= FEW or k < optima else None):
+            for name, *values in one_set(generator, snps, search if snps <= FEW or k * snps < optima * 50 else None):
                 found[name].append(tuple(values))
         for name in METHODS:
             if not found[name]:

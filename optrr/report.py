@@ -31,9 +31,10 @@ COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; plain text, escaped."""
+    """A paragraph; plain text, escaped. ``warning`` sets it off."""
 
     text: str
+    warning: bool = False
     kind: ClassVar[str] = "text"
 
 

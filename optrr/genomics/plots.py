@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _VECTOR_POINTS = 3000
 # p-values below the smallest double still have a place.
 _SMALLEST = 1e-300
+# Narrowest chromosome, as a share of the widest.
+_NARROWEST = 0.25
 _PLOTS = (".svg", ".png", ".pdf")
 
 
@@ -68,13 +70,16 @@ def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float],
     order = np.lexsort((variants.position, number))
     number, position = number[order], variants.position[order].astype(float)
     where, start, centres = np.empty(order.size), 0.0, []
+    # a chromosome with few variants still has room for its name
+    narrowest = max(_NARROWEST * max(np.ptp(position[number == k]) for k in range(len(names))), 1.0)
     for k in range(len(names)):
         on = number == k
         # variants without a position stand one after another
         inside = position[on] - position[on].min() if np.ptp(position[on]) else np.arange(float(on.sum()))
-        where[on] = start + inside
-        centres.append(start + inside.max() / 2)
-        start += 1.05 * max(inside.max(), 1.0)
+        width = max(inside.max(), narrowest)
+        where[on] = start + inside + (width - inside.max()) / 2
+        centres.append(start + width / 2)
+        start += 1.05 * width
     return order, where, centres, names
 
 

@@ -128,6 +128,8 @@ def _doubts(scores: Scores, odds: OddsRatios, test: str) -> list[str]:
             f"{few} variants have a cell with fewer than {FEW_EXPECTED:g} expected observations (EXPECTED); their genotypic "
             "p-values rest on a normal approximation that does not hold there: use the trend test"
         )
+    if test == "allelic":
+        out.append("the allelic test takes people, not alleles, for independent: its statistics are the trend test's")
     if test == ASSUMING:
         out.append(ASSUMPTION)
     outside = int(np.sum(~np.isfinite(odds.log_ratio)))

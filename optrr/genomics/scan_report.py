@@ -25,7 +25,7 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
         f"conditional epsilon {float(design.conditional_epsilons.max()):.6g}. Genotypes and status are one record and "
         f"share it.",
     )
-    columns = ["CHR", "SNP", "BP", "A1", "A2", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
+    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     table = found.columns
     rows = [[_plain(table[c][k]) for c in columns] for k in found.top(_TOP)]
     series = {f"{found.test} test": found.scores.p_value}
@@ -37,7 +37,8 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
                 "WARNING: the naive test takes randomized counts for true ones; its p-values are not valid. Its "
                 "genomic control "
                 f"factor is {genomic_control(found.naive.statistic, found.naive.df):.3g}, the {found.test} test's "
-                f"{found.lambda_gc:.3g}."
+                f"{found.lambda_gc:.3g}.",
+                warning=True,
             )
         )
     if found.skipped:
@@ -45,10 +46,10 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
     return Page(
         title,
         [
+            *([Section("To know", parts)] if parts else []),
             Section("Along the genome", [Chart(figure_svg(manhattan(found.variants, found.scores.p_value)))]),
             Section("QQ plot", [Chart(figure_svg(qq(series)), f"Genomic control factor {found.lambda_gc:.3f}.")]),
             Section("Top variants", [Table(columns, rows)]),
-            *([Section("To know", parts)] if parts else []),
         ],
         lead,
     )
