@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr_solvers.problem import EPSILON_RANGE
 
 # Digits of an ε in a sentence; files and JSON have them all.
 _SHOWN = Decimal("1e-6")
@@ -19,6 +23,14 @@ _SHOWN = Decimal("1e-6")
 def shown(epsilon: float) -> str:
     """An ε with six decimals, rounded up: what is read is never below what is spent."""
     return f"{Decimal(epsilon).quantize(_SHOWN, ROUND_CEILING)}" if math.isfinite(epsilon) else f"{epsilon}"
+
+
+def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
+    """One mechanism's ε in nats. Raises InvalidInput outside 1e-6..50."""
+    low, high = EPSILON_RANGE
+    if not isinstance(epsilon, int | float | np.integer | np.floating) or not low <= epsilon <= high:
+        raise InvalidInput(f"{what} = {epsilon!r}; give a finite number of nats from {low:g} to {high:g}")
+    return float(epsilon)
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
+from optrr.account import checked_epsilon
 from optrr.baselines.oracles import ORACLES, Oracle, drawn_epsilon, support_probabilities
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import EPSILON_RANGE, SIZE_RANGE, FloatArray, IntArray
+from optrr_solvers.problem import SIZE_RANGE, FloatArray, IntArray
 
 Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
 Fake = Literal["uniform", "zero"]
@@ -140,14 +141,14 @@ class Protocol:
 def split(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> Protocol:
     """SPL at total ε. ``best`` takes for each attribute the report with the smaller variance (see :func:`best_oracle`)."""
     r = _checked_sizes(sizes)
-    each = _checked_epsilon(epsilon) / r.size
+    each = checked_epsilon(epsilon) / r.size
     return Protocol(r, "SPL", each, _oracles(r, each, oracle))
 
 
 def sample(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> Protocol:
     """SMP at total ε; for pairs give the sizes of the pairs' product domains, and their codes when collecting."""
     r = _checked_sizes(sizes)
-    return Protocol(r, "SMP", _checked_epsilon(epsilon), _oracles(r, epsilon, oracle))
+    return Protocol(r, "SMP", checked_epsilon(epsilon), _oracles(r, epsilon, oracle))
 
 
 def fake_data(
@@ -174,7 +175,7 @@ def fake_data(
         raise InvalidInput(f"accounting = {accounting!r}; give 'record' or 'published'")
     if oracle not in ORACLES:
         raise InvalidInput(f"oracle = {oracle!r}; fake data needs 'grr' or 'oue'")
-    given = _checked_epsilon(epsilon)
+    given = checked_epsilon(epsilon)
     local = given if accounting == "record" else log1p(r.size * expm1(given))
     if isinstance(fakes, str):
         if fakes not in ("uniform", "zero") or (fakes == "zero" and oracle == "grr"):
@@ -219,13 +220,6 @@ def _checked_sizes(sizes: ArrayLike) -> IntArray:
     if r.ndim != 1 or not r.size or not np.all((r >= low) & (r <= high) & (r == np.round(r))):
         raise InvalidInput(f"sizes = {sizes!r}; give a list of whole numbers from {low} to {high}")
     return r.astype(np.int64)
-
-
-def _checked_epsilon(epsilon: float) -> float:
-    low, high = EPSILON_RANGE
-    if not low <= epsilon <= high:
-        raise InvalidInput(f"epsilon = {epsilon}; give a finite number of nats from {low:g} to {high:g}")
-    return float(epsilon)
 
 
 def _checked_fakes(sizes: IntArray, fakes: Sequence[ArrayLike]) -> tuple[FloatArray, ...]:

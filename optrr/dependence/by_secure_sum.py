@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.account import Account, Spent
+from optrr.account import Account, Spent, checked_epsilon
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
@@ -24,10 +24,9 @@ from optrr.dependence.sealed import PublicChecks
 from optrr.dependence.secure_sum import SecureSumParty, run_in_memory
 from optrr.dependence.secure_sum_messages import SecureSumFailed
 from optrr.domain import Domain
-from optrr.errors import InvalidInput
 from optrr.mechanism import Mechanism, checked_codes
 from optrr_solvers.joint import joint_law
-from optrr_solvers.problem import EPSILON_RANGE, IntArray
+from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import RandomState, as_source
 
 PairTables = dict[tuple[str, str], IntArray]
@@ -185,8 +184,5 @@ def randomized_pairs_account(domain: Domain, pair_epsilon: float) -> Account:
 
 
 def _pair_mechanism(domain: Domain, names: tuple[str, str], pair_epsilon: float) -> Mechanism:
-    low, high = EPSILON_RANGE
-    if not low <= pair_epsilon <= high:
-        raise InvalidInput(f"pairs were to be randomized at epsilon {pair_epsilon}; give nats from {low:g} to {high:g}")
     pair = domain.subset(names)
-    return Mechanism(pair, joint_law(pair.sizes, pair_epsilon))
+    return Mechanism(pair, joint_law(pair.sizes, checked_epsilon(pair_epsilon, "pair_epsilon")))

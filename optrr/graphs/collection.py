@@ -29,11 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.graphs.graph import Graph, as_graph, from_slots
 from optrr.matrix.intervals import exp_interval
 from optrr_solvers.enclosure import log_ceiling
-from optrr_solvers.problem import EPSILON_RANGE, IntArray
+from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 BoolArray = NDArray[np.bool_]
@@ -76,13 +77,13 @@ class EdgeChannel:
 
 def response_channel(epsilon: float) -> EdgeChannel:
     """Randomized response at ε nats."""
-    _check(epsilon)
+    checked_epsilon(epsilon)
     return _channel(1 / (1 + exp_interval(Fraction(epsilon))[0]))
 
 
 def laplace_channel(epsilon: float) -> EdgeChannel:
     """Laplace noise of scale 1/ε on the bit, cut at 1/2; the channel's own ``epsilon`` is below the one given."""
-    _check(epsilon)
+    checked_epsilon(epsilon)
     return _channel(exp_interval(Fraction(-epsilon) / 2)[1] / 2)
 
 
@@ -189,9 +190,3 @@ def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
         candidates = np.flatnonzero(words < channel.coarse)
         found.append(start + candidates[source.words(candidates.size) < fine])
     return np.concatenate(found)
-
-
-def _check(epsilon: float) -> None:
-    low, high = EPSILON_RANGE
-    if not low <= epsilon <= high:
-        raise InvalidInput(f"epsilon = {epsilon}; give a finite number of nats from {low:g} to {high:g}")

@@ -29,10 +29,11 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import gamma
 
+from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.graphs.estimates import triangles
 from optrr.graphs.graph import Graph, as_graph
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, IntArray
+from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 # All pairs are looked at, a block of rows at a time: 2·10^8 pairs take about ten seconds.
@@ -57,14 +58,14 @@ class QueryAnswer:
 
 def degree_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> QueryAnswer:
     """Degrees plus Laplace noise of scale 2/ε."""
-    _check(epsilon)
+    checked_epsilon(epsilon)
     given = as_graph(graph, nodes)
     return _laplace(given.degrees(), 2 / epsilon, (epsilon, 0.0), as_source(random_state))
 
 
 def triangle_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> QueryAnswer:
     """Triangle sequence plus Laplace noise of scale 3(n−2)/ε."""
-    _check(epsilon)
+    checked_epsilon(epsilon)
     given = as_graph(graph, nodes)
     return _laplace(triangles(given), 3 * (given.n - 2) / epsilon, (epsilon, 0.0), as_source(random_state))
 
@@ -79,7 +80,7 @@ def smooth_triangle_query(
     InvalidInput
         above 20,000 nodes, or for δ outside 0 ≤ δ < 1.
     """
-    _check(epsilon)
+    checked_epsilon(epsilon)
     given = as_graph(graph, nodes)
     source = as_source(random_state)
     if delta == 0:
@@ -161,9 +162,3 @@ def _laplace(values: IntArray, scale: float, cost: tuple[float, float], source: 
 def _uniform(source: BitSource, count: int) -> FloatArray:
     """Uniform on the middles of 2^53 equal steps of (0, 1), so that its logarithm is finite."""
     return np.asarray(((source.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
-
-
-def _check(epsilon: float) -> None:
-    low, high = EPSILON_RANGE
-    if not low <= epsilon <= high:
-        raise InvalidInput(f"epsilon = {epsilon}; give a finite number of nats from {low:g} to {high:g}")

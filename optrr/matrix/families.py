@@ -24,11 +24,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import minimize
 
+from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.matrix.distortion import MAX_CATEGORIES, SCALE, DistortionMatrix, from_fractions
 from optrr.matrix.intervals import Interval, exp_interval, half, minus, ratio_bound
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+from optrr_solvers.problem import FloatArray
 
 # Where the numerical search for cut points starts inside [u, u+1]: away from the middle, so that it has to be found.
 _START = 0.1
@@ -136,6 +137,4 @@ def _checked_cuts(size: int, cuts: Sequence[float] | None) -> list[Fraction]:
 def _check(size: int, epsilon: float) -> None:
     if not (isinstance(size, int | np.integer) and 2 <= size <= MAX_CATEGORIES):
         raise InvalidInput(f"size = {size!r}; a distortion matrix has 2 to {MAX_CATEGORIES} categories")
-    low, high = EPSILON_RANGE
-    if not low <= epsilon <= high:
-        raise InvalidInput(f"epsilon = {epsilon}; give a finite number of nats from {low:g} to {high:g}")
+    checked_epsilon(epsilon)

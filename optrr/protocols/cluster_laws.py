@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr_solvers import Problem, Solution, solve
+from optrr_solvers import Problem, Solution, SolveFailed, solve
 from optrr_solvers.inverse_distance import inverse_distance_law, inverse_distance_retention
 from optrr_solvers.joint import joint_law
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
@@ -83,11 +83,22 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, keep_pa
     Raises
     ------
     InvalidInput
-        where the profile or the total is out of range.
+        where the total's share of some attribute is outside 1e-6..50 nats.
+    SolveFailed
+        where the solvers' tolerances leave no mechanism within the total.
     """
     if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):
-        raise InvalidInput(f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares")
+        raise InvalidInput(
+            f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares"
+        )
     shares = profile / profile.sum()
+    # Kronecker's accuracies must be in the range that can be solved: there the search starts
+    least, most = float(shares.min()) * total, float(shares.max()) * total
+    if least < EPSILON_RANGE[0] or most > EPSILON_RANGE[1]:
+        raise InvalidInput(
+            f"at total epsilon {total:g} the shares of the attributes run from {least:g} to {most:g} nats; they must lie in "
+            f"{EPSILON_RANGE[0]:g}..{EPSILON_RANGE[1]:g}"
+        )
 
     def at(scale: float) -> Solution:
         return optimum_at_accuracies(sizes, shares * scale, keep_pairs)
@@ -96,6 +107,8 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, keep_pa
     low = at(total)
     if low.upper > total:
         low = at(total * (1 - _TOTAL_TOLERANCE))
+    if low.upper > total:
+        raise SolveFailed(f"no optimum within a total epsilon of {total:g} was found: the best has {low.upper:g}")
     return _raised(at, low, total)
 
 
@@ -105,7 +118,11 @@ def _raised(at: Callable[[float], Solution], low: Solution, total: float) -> Sol
     exceeds = fits
     for _ in range(_MAX_DOUBLINGS):
         exceeds *= 2
-        answer = at(exceeds)
+        try:
+            answer = at(exceeds)
+        except SolveFailed:
+            # accuracies beyond what can be solved are beyond this total, or as good as
+            break
         if answer.upper > total:
             break
         low, fits = answer, exceeds
@@ -113,7 +130,11 @@ def _raised(at: Callable[[float], Solution], low: Solution, total: float) -> Sol
         return low
     while total - low.upper > _TOTAL_TOLERANCE * total and exceeds - fits > _TOTAL_TOLERANCE * fits:
         middle = (fits + exceeds) / 2
-        answer = at(middle)
+        try:
+            answer = at(middle)
+        except SolveFailed:
+            exceeds = middle
+            continue
         if answer.upper <= total:
             low, fits = answer, middle
         else:

@@ -328,6 +328,26 @@ def test_bad_requests_are_refused():
         rr_clusters(DOMAIN, CLUSTERS, 0.3, "inverse-distance")
 
 
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan, math.inf, 51.0, "x", None, [1.0], {"a": 1.0}])
+def test_epsilons_out_of_range_are_refused(epsilon):
+    for make in (rr_independent, rr_ind_joint, lambda d, e: rr_clusters(d, CLUSTERS, e)):
+        with pytest.raises(InvalidInput, match="epsilon"):
+            make(DOMAIN, epsilon)
+    if epsilon != 51.0:
+        with pytest.raises(InvalidInput, match="epsilon = "):
+            rr_joint(DOMAIN, epsilon)
+
+
+@pytest.mark.parametrize("total", [1e-9, 1e-6, 0.01, 1.0, 20.0])
+def test_an_optimum_never_spends_more_than_its_total(total):
+    if total < 4e-6:
+        with pytest.raises(InvalidInput, match="shares of the attributes run from"):
+            optimum(DOMAIN, 1.0, total)
+        return
+    found = optimum(DOMAIN, 1.0, total).mechanism.epsilon
+    assert 0.99 * total < found <= total * (1 + 1e-12)
+
+
 def test_a_table_the_optimum_hides_is_refused():
     domain = Domain.of({"a": 2, "b": 2, "c": 2})
     protocol = of_design(design(domain, 0.5))
