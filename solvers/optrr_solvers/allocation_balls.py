@@ -93,6 +93,7 @@ def solve(problem: AllocationProblem, options: BallsOptions = BallsOptions()) ->
         )
     weights = kronecker_split(problem)
     state: _State | None = None
+    mixture: Mixture | None = None
     rounds, idle = 0, 0
     for _ in range(options.generations):
         totals = EffectTotals(problem.workload, grid_weights(problem.workload, weights))
@@ -103,9 +104,9 @@ def solve(problem: AllocationProblem, options: BallsOptions = BallsOptions()) ->
         if idle == 2:
             break
         weights = np.sqrt(weights / weights.sum() * steering(problem.workload, state.effects, state.uniform))
-    assert state is not None
+    assert state is not None and mixture is not None
     law = _law(problem, state)
-    return AllocatedLaw.of(problem, "search", law, lower_error(problem, law), started, rounds)
+    return AllocatedLaw.of(problem, "search", law, lower_error(problem, law, mixture.push), started, rounds)
 
 
 def _generation(

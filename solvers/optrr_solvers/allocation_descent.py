@@ -105,10 +105,11 @@ class Corner:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Corners with weights that add up to 1, and a bound of F over all laws on the cells."""
+    """Corners with weights that add up to 1, the limits' multipliers by row, and a bound of F over all laws on the cells."""
 
     corners: tuple[Corner, ...]
     weights: FloatArray
+    push: FloatArray
     lower: float
     rounds: int
 
@@ -165,7 +166,8 @@ class Descent:
             lower = self._descend(tolerance, rounds)
             short = self._overstepped()
             if short is None:
-                return Mixture(tuple(self.corners), self.weights, lower, self.rounds)
+                push = self.curve.push(self.lam)
+                return Mixture(tuple(self.corners), self.weights, push, lower, self.rounds)
             self.curve = replace(self.curve, low=self.curve.low + short[0], high=self.curve.high - short[1])
         i = int(np.argmax(np.abs(self.curve.violations(self.lam))))
         raise SolveFailed(f"allocation: limit {i} is still violated after {_TIGHTENINGS} tightenings; widen the limits")

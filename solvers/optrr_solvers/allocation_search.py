@@ -1,8 +1,8 @@
 """Method "search": an allocation for any number of attributes, by what suits the wishes.
 
-One-way tables, kept pairs and conditional caps are a search over profiles of ε_i with the certified design solver
-(:mod:`optrr_solvers.allocation_profiles`); tables of several attributes a search over the multipliers of all their effects
-(:mod:`optrr_solvers.allocation_balls`), since the best λ_ij are not those of a design for single attributes.
+Mixtures of weighted balls, steered by the multipliers of all effects (:mod:`optrr_solvers.allocation_balls`), serve every
+workload. Kept pairs, conditional caps, and one-way tables of very many attributes are a search over profiles of ε_i with the
+certified design solver (:mod:`optrr_solvers.allocation_profiles`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from optrr_solvers import allocation_balls, allocation_profiles
 from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
-from optrr_solvers.allocation_bound import lower_error
+
+# Different attributes above which profiles of one-way tables are quicker.
+_MANY = 500
 
 
 def solve(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...] = ()) -> AllocatedLaw:
@@ -27,11 +29,10 @@ def solve(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...] = ()) -
         from the solvers.
     """
     several = any(len(w) > 1 for w in problem.workload.effects)
-    if several and not pairs and not problem.capped:
+    if not pairs and not problem.capped and (several or len(problem.workload.classes) <= _MANY):
         return allocation_balls.solve(problem)
     found = allocation_profiles.solve(problem, pairs=pairs)
     if not pairs and not several:
         return found
-    free = replace(problem, caps=None)
-    bound = lower_error(free, found.law) if several else allocation_profiles.solve(free).lower_error
-    return replace(found, lower_error=min(max(bound, found.lower_error), found.error))
+    free = solve(replace(problem, caps=None))
+    return replace(found, lower_error=min(max(free.lower_error, found.lower_error), found.error))

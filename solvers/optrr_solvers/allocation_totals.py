@@ -46,7 +46,7 @@ def grid_weights(workload: TableWorkload, real: FloatArray) -> IntArray:
 class EffectTotals:
     """Totals of the given integer weights per class, shape (G,), with the workload's effects given each.
 
-    Cost: O(pairs · m · totals) time for a workload of pairs, (effects, totals) memory.
+    Time O(effects · ln m · totals) for one-way tables and pairs, memory (effects, totals).
     """
 
     workload: TableWorkload
@@ -97,14 +97,31 @@ class EffectTotals:
         if high - low == 1:
             return {u: self._times(start, low, u[0]) for u in wanted}
         half = (high - low) // 2
-        rights: dict[_Usage, set[_Usage]] = {}
-        for u in wanted:
-            rights.setdefault(u[:half], set()).add(u[half:])
-        out = {}
-        for left, part in self._products(low, low + half, set(rights), start).items():
-            for right, whole in self._products(low + half, high, rights[left], part).items():
-                out[left + right] = whole
+        middle = low + half
+        on_left, on_right = {u for u in wanted if not any(u[half:])}, {u for u in wanted if not any(u[:half])}
+        out: dict[_Usage, FloatArray] = {}
+        # a half that is not used is multiplied once for all
+        if on_right:
+            after = self._unused(low, middle, start)
+            rights = self._products(middle, high, {u[half:] for u in on_right}, after)
+            out |= {(0,) * half + right: values for right, values in rights.items()}
+        if on_left - on_right:
+            after = self._unused(middle, high, start)
+            lefts = self._products(low, middle, {u[:half] for u in on_left - on_right}, after)
+            out |= {left + (0,) * (high - middle): values for left, values in lefts.items()}
+        across: dict[_Usage, set[_Usage]] = {}
+        for u in wanted - on_left - on_right:
+            across.setdefault(u[:half], set()).add(u[half:])
+        if across:
+            for left, part in self._products(low, middle, set(across), start).items():
+                for right, values in self._products(middle, high, across[left], part).items():
+                    out[left + right] = values
         return out
+
+    def _unused(self, low: int, high: int, values: FloatArray) -> FloatArray:
+        for g in range(low, high):
+            values = self._times(values, g, 0)
+        return values
 
     def _times(self, values: FloatArray, g: int, used: int) -> FloatArray:
         weight, (first, *others) = int(self.weights[g]), self._kernels[g][used]
