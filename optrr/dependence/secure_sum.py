@@ -23,6 +23,8 @@ be moved; seals that differ between recipients. Counts that come out are the sum
 someone takes a logarithm in the group. Without proofs only the tables' totals are checked, and one dishonest party can move
 counts between cells unseen: counts then need honest parties, privacy does not.
 
+After a sum that opens no seals an audit names who it was, without revealing a share (:mod:`optrr.dependence.secure_sum_audit`).
+
 Not detected, by any protocol: a party that lies about its own record. A party may also stop the session at any time, even once
 it knows the result and the others do not. Sums over different sets of the same parties tell their difference: before a
 session is repeated without someone, consider that whoever saw both results knows that one's vector.
@@ -40,9 +42,28 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.dependence.group import Group, edwards25519, scalars
-from optrr.dependence.sealed import SCALAR_BYTES, PublicChecks, Seal, SealBroken, Statement, packed, seal, unpacked
-from optrr.dependence.secure_sum_messages import Commitment, Message, Partial, SecureSumFailed, Share, encode
+from optrr.dependence.group import Group, NotInGroup, edwards25519, scalars
+from optrr.dependence.sealed import (
+    SCALAR_BYTES,
+    PublicChecks,
+    Seal,
+    SealBroken,
+    Statement,
+    packed,
+    seal,
+    unpacked,
+)
+from optrr.dependence.secure_sum_audit import Evidence, committed, read_points
+from optrr.dependence.secure_sum_messages import (
+    Audit,
+    Commitment,
+    Message,
+    Partial,
+    SealsNotOpened,
+    SecureSumFailed,
+    Share,
+    encode,
+)
 from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import BitSource, SystemSource, bounded
 
@@ -118,6 +139,7 @@ class SecureSumParty:
         self._received: dict[int, Numbers] = {index: self._shares[index]}
         self._partials: dict[int, Numbers] = {}
         self._seen: dict[int, bytes] = {}
+        self._audits: dict[int, list[bytes]] = {}
 
     def _checked_vector(self, values: NDArray[np.generic]) -> list[int]:
         if self.parties < 3 or not 0 <= self.index < self.parties:
@@ -193,15 +215,31 @@ class SecureSumParty:
 
     def _that_open_the_seals(self, group: Group, total: Numbers) -> IntArray:
         """c of every cell where Σ_j X_j = c H + T G."""
-        c, t = np.split(total, 2)
         seals = [self._seals[j] for j in range(self.parties)]
-        for cell, point in enumerate(self._checks.sums(group, self._all_seals(), seals)):
-            if group.add(group.times(c[cell], group.second), group.base(t[cell])) != point:
-                raise SecureSumFailed(
+        sums = self._checks.sums(group, self._all_seals(), seals)
+        for cell, (point, opened) in enumerate(zip(sums, committed(group, total), strict=True)):
+            if point != opened:
+                raise SealsNotOpened(
                     f"the sum of cell {cell} does not open the parties' seals: some party broke the protocol with a share "
-                    "or a partial sum; stop, and start a new session"
+                    "or a partial sum; stop the session"
                 )
-        return c.astype(np.int64)
+        return np.split(total, 2)[0].astype(np.int64)
+
+    def audit(self) -> Audit:
+        """After SealsNotOpened, to all: commitments to the shares this party sent."""
+        group = self._sealing_group()
+        self._audits[self.index] = [p for shares in self._shares for p in committed(group, shares)]
+        return Audit(self.session, self.index, b"".join(self._audits[self.index]))
+
+    def verdict(self) -> str:
+        """Who broke the protocol, as far as the audits received so far tell this party: one line."""
+        evidence = Evidence(self.index, self._received, self._partials, self._seals, self._audits)
+        return evidence.verdict(self._sealing_group())
+
+    def _sealing_group(self) -> Group:
+        if self._group is None:
+            raise SecureSumFailed("a secure sum without proofs cannot be audited; start a new session with proofs")
+        return self._group
 
     def receive(self, message: Message) -> None:
         """Take a message of another party. Raises SecureSumFailed where it is not acceptable; then stop."""
@@ -222,6 +260,8 @@ class SecureSumParty:
             case Partial():
                 self._store(self._partials, message, self._checked_numbers(message))
                 self._seen[message.sender] = message.seen
+            case Audit():
+                self._store(self._audits, message, self._checked_points(message))
 
     def _take_seal(self, message: Commitment) -> None:
         if (message.seal is None) != (self._group is None):
@@ -245,7 +285,7 @@ class SecureSumParty:
             raise self._refused(message, f"a message of session {message.session!r}")
         if not 0 <= message.sender < self.parties or message.sender == self.index:
             raise self._refused(message, "a sender's number that is no other party's")
-        if not isinstance(message, Partial) and message.recipient != self.index:
+        if isinstance(message, Commitment | Share) and message.recipient != self.index:
             raise self._refused(message, f"a {type(message).__name__.lower()} meant for party {message.recipient}")
 
     def _checked_numbers(self, message: Share | Partial) -> Numbers:
@@ -256,6 +296,12 @@ class SecureSumParty:
         if np.any((values < 0) | (values >= self.modulus)):
             raise self._refused(message, f"a number outside 0..{self.modulus - 1}")
         return values
+
+    def _checked_points(self, message: Audit) -> list[bytes]:
+        try:
+            return read_points(self._sealing_group(), message.points, self.parties * self._statement.cells)
+        except NotInGroup as error:
+            raise self._refused(message, f"an audit with {error}") from error
 
     def _store(self, where: dict[int, Stored], message: Message, value: Stored) -> None:
         if message.sender in where:
@@ -291,6 +337,8 @@ def run_in_memory(
 ) -> IntArray:
     """Run the protocol between parties in one process; returns the counts, which all parties must agree on.
 
+    Where the sums open no seals, an audit follows, and the error ends with the first party's verdict.
+
     ``on_message`` is called as (recipient, message) for every delivery, in order: what that recipient sees.
     """
     for message in [c for p in parties for c in p.commitments()]:
@@ -304,7 +352,15 @@ def run_in_memory(
             if party.index != partial.sender:
                 _show(on_message, party.index, partial)
                 party.receive(partial)
-    results = [p.counts() for p in parties]
+    try:
+        results = [p.counts() for p in parties]
+    except SealsNotOpened as error:
+        for audit in [p.audit() for p in parties]:
+            for party in parties:
+                if party.index != audit.sender:
+                    _show(on_message, party.index, audit)
+                    party.receive(audit)
+        raise SecureSumFailed(f"{error}; {parties[0].verdict()}") from error
     if not all(np.array_equal(results[0], r) for r in results):
         raise SecureSumFailed(
             "the parties end with different counts: some party broke the protocol; start a new session"

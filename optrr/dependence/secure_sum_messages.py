@@ -1,4 +1,4 @@
-"""The three messages of the secure sum, and their bytes."""
+"""The three messages of the secure sum, the one of its audit, and their bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from optrr.dependence.sealed import Seal
 
 class SecureSumFailed(ValueError):
     """The protocol must stop: one line that names the party and what is wrong with its message."""
+
+
+class SealsNotOpened(SecureSumFailed):
+    """The sums do not belong to the seals: an audit can tell who broke the protocol."""
 
 
 class Commitment(msgspec.Struct, tag="commitment", frozen=True):
@@ -40,7 +44,15 @@ class Partial(msgspec.Struct, tag="partial", frozen=True):
     seen: bytes = b""
 
 
-Message = Commitment | Share | Partial
+class Audit(msgspec.Struct, tag="audit", frozen=True):
+    """To all, after sums that open no seals: commitments to every share sent, a point per recipient and cell, run together."""
+
+    session: str
+    sender: int
+    points: bytes
+
+
+Message = Commitment | Share | Partial | Audit
 
 
 def encode(message: Message) -> bytes:

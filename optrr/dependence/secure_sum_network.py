@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from optrr.dependence.secure_sum import SecureSumParty
 from optrr.dependence.secure_sum_messages import (
+    Audit,
     Commitment,
     Message,
     Partial,
+    SealsNotOpened,
     SecureSumFailed,
     Share,
     decode,
@@ -45,7 +48,7 @@ class SecureSumPeer:
     ) -> None:
         self.party, self.address = party, address
         self._listening, self._calling = listening, calling
-        self._arrived: dict[type, set[int]] = {Commitment: set(), Share: set(), Partial: set()}
+        self._arrived: dict[type, set[int]] = {kind: set() for kind in (Commitment, Share, Partial, Audit)}
         self._changed = asyncio.Condition()
         self._failure: SecureSumFailed | None = None
         # a quick peer's shares may overtake a slow peer's commitments
@@ -67,7 +70,8 @@ class SecureSumPeer:
         Raises
         ------
         SecureSumFailed
-            naming the party whose message is wrong, or missing after ``timeout`` seconds.
+            naming the party whose message is wrong, or missing after ``timeout`` seconds; after sums that open no seals, with
+            the verdict of an audit.
         """
         try:
             for commitment in self.party.commitments():
@@ -78,9 +82,24 @@ class SecureSumPeer:
             await self._wait(Share, timeout)
             await self._to_all(self.party.partial(), addresses)
             await self._wait(Partial, timeout)
-            return self.party.counts()
+            try:
+                return self.party.counts()
+            except SealsNotOpened as error:
+                raise SecureSumFailed(f"{error}; {await self._audited(addresses, timeout)}") from error
         finally:
             self._server.close()
+
+    async def _audited(self, addresses: Sequence[Address], timeout: float) -> str:
+        """The verdict, once audits are exchanged with all who take part in ``timeout`` seconds."""
+        audit = self.party.audit()
+        for j, address in enumerate(addresses):
+            if j != self.party.index:
+                # whoever is content with its sums has left; the verdict says so
+                with suppress(SecureSumFailed):
+                    await self._send(audit, address)
+        with suppress(SecureSumFailed):
+            await self._wait(Audit, timeout)
+        return self.party.verdict()
 
     async def _to_all(self, message: Message, addresses: Sequence[Address]) -> None:
         for j, address in enumerate(addresses):
@@ -96,7 +115,9 @@ class SecureSumPeer:
             writer.close()
             await writer.wait_closed()
         except OSError as error:
-            raise SecureSumFailed(f"party {self.party.index} cannot reach {address[0]}:{address[1]}: {error}") from error
+            raise SecureSumFailed(
+                f"party {self.party.index} cannot reach {address[0]}:{address[1]}: {error}"
+            ) from error
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from optrr.dependence.secure_sum import SecureSumParty
-from optrr.dependence.secure_sum_messages import Commitment, Partial, SecureSumFailed, Share
+from optrr.dependence.secure_sum_messages import Audit, Commitment, Partial, SecureSumFailed, Share
 from optrr.dependence.secure_sum_network import SecureSumPeer
 
 
@@ -132,10 +132,24 @@ def moved(message):
 
 
 def test_a_peer_that_broadcasts_a_moved_partial_sum_is_detected_by_the_others():
-    results, _ = asyncio.run(over_sockets([0, 1, 2, 3], changed_before_sending(2, Partial, moved)))
-    # it lies to others, so that only its own view adds up
-    assert all("does not open the parties' seals" in str(results[k]) for k in (0, 1, 3))
+    results, _ = asyncio.run(over_sockets([0, 1, 2, 3], changed_before_sending(2, Partial, moved), timeout=1.0))
+    # it lies to the others only: its own view adds up, and it leaves
+    for k in (0, 1, 3):
+        assert "does not open the parties' seals" in str(results[k])
+        assert str(results[k]).endswith("; party 2 took no part in the audit")
     assert results[2].tolist() == [1, 1, 1, 1]
+
+
+def test_a_peer_whose_shares_do_not_cancel_is_named_by_the_audit():
+    async def spoil(peers, addresses):
+        shares = peers[2].party._shares.copy()
+        shares[0, 1] += 1
+        peers[2].party._shares = shares
+        return peers
+
+    results, seen = asyncio.run(over_sockets([0, 1, 2, 3], spoil))
+    assert all(str(r).endswith("; the shares of party 2 do not add up to zero") for r in results)
+    assert all(Counter(type(m) for m in messages)[Audit] == 3 for messages in seen)
 
 
 def test_a_peer_that_sends_a_moved_share_is_refused_by_name():
