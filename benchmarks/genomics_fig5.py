@@ -1,9 +1,9 @@
 """POR Fig. 5 as published, then with unbiased statistics, then with the certified optimum; benchmarks/results/genomics_fig5.*.
 
 Run as ``python benchmarks/genomics_fig5.py [SETS] [OPTIMA]``: how many draws of the ε_i (20 unless told), and for how many
-of them the optimum is solved at 50 SNPs (10 unless told; half a minute each), and half of that at 100 (two minutes each). Setting of
-POR §V-B: N = 2000 people, one allele × status attribute of size 4 for each SNP, a ~ Bin(N, 1/3), b ~ Bin(N−a, 1/3),
-c ~ Bin(N−a−b, 2/5), ε_i uniform in 3..5, error = mean |χ² − χ²_true|.
+of them the optimum is solved at 50 SNPs (10 unless told; half a minute each), and half of that at 100 (two minutes each).
+Setting of POR §V-B: N = 2000 people, one allele × status attribute of size 4 for each SNP, a ~ Bin(N, 1/3),
+b ~ Bin(N−a, 1/3), c ~ Bin(N−a−b, 2/5), ε_i uniform in 3..5, error = mean |χ² − χ²_true|.
 
     requested   randomized response at the ε_i asked for: the accuracy that POR's heuristic and the optimum promise
     heuristic   POR's, which replaces some of the ε_i; its total E is what kronecker and optimum may spend

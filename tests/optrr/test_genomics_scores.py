@@ -167,6 +167,30 @@ def test_type_one_error_where_populations_are_pooled(method):
     assert np.mean(score_test(counts, lam, "allelic-hwe").p_value <= 0.05) > 0.05 + 2 * error
 
 
+def test_type_one_error_where_margins_are_unknown():
+    """Genotype and status hardly visible one by one, and well together: a product of two estimated margins is all noise."""
+    lam = PairEigenvalues(np.array([0.01]), np.array([0.01]), np.array([0.005]))
+    counts = null_counts(lam, 2500, 0.3, 0.3, 20_000, seed=9)
+    for test in TESTS:
+        p = score_test(counts, lam, test).p_value
+        # the margins' own noise leaves the level a tenth too large; with their product in the contrast it was 0.10 to 0.12
+        assert abs(np.mean(p <= 0.05) - 0.05) < 0.005 + 5 * np.sqrt(0.05 * 0.95 / 20_000)
+        assert np.mean(p <= 0.001) < 0.003
+
+
+def test_saddlepoint_without_its_own_side_is_the_normal_tail():
+    """Beyond the largest weight no sample lies: then the far side's tiny tail is not the p-value."""
+    weights, law = np.array([[[1.0, -9.0]]]), np.array([[[0.9, 0.1]]])
+    n, mean = np.array([50.0]), np.array([1.5])
+    chi_squared = n * mean**2 / 9.0
+    found = two_sided(weights, law, mean, n, chi_squared)
+    assert found[0] == pytest.approx(2 * norm.sf(np.sqrt(chi_squared[0])), rel=1e-9)
+    # within reach only on the other side: both tails are exact there
+    exact = binom.sf(50 * 0.1 + 50 * 0.12 - 1, 50, 0.1)
+    found = two_sided(weights, law, np.array([-1.2]), n, n * 1.2**2 / 9.0)
+    assert exact / 2 < found[0] < 2 * exact
+
+
 def test_naive_type_one_error_is_far_off():
     _, lam, _ = mechanism(3, "auto", variants=30, epsilon=0.6)
     counts = null_counts(lam, 10_000, 0.02, 0.1, 5_000, seed=6)
