@@ -115,15 +115,20 @@ class Advice:
         if not np.isfinite(runner.error):
             lead = f"{self.best.title} is the only one that can estimate every table."
         elif self.ratio(runner) < 1 + _EQUAL:
-            lead = f"{self.best.title} and {runner.title[0].lower()}{runner.title[1:]} are equally accurate (within 1 %)."
+            lead = (
+                f"{self.best.title} and {runner.title[0].lower()}{runner.title[1:]} are equally accurate (within 1 %)."
+            )
         else:
-            lead = f"{self.best.title} wins: the next best has {_times(self.ratio(runner))} its squared error."
+            second = runner.title[0].lower() + runner.title[1:]
+            lead = (
+                f"{self.best.title} wins: next best is {second}, with {_times(self.ratio(runner))} its squared error."
+            )
         out = [lead + " It gives up: " + ("; ".join(self.best.gives_up) or "nothing") + "."]
         if not self.best.keeps_records:
             record = self.best_with_records
             out.append(
-                f"If full records are needed, {record.title[0].lower()}{record.title[1:]} is best, at "
-                f"{_times(self.ratio(record))} the squared error."
+                f"If full records are needed, {record.title[0].lower()}{record.title[1:]} is best, with "
+                f"{_times(self.ratio(record))} the squared error of the winner."
             )
         near = [o for o in self.options if o.error <= _NEAR * self.best.error]
         if len({o.keeps_records for o in near}) > 1:
@@ -233,8 +238,8 @@ def _kronecker(arrays: TableWorkload, total: float) -> list[Option]:
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
     out = []
     for name, title, split in (
-        ("kronecker-even", "Every attribute on its own, even split", even_split(arrays, blocks, total)),
-        ("kronecker", "Every attribute on its own, best split", _best(arrays, total)),
+        ("kronecker-even", "Every attribute on its own (even split)", even_split(arrays, blocks, total)),
+        ("kronecker", "Every attribute on its own (best split)", _best(arrays, total)),
     ):
         if split is not None:
             out.append(Option(name, title, split.error, True, float(split.epsilons.max()), 1.0, gives_up))
@@ -264,7 +269,10 @@ def _whole(domain: Domain, wanted: Workload, total: float) -> Option:
         True,
         total,
         visible,
-        (f"conditional privacy (conditional epsilon {total:.3g})", "one-way accuracy, for equal visibility of all effects"),
+        (
+            f"conditional privacy (conditional epsilon {total:.3g})",
+            "one-way accuracy, for equal visibility of all effects",
+        ),
     )
 
 
@@ -275,7 +283,7 @@ def _clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequenc
     shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
     return Option(
         "clusters",
-        f"Clusters {shown}, best split",
+        f"Clusters {shown} (best split)",
         split.error,
         True,
         float(split.epsilons.max()),
@@ -306,8 +314,8 @@ def sampling(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     even = float(len(each) * (weights @ each))
     best = float(np.sum(np.sqrt(weights * each)) ** 2)
     return [
-        Option("sampling-even", f"One random {what} per person, drawn evenly", even, False, total, None, gives_up),
-        Option("sampling", f"One random {what} per person, best probabilities", best, False, total, None, gives_up),
+        Option("sampling-even", f"One random {what} per person (drawn evenly)", even, False, total, None, gives_up),
+        Option("sampling", f"One random {what} per person (best probabilities)", best, False, total, None, gives_up),
     ]
 
 

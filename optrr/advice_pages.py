@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.advice import Advice
+from optrr.advice import Advice, sampling
 from optrr.allocations import Allocation
 from optrr.designs import Design
 from optrr.report import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
@@ -31,8 +31,21 @@ _MEANING = (
 )
 _ERRORS = (
     "Errors are n times the expected squared error, summed over a table's cells; exact for a uniform population, an upper "
-    "bound for any other. Standard errors are per cell, as a root mean square."
+    "bound for any other. Standard errors are per cell, as a root mean square. The workload's error is the sum over its "
+    "tables, by weight."
 )
+_PAIRS = (
+    "Pair visibility: how much of the association of two attributes comes through, relative to randomizing each on its own "
+    "with the same attribute epsilons. Below 1 tables of that pair are less accurate than so; near 0 they cannot be "
+    "estimated; below 0 the association comes out with its sign turned, which estimates undo."
+)
+_BOUNDS = (
+    "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
+    "in the chart is the best bound of all."
+)
+_RELATIVE = "Relative: times the smallest error. "
+# Gaps of the workload error that read as none, relative.
+_NO_GAP = 1e-5
 
 
 def allocation_page(found: Allocation) -> Page:
@@ -40,10 +53,12 @@ def allocation_page(found: Allocation) -> Page:
     design = found.design
     lead = [f"Total epsilon {design.epsilon:.6g} for {design.domain.m} attributes, workload {found.workload.name}."]
     if found.gap is not None:
-        lead.append(
-            f"Workload error {found.error:.6g}; no mechanism of this total gets below {found.lower_error:.6g} "
-            f"({100 * found.gap:.2g} % less)."
+        best = (
+            "certified to 0.001 %: no mechanism of this total has less"
+            if found.gap <= _NO_GAP
+            else f"no mechanism of this total gets below {found.lower_error:.6g} ({100 * found.gap:.2g} % less)"
         )
+        lead.append(f"Workload error {found.error:.6g}; {best}.")
     if found.least_total is not None:
         lead.append(f"No mechanism with these accuracies has a total below {found.least_total:.6g}.")
     if found.kronecker_error is not None:
@@ -51,7 +66,8 @@ def allocation_page(found: Allocation) -> Page:
             f"Randomizing every attribute on its own, with the best split of the same total, has "
             f"{found.kronecker_error / found.error:.3g} times this error."
         )
-    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING)]), _predicted(found)]
+    told = [Text(line, warning=True) for line in found.warnings()]
+    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING), *told]), _predicted(found)]
     sections.append(Section("What another total would buy", [_curves(found)]))
     return Page("Allocation", sections, lead)
 
@@ -64,27 +80,37 @@ def attribute_table(design: Design) -> Table:
             design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True
         )
     ]
-    return Table(["attribute", "categories", "attribute epsilon", "conditional epsilon"], rows[:_ROWS], note=_more(len(rows)))
+    return Table(
+        ["attribute", "categories", "attribute epsilon", "conditional epsilon"], rows[:_ROWS], note=_more(len(rows))
+    )
 
 
 def _predicted(found: Allocation) -> Section:
-    columns = ["table", "cells", "weight", "error", "of it from sampling people"]
+    columns = ["table", "cells", "error", "of it from sampling people"]
     rows: list[tuple[object, ...]] = [
-        (" × ".join(p.attributes), p.cells, p.weight, p.error, p.sampling_error) for p in found.predictions
+        (" × ".join(p.attributes), p.cells, p.error, p.sampling_error) for p in found.predictions
     ]
+    if any(p.weight != 1 for p in found.predictions):
+        columns.insert(2, "weight")
+        rows = [(*row[:2], p.weight, *row[2:]) for row, p in zip(rows, found.predictions, strict=True)]
     if found.n is not None:
         columns += ["standard error", "required"]
         rows = [(*row, p.standard_error, p.required) for row, p in zip(rows, found.predictions, strict=True)]
         if all(p.required is None for p in found.predictions):
             columns, rows = columns[:-1], [row[:-1] for row in rows]
-    title = "Predicted errors" if found.n is None else f"Predicted errors with {found.n} people"
+    title = (
+        "Predicted errors" if found.n is None else f"Predicted errors with {found.n:,} people".replace(",", "\u202f")
+    )
     return Section(title, [Table(columns, rows[:_ROWS], note=_more(len(rows))), Text(_ERRORS)])
 
 
 def _curves(found: Allocation) -> Chart:
     totals = [found.design.epsilon * share for share in _AROUND]
     plain = tradeoff(found.design.domain, totals, workload=found.workload, n=found.n, keep_pairs=False)
-    return tradeoff_chart(plain, "Each point is an allocation of its own, without floors, ceilings or caps.")
+    caption = (
+        f"Each point is an allocation of its own, without floors, ceilings, caps or kept pairs; here: {totals[3]:.4g}."
+    )
+    return tradeoff_chart(plain, caption)
 
 
 def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
@@ -104,10 +130,17 @@ def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
     if found.n is not None:
         columns.append("typical standard error")
     given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in found.options])
-    options = Section("Ways of asking", [Table(columns, rows, strong=[0]), Text(_ERRORS), given_up])
+    options = Section(
+        "Ways of asking", [Table(columns, rows, strong=[0]), Text(_RELATIVE + _ERRORS), Text(_PAIRS), given_up]
+    )
     sections = [options, Section("Budgets of the optimum", [attribute_table(found.allocation.design), Text(_MEANING)])]
     if curves:
-        sections.append(Section("Trade-offs", [tradeoff_chart(c) for c in curves]))
+        captions = (
+            "The same workload at other totals; each point is an allocation of its own.",
+            f"The total {found.total_epsilon:g} with every attribute's conditional epsilon capped at a multiple of what it is "
+            "under Kronecker's best split: 1 leaves Kronecker for one-way tables, the rightmost point caps nothing.",
+        )
+        sections.append(Section("Trade-offs", [tradeoff_chart(*c) for c in zip(curves, captions, strict=False)]))
     title = f"Advice for workload {found.workload.name} at total epsilon {found.total_epsilon:g}"
     return Page(title, sections, found.sentences())
 
@@ -115,7 +148,13 @@ def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
 def curves_around(found: Advice) -> list[Tradeoff]:
     """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
     domain, total = found.domain, found.total_epsilon
-    out = [tradeoff(domain, [total * s for s in _AROUND], workload=found.workload, n=found.n, keep_pairs=domain.m <= _KEPT)]
+    totals = [total * s for s in _AROUND]
+    around = tradeoff(domain, totals, workload=found.workload, n=found.n, keep_pairs=domain.m <= _KEPT)
+    if len(found.workload.tables) > 1:
+        asked = [sampling(domain, found.workload, x)[-1] for x in around.curves[0].abscissae]
+        errors, typical = [o.error for o in asked], [found.typical_standard_error(o) for o in asked]
+        around = around.beside("sampling, best probabilities", errors, typical)
+    out = [around]
     if 1 < domain.m <= _CAPPED:
         out.append(cap_tradeoff(domain, total, workload=found.workload, n=found.n))
     return out
@@ -123,29 +162,54 @@ def curves_around(found: Advice) -> list[Tradeoff]:
 
 def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]] = ()) -> Page:
     """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
-    columns = ["method", "total epsilon", "at least", "gap", "status", "min pair visibility", "max conditional epsilon", "s"]
+    columns = [
+        "method",
+        "total epsilon",
+        "at least",
+        "gap",
+        "status",
+        "min pair visibility",
+        "max conditional epsilon",
+        "seconds",
+    ]
     rows = [
         (
             d.method,
             d.epsilon,
             d.lower_bound,
-            max(d.gap, 0.0),
+            max(round(d.gap, 9), 0.0),
             str(d.solution.status),
             d.faintest_pair[0] if d.faintest_pair else None,
             float(d.conditional_epsilons.max()),
-            d.solution.seconds,
+            round(d.solution.seconds, 2),
         )
         for d in designs
     ]
-    parts: list[Text | Table | Chart] = [Table(columns, rows)]
+    parts: list[Text | Table | Chart] = [Table(columns, rows), Text(_BOUNDS), Text(_PAIRS)]
+    parts += [Text(f"{d.method}: {note}") for d in designs for note in d.solution.notes]
     parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
     if designs:
-        parts.append(Chart(figure_svg(_bars(designs)), "Total epsilon by method; the line is the best certified lower bound."))
+        parts.append(
+            Chart(figure_svg(_bars(designs)), "Total epsilon by method; the line is the best certified lower bound.")
+        )
     sections = [Section("Methods", parts)]
     if designs:
         best = min(designs, key=lambda d: d.epsilon)
         sections.append(Section(f"Attributes under {best.method}", [attribute_table(best), Text(_MEANING)]))
-    return Page("Methods compared", sections)
+    return Page("Methods compared", sections, _comparison(designs))
+
+
+def _comparison(designs: Sequence[Design]) -> list[str]:
+    """What the methods have in common, the best total, and Kronecker's."""
+    if not designs:
+        return []
+    best = min(designs, key=lambda d: d.epsilon)
+    return [
+        f"Total epsilon of {best.domain.m} attributes, each to be as accurate as randomized response at the attribute epsilon "
+        "asked for.",
+        f"Smallest: {best.epsilon:.6g} by {best.method}. Randomizing every attribute on its own needs "
+        f"{best.solution.problem.kronecker_epsilon:.6g}.",
+    ]
 
 
 def _bars(designs: Sequence[Design]) -> Figure:

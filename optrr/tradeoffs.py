@@ -63,8 +63,15 @@ class Tradeoff:
         """As plain values for JSON."""
         return {"axis": self.axis, "n": self.n, "curves": [c.summary() for c in self.curves]}
 
+    def beside(self, name: str, errors: Sequence[float], standard_errors: Sequence[float | None]) -> Tradeoff:
+        """The same with one more curve over the first one's abscissae."""
+        curve = Curve(name, self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
+        return Tradeoff(self.axis, (*self.curves, curve), self.n)
+
     def figure(self) -> Figure:
         """All curves, logarithmic in the error."""
+        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 (0.3 s, figures only)
+
         figure = new_figure()
         axes = figure.subplots()
         for k, c in enumerate(self.curves):
@@ -72,6 +79,10 @@ class Tradeoff:
             style = _MARKERS[k % len(_MARKERS)] + "-"
             axes.plot(c.abscissae, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=4)
         axes.set_yscale("log")
+        # a decade or less on the axis: plain numbers at 1, 2 and 5
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(self.axis)
         axes.set_ylabel("workload error, n × expected squared error" if self.n is None else "typical standard error")
         axes.grid(visible=True, which="major", color="#dddddd")
