@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from optrr.errors import InvalidInput
 from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions, unbiased
 from optrr.genomics.saddlepoint import two_sided
 from optrr_solvers.problem import FloatArray
@@ -39,6 +40,8 @@ from optrr_solvers.problem import FloatArray
 # The covariance of the two genotypic contrasts counts as singular below this share of its diagonal's product: a
 # genotype that nobody has. Rounding leaves about 1e-15.
 _SINGULAR = 1e-10
+# Variants, rows, statuses.
+_AXES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +207,18 @@ def score_test(counts: NDArray[np.number], eigenvalues: PairEigenvalues, test: s
         where λ_is = 0.25; with a 2 % allele, 10 % cases and next to no randomization (λ_is ≥ 0.85) 0.25 times with 1,000
         people and 0.12 times with 300, where χ²_1 would reject 5.4 and 2.1 times too often: towards no randomization and
         few people the p-values become conservative.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown test or tables of another shape.
     """
+    rows = counts.shape[1] if counts.ndim == _AXES and counts.shape[2] == 2 else 0
+    if test not in TESTS or rows not in ((3, 4) if test == "genotypic" else (2, 3, 4)):
+        raise InvalidInput(
+            f"{test!r} of counts of shape {counts.shape}; give one of {', '.join(TESTS)}, and tables of 3 or 4 genotypes (2 "
+            "alleles will do, but not for genotypic) by 2 statuses, shape (variants, rows, 2)"
+        )
     fit = _fit(counts, eigenvalues)
     found = TESTS[test](fit)
     empty = fit.n == 0

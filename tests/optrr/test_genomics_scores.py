@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom, chi2_contingency, norm
 
 from optrr.domain import Domain
+from optrr.errors import InvalidInput
 from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions, unbiased
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.saddlepoint import two_sided
@@ -220,6 +221,15 @@ def test_saddlepoint_tail_is_the_exact_binomial_one(share):
     if share < 0.05:
         # the normal tail is off by more than a factor of ten there: this is what the saddlepoint is for
         assert np.all(exact[1:] > 10 * 2 * norm.sf(np.sqrt(chi_squared[1:])))
+
+
+@pytest.mark.parametrize(
+    ("shape", "test"),
+    [((4, 3, 2), "fisher"), ((4, 2, 2), "genotypic"), ((4, 3, 3), "trend"), ((3, 2), "trend"), ((4, 5, 2), "allelic")],
+)
+def test_other_tests_and_tables_are_refused(shape, test):
+    with pytest.raises(InvalidInput, match="give one of trend, genotypic, allelic, allelic-hwe"):
+        score_test(np.ones(shape, dtype=int), PairEigenvalues.untouched(), test)
 
 
 def test_undefined_is_nan():
