@@ -37,8 +37,9 @@ _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
 _WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
 _WORK_OF_A_SECOND = 1 << 30
-# Totals of the law at once: its sampler takes their square, about a minute here.
-_LAW_WINDOW = 1 << 18
+# Totals of the law at once, which draws are proportional to: a coarser grid is used from the first number on while it costs no
+# more than this share of ln Q, and beyond the second at any cost.
+_LAW_WINDOW, _MOST_LAW_WINDOW, _LAW_SHARE = 1 << 16, 1 << 18, 2e-5
 # With many attributes the aim is this share of the relative tolerance: a finer grid would cost minutes for nothing.
 _AIM = 0.003
 # So many changed attributes make the total as good as continuous.
@@ -272,12 +273,15 @@ def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool, dea
 
 
 def _unit(classes: Classes, point: Point, tolerance: float) -> float:
-    """Rounding costs half its variance, u²/6 per changed attribute at most: a quarter of the tolerance where affordable."""
-    changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
-    fine = math.sqrt(3 * tolerance / max(changed, 1.0))
-    affordable = _window(classes, point.w) / _LAW_WINDOW
+    """Rounding costs half its variance, u²/12 per changed attribute on average: up to a quarter of the tolerance.
+
+    Where the law's totals would be many, it may cost a share of ln Q instead.
+    """
+    changed = max(float(classes.counts @ (point.moments.changed / point.moments.mass)), 1.0)
+    fine, window = math.sqrt(3 * tolerance / changed), _window(classes, point.w)
+    coarse = min(math.sqrt(12 * _LAW_SHARE * point.log_ratio / changed), window / _LAW_WINDOW)
     # a profile needs a few cells per width for its transform to end
-    return min(max(fine, affordable, _FINEST_UNIT), point.width / 4)
+    return min(max(fine, coarse, window / _MOST_LAW_WINDOW, _FINEST_UNIT), point.width / 4)
 
 
 def _certificate_unit(classes: Classes, path: _Path, tolerance: float) -> float:

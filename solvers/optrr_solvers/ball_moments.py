@@ -22,6 +22,7 @@ Letters: n members per class, w weights, R = Σ n w f, h width.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -167,7 +168,9 @@ def _row_slices(count: int, width: int) -> Iterator[slice]:
 
 
 class MomentSource(Protocol):
-    """Where moments come from."""
+    """Where moments come from; ``slowest``: seconds of the longest evaluation so far."""
+
+    slowest: float
 
     def at(self, w: FloatArray, width: float) -> Moments:
         """Moments at weights ``w``, shape (G,), for a radius of the given width."""
@@ -176,6 +179,8 @@ class MomentSource(Protocol):
 
 class CountedMoments:
     """Sums over all vectors of counts; memory 16 (G+1) Π(n_g+1) bytes."""
+
+    slowest = 0.0
 
     def __init__(self, classes: Classes) -> None:
         self._counts = classes.counts
@@ -213,9 +218,17 @@ class SpectralMoments:
 
     def __init__(self, classes: Classes) -> None:
         self._classes = classes
+        self.slowest = 0.0
 
     def at(self, w: FloatArray, width: float) -> Moments:
         """Frequencies stop where the terms do."""
+        started = time.perf_counter()
+        try:
+            return self._at(w, width)
+        finally:
+            self.slowest = max(self.slowest, time.perf_counter() - started)
+
+    def _at(self, w: FloatArray, width: float) -> Moments:
         c = self._classes
         theta, radius = c.tilt(w), c.radius(w)
         reach = wrapping_distance(c.log_odds, c.counts, w, radius, theta) + 2 * _FREQUENCY_REACH * width

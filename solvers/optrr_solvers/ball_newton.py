@@ -25,6 +25,8 @@ _SPREAD = 1e-9
 _CLASSES = 10_000
 _MOST_STEPS = 80
 _MOST_HALVINGS = 30
+# What rounding and both bounds take afterwards, in evaluations.
+FINISHING = 4
 # A step may use up this much of the way to w_i = 0.
 _TO_BOUNDARY = 0.9
 
@@ -82,7 +84,7 @@ def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float
         for _ in range(_MOST_STEPS):
             if point.spread < enough:
                 break
-            _watch(deadline)
+            _watch(deadline - FINISHING * source.slowest)
             residual = classes.counts * classes.gaps * (point.rho - point.mean_rho)
             step = direction(classes, point, residual)
             slope = float(residual @ step)
@@ -104,7 +106,7 @@ def _line_search(  # noqa: PLR0913 (one search, all of it needed)
     # below this a decrease drowns in the objective's own rounding
     noise = 1e-13 * (1 + abs(point.objective))
     for _ in range(_MOST_HALVINGS):
-        _watch(deadline)
+        _watch(deadline - FINISHING * source.slowest)
         try:
             new = Point.of(classes, source, point.w + length * step, point.width)
         except TooSharp:

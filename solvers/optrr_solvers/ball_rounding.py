@@ -41,18 +41,21 @@ class Fit:
 def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
     """The best BallLaw near ``point`` on a grid of ``unit``; None where no attribute set is met.
 
-    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. After ``deadline`` the first
-    law found stands.
+    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
+    first law found stands.
     """
     w, best = point.w, None
     for _ in range(_STEPS):
+        started = time.perf_counter()
         law, rho = _attempt(classes, w, point.width, unit, whole)
         if law is not None:
             spread = float(np.max((rho - rho.min()) * classes.gaps / classes.f))
             better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:
                 best = Fit(law, spread)
-            if spread < _SPREAD or (not better and spread < _ENOUGH) or time.perf_counter() > deadline:
+            # the next step takes as long, and the lower bound about as long again
+            late = time.perf_counter() + 2 * (time.perf_counter() - started) > deadline
+            if spread < _SPREAD or (not better and spread < _ENOUGH) or late:
                 break
         g = classes.counts * classes.gaps
         mean = float((g * w) @ rho) / float(g @ w)

@@ -56,6 +56,10 @@ class Steps:
     def __len__(self) -> int:
         return int(self.floors.size)
 
+    def of_these(self, which: IntArray) -> Steps:
+        """The given attributes, in that order."""
+        return Steps(self.floors[which], self.kept[which], self.low[which], self.high[which])
+
 
 @dataclass(frozen=True, eq=False)
 class Row:
@@ -82,7 +86,7 @@ def rows(steps: Steps, end: int, row: Row, start: int, stop: int) -> Iterator[Ro
     for i in range(start, stop):
         row = _next(row, steps, i, end)
         if i % _TRIM_EVERY == 0:
-            row = _trimmed(row)
+            row = trimmed(row)
         yield row
 
 
@@ -99,7 +103,8 @@ def _next(row: Row, steps: Steps, i: int, end: int) -> Row:
     return Row(row.start, new, row.lost)
 
 
-def _trimmed(row: Row) -> Row:
+def trimmed(row: Row) -> Row:
+    """Without the edges that hold next to nothing; their mass is added to ``lost``."""
     values = row.values
     if values.size < 2 * _TRIM_EVERY:
         return row
