@@ -16,6 +16,7 @@ from optrr.dependence.from_records import dependences_from_randomized
 from optrr.dependence.learned import Dependences
 from optrr.design_file import load_design, save_design
 from optrr.domain import Domain
+from optrr.errors import InvalidInput
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
 
@@ -52,6 +53,9 @@ def cluster(
     INPUT holds records randomized by the design (first round); the design written by -o randomizes each cluster jointly
     (second round) at the same total.
     """
+    for given in (input, design_file):
+        if output is not None and output.exists() and given.exists() and output.samefile(given):
+            raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
     first = load_design(design_file)
     learned = dependences_from_randomized(
         input,

@@ -181,3 +181,12 @@ def test_a_first_round_that_hides_pairs_is_refused(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert shown.startswith("error: the joint effect of")
     assert "--preserve pairs" in shown
+
+
+@pytest.mark.parametrize("name", ["first.json", "randomized.csv"])
+def test_what_is_read_is_not_overwritten(first_round, capsys, name):
+    folder, _ = first_round
+    before = (folder / name).read_bytes()
+    assert run(clustered(folder, "-o", str(folder / name))) == 2
+    assert "is read by this command" in capsys.readouterr().err
+    assert (folder / name).read_bytes() == before
