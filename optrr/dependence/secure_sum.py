@@ -243,7 +243,7 @@ class SecureSumParty:
 
     def receive(self, message: Message) -> None:
         """Take a message of another party. Raises SecureSumFailed where it is not acceptable; then stop."""
-        self._check_envelope(message)
+        self.check_envelope(message)
         match message:
             case Commitment():
                 if message.sender not in self._digests:
@@ -280,7 +280,8 @@ class SecureSumParty:
             return b""
         return hashlib.sha256(b"".join(self._seal_digests[j] for j in range(self.parties))).digest()
 
-    def _check_envelope(self, message: Message) -> None:
+    def check_envelope(self, message: Message) -> None:
+        """Raises SecureSumFailed for a message of another session, from nobody, or to somebody else."""
         if message.session != self.session:
             raise self._refused(message, f"a message of session {message.session!r}")
         if not 0 <= message.sender < self.parties or message.sender == self.index:

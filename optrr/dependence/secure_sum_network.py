@@ -138,6 +138,7 @@ class SecureSumPeer:
 
     def _deliver(self, message: Message) -> None:
         if isinstance(message, Share) and message.sender not in self._arrived[Commitment]:
+            self.party.check_envelope(message)
             if sum(m.sender == message.sender for m in self._early):
                 raise SecureSumFailed(f"party {message.sender} sent two shares; stop the session")
             self._early.append(message)

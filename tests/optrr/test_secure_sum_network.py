@@ -164,3 +164,16 @@ def test_a_peer_that_sends_a_broken_proof_is_refused_by_name():
 
     results, _ = asyncio.run(over_sockets([0, 1, 2, 3], changed_before_sending(1, Commitment, spoil), timeout=1.0))
     assert all("from party 1 no valid proof" in str(results[k]) for k in (0, 2, 3))
+
+
+@pytest.mark.parametrize("wrong", [{"sender": 77}, {"sender": 0}, {"session": "other"}, {"recipient": 3}])
+def test_an_early_share_from_nobody_is_refused_and_not_kept(wrong):
+    peer = SecureSumPeer(parties_of([0, 1, 2])[0])
+    share = Share("s", 1, 0, b"", b"")
+    with pytest.raises(SecureSumFailed, match="received from party"):
+        peer._deliver(msgspec.structs.replace(share, **wrong))
+    assert not peer._early
+    peer._deliver(share)
+    assert peer._early == [share]
+    with pytest.raises(SecureSumFailed, match="two shares"):
+        peer._deliver(share)
