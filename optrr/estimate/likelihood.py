@@ -9,7 +9,7 @@ with randomized response"). Joints: the iterative Bayesian update of Agrawal & A
 ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π: the iteration stops on a bound, not on a hope.
 
 EM creeps where a cell's optimum is 0. Tables of up to MAX_NEWTON cells are therefore finished by Newton's method
-(:mod:`optrr.estimate.mixture`).
+(:mod:`optrr.estimate.mixture`), larger ones by a quasi-Newton method on the cells above 0 (:mod:`optrr.estimate.support`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from numpy.typing import ArrayLike
 from optrr.errors import InvalidInput
 from optrr.estimate.mixture import likeliest_weights
 from optrr.estimate.result import Convergence
+from optrr.estimate.support import on_support
 from optrr.kernel import EffectKernel, Kernel
 from optrr_solvers.problem import FloatArray
 
-# Each Newton step solves a few linear systems with one unknown per cell: a second at this size.
+# Each Newton step solves a few linear systems with one unknown per cell: some seconds at this size.
 MAX_NEWTON = 1024
 # Bound on the distance from the maximum, in nats per record: at 10^4 records 1e-8 in all, at 10^10 a hundredth of a nat.
 TOLERANCE = 1e-12
 MAX_ITERATIONS = 5000
-# Updates before Newton takes over: by then the cells at 0 are nearly so.
+# Updates before faster methods take over: by then the cells at 0 are nearly so.
 _EM_STEPS = 90
 
 
@@ -88,12 +89,14 @@ def ibu(
     """
     lam = np.asarray(observed, dtype=np.float64)
     start = np.full(kernel.sizes, 1 / kernel.cells)
-    small = kernel.cells <= MAX_NEWTON
-    # small tables are finished by Newton: there EM only has to come near
-    pi, steps = _updated(start, lam, kernel, tolerance, min(max_iterations, _EM_STEPS) if small else max_iterations)
-    if small:
+    pi, steps = _updated(start, lam, kernel, tolerance, min(max_iterations, _EM_STEPS))
+    # there EM only has to come near
+    if kernel.cells <= MAX_NEWTON:
         weights, _, used = likeliest_weights(lam.reshape(1, -1), kernel.matrix()[None], pi.reshape(1, -1), tolerance)
         pi, steps = weights.reshape(pi.shape), steps + int(used[0])
+    elif steps < max_iterations:
+        pi, more = on_support(pi, _gradient(pi, lam, kernel), lam, kernel, tolerance, max_iterations - steps)
+        steps += more
     gap = _gap(_gradient(pi, lam, kernel))
     report = Convergence(
         iterations=steps,
