@@ -109,6 +109,8 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     task = _Task(declared, wanted, wishes, n)
     task.check_covered()
     if total_epsilon is None:
+        if method != "auto":
+            raise InvalidInput(f"method {method!r} is for a given total epsilon; give one, or leave the method out")
         return task.accurate()
     return task.within(float(total_epsilon), method)
 

@@ -62,12 +62,33 @@ METHODS: dict[str, Callable[[Problem, SolveOptions], Solution]] = {
 }
 
 
+# Which of tolerance and time limit a method has; "auto" hands on what the method it chooses has.
+_HAS = {
+    **dict.fromkeys(("closed-form", "lp", "reduced", "classes"), ("tolerance",)),
+    "ball": ("tolerance", "time limit"),
+    "inductive": (),
+    "kronecker": (),
+}
+
+
+def _refuse_what_is_ignored(method: str, options: SolveOptions) -> None:
+    """Raise InvalidProblem where a tolerance or a time limit is given to a method that has none."""
+    for what, value in (("tolerance", options.tolerance), ("time limit", options.time_limit)):
+        if value is not None and what not in _HAS[method]:
+            raise InvalidProblem(f"method {method!r} has no {what}; drop it, or use method 'auto' or 'ball'")
+
+
 def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveOptions()) -> Solution:
-    """Solve by name. Raises InvalidProblem for an unknown method, and whatever the method raises."""
+    """Solve by name.
+
+    Raises InvalidProblem for an unknown method and for an option that the named method does not have, and whatever the method
+    raises.
+    """
     if method == "auto":
         return _auto(problem, options)
     if method not in METHODS:
         raise InvalidProblem(f"unknown method {method!r}; choose among auto, {', '.join(METHODS)}")
+    _refuse_what_is_ignored(method, options)
     return METHODS[method](problem, options)
 
 

@@ -177,6 +177,7 @@ def test_advise_on_the_command_line(tmp_path, capsys):
         (["allocate", "--total-epsilon", "1", "--floor", "a=x"], "name=epsilon"),
         (["allocate", "--total-epsilon", "nan"], "total epsilon nan"),
         (["allocate"], "neither a total epsilon"),
+        (["allocate", "--standard-error", "0.1", "--n", "500", "--method", "search"], "is for a given total epsilon"),
         (["allocate", "--standard-error", "0.0001", "--n", "10"], "people"),
         (["advise", "--total-epsilon", "1", "--workload", "triples"], "give marginals, pairs"),
         (["advise", "--total-epsilon", "1", "--cluster", "a,z"], "no attribute 'z'"),
