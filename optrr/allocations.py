@@ -43,7 +43,7 @@ from optrr_solvers import (
 )
 from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, TableWorkload, eigenvalues_of
 from optrr_solvers.allocation_accuracy import SmallestTotal, smallest_total
-from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS
+from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS, cells_of_classes
 from optrr_solvers.allocation_oracle import MAX_CAPPED_CELLS
 from optrr_solvers.allocation_split import best_split, single_blocks
 from optrr_solvers.laws import Law
@@ -270,9 +270,7 @@ def chosen_method(problem: AllocationProblem, keeps_pairs: bool) -> str:
         return "search"
     if problem.joint_targets.size:
         return "program"
-    cells = 1
-    for c in problem.workload.classes:
-        cells = min(cells * (c.size + 1), 2 * MAX_ALLOCATION_CELLS)
+    cells = cells_of_classes(problem.workload)
     return "lattice" if cells <= (MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS) else "search"
 
 

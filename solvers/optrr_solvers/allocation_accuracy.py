@@ -18,7 +18,6 @@ from __future__ import annotations
 import importlib
 import math
 import time
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,9 +25,9 @@ import numpy as np
 
 from optrr_solvers.allocation import MAX_TOTAL, AllocationProblem, eigenvalues_of
 from optrr_solvers.allocation_effects import EffectLattice
-from optrr_solvers.allocation_frame import kronecker_start, limits, oracle_of
-from optrr_solvers.allocation_oracle import KnapsackOracle, cap_rows
-from optrr_solvers.allocation_program import MAX_PROGRAM_CELLS
+from optrr_solvers.allocation_frame import limits, oracle_of
+from optrr_solvers.allocation_oracle import cap_rows
+from optrr_solvers.allocation_program import MAX_PROGRAM_CELLS, Units, by_clarabel
 from optrr_solvers.allocation_split import best_split, single_blocks
 from optrr_solvers.auto import SolveOptions
 from optrr_solvers.auto import solve as design
@@ -40,6 +39,8 @@ from optrr_solvers.solution import SolveFailed
 _MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
 # Programs tried, scaled by these factors times the best guess of the total so far.
 _RESCALINGS = (1.0, 0.5, 1.0, 0.85, 0.7, 0.5)
+# Clarabel's own.
+_TOLERANCE = 1e-10
 # A bracket this narrow, in nats relative to 1 + total, ends the trying.
 _GOOD_GAP = 1e-5
 # Brackets wider than this, in nats relative to 1 + total, are refused.
@@ -153,17 +154,11 @@ class _Program:
         cp: Any = importlib.import_module("cvxpy")
         workload, lattice = self.problem.workload, self.lattice
         effects = len(workload.effects)
-        reference = lattice.effects_of(
-            kronecker_start(AllocationProblem(workload, self.scale), lattice).mass(lattice.mu)
-        )
-        slope = np.zeros(lattice.rows)
-        slope[:effects] = 2 * workload.coefficients / reference[:effects] ** 3
-        _, corner = KnapsackOracle(lattice.mu, self.scale).best(lattice.cells_of(slope))
-        mass = lattice.mu.ravel() * corner.uniform * math.expm1(self.scale)
-        guess = np.maximum(lattice.effects_of(corner.mass(lattice.mu)), 0.1 * reference)
+        units = Units.of(AllocationProblem(workload, self.scale), lattice)
+        mass, guess = units.mass, np.maximum(units.corner, 0.1 * units.kronecker)
         share, top = cp.Variable(lattice.cells, nonneg=True), cp.Variable()
         cost = cp.Variable(effects, nonneg=True)
-        total = corner.uniform + mass @ share
+        total = units.uniform + mass @ share
         lam = (lattice.matrix() * mass / guess[:, None]) @ share
         cubes = cp.PowCone3D(cost, lam[:effects], total * np.ones(effects), np.full(effects, 1 / 3))
         joint = self.problem.joint_targets
@@ -176,7 +171,7 @@ class _Program:
             # in units of the uniform part times e^scale − 1
             density = share + 1 / math.expm1(self.scale)
             rules.append(cap_rows(lattice.shape, caps, MAX_TOTAL) @ density >= 0)
-        if not _solved(cp, cp.Problem(cp.Minimize(top), rules)):
+        if by_clarabel(cp.Problem(cp.Minimize(top), rules), _TOLERANCE) is not None:
             return None
         return self._checked(share.value, met.dual_value, started)
 
@@ -229,16 +224,3 @@ class _Program:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if impossible(middle) else (low, middle)
         return low
-
-
-def _solved(cp: Any, program: Any) -> bool:
-    with warnings.catch_warnings():
-        # "may be inaccurate": whether it is, the certificate tells
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            program.solve(
-                solver=cp.CLARABEL, max_iter=300, max_threads=1, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
-            )
-        except cp.SolverError:
-            return False
-    return bool(program.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE))

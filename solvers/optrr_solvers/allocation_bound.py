@@ -32,7 +32,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from optrr_solvers.allocation import AllocationProblem, TableWorkload
-from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS, EffectLattice, effect_usage
+from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS, EffectLattice, cells_of_classes, effect_usage
 from optrr_solvers.allocation_frame import limits
 from optrr_solvers.allocation_oracle import KnapsackOracle
 from optrr_solvers.laws.base import Law
@@ -169,10 +169,8 @@ def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = 
 
 
 def _source(workload: TableWorkload, total: float) -> CellCuts | TwoTotalsCuts:
-    cells = 1
-    for c in workload.classes:
-        cells = min(cells * (c.size + 1), 2 * MAX_ALLOCATION_CELLS)
-    return CellCuts(workload, total) if cells <= MAX_ALLOCATION_CELLS else TwoTotalsCuts(workload, total)
+    few = cells_of_classes(workload) <= MAX_ALLOCATION_CELLS
+    return CellCuts(workload, total) if few else TwoTotalsCuts(workload, total)
 
 
 @dataclass(frozen=True, eq=False)

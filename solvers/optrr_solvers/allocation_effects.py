@@ -35,6 +35,11 @@ def mean_effects(n: int, r: int, most: int) -> FloatArray:
     return out
 
 
+def cells_of_classes(workload: TableWorkload) -> int:
+    """Number of vectors of counts, Π (m_g + 1)."""
+    return math.prod(c.size + 1 for c in workload.classes)
+
+
 def effect_usage(workload: TableWorkload) -> IntArray:
     """How many of each class every effect of the workload, then every class's one-way effect involves: (rows, G)."""
     groups = len(workload.classes)
@@ -73,7 +78,7 @@ class EffectLattice:
     @property
     def cells(self) -> int:
         """Number of cells."""
-        return math.prod(self.shape)
+        return cells_of_classes(self.workload)
 
     @cached_property
     def mu(self) -> FloatArray:

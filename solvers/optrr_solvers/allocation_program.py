@@ -9,7 +9,7 @@ and u = μ · excess / s:
 
 Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is rebuilt from
 it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
-:mod:`optrr_solvers.allocation_lattice`, with the program's duals as multipliers of the limits.
+:mod:`optrr_solvers.allocation_descent`, with the program's duals as multipliers of the limits.
 """
 
 from __future__ import annotations
@@ -49,6 +49,30 @@ class _Solved:
     share: FloatArray
     push: FloatArray
     target_weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What a program's variables are multiples of: the best corner at Kronecker's gradient.
+
+    ``uniform`` z₀, ``mass`` μ (e^E−1) z₀ by cell, and λ of the corner and of Kronecker's split by row.
+    """
+
+    uniform: float
+    mass: FloatArray
+    corner: FloatArray
+    kronecker: FloatArray
+
+    @classmethod
+    def of(cls, problem: AllocationProblem, lattice: EffectLattice) -> Units:
+        """Units at the problem's total."""
+        used = len(problem.workload.effects)
+        kronecker = lattice.effects_of(kronecker_start(problem, lattice).mass(lattice.mu))
+        slope = np.zeros(lattice.rows)
+        slope[:used] = 2 * problem.workload.coefficients / kronecker[:used] ** 3
+        _, corner = KnapsackOracle(lattice.mu, problem.total).best(lattice.cells_of(slope))
+        mass = lattice.mu.ravel() * corner.uniform * math.expm1(problem.total)
+        return cls(corner.uniform, mass, lattice.effects_of(corner.mass(lattice.mu)), kronecker)
 
 
 def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()) -> AllocatedLaw:
@@ -98,13 +122,8 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
     # 1 s to import, and only this method needs it
     cp: Any = importlib.import_module("cvxpy")
     workload = problem.workload
-    start = kronecker_start(problem, lattice)
-    reference = lattice.effects_of(start.mass(lattice.mu))
-    slope = np.zeros(lattice.rows)
-    slope[: len(workload.effects)] = 2 * workload.coefficients / reference[: len(workload.effects)] ** 3
-    _, corner = KnapsackOracle(lattice.mu, problem.total).best(lattice.cells_of(slope))
-    guess = np.maximum(lattice.effects_of(corner.mass(lattice.mu)), reference)
-    scale = lattice.mu.ravel() * corner.uniform * math.expm1(problem.total)
+    units = Units.of(problem, lattice)
+    guess, scale = np.maximum(units.corner, units.kronecker), units.mass
     share, uniform = cp.Variable(lattice.cells, nonneg=True), cp.Variable(nonneg=True)
     effects = (lattice.matrix() * scale / guess[:, None]) @ share
     weights = workload.coefficients / guess[: len(workload.effects)] ** 2
@@ -116,7 +135,7 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
         effects[floors] >= low[floors] / guess[floors],
         effects[ceilings] <= high[ceilings] / guess[ceilings],
     ]
-    rules = [share <= uniform, corner.uniform * uniform + scale @ share == 1]
+    rules = [share <= uniform, units.uniform * uniform + scale @ share == 1]
     rules += [rule for rule, rows in zip(bounds, (floors, ceilings), strict=True) if rows.size]
     joint = problem.joint_targets
     if joint.size:
@@ -127,7 +146,9 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
         caps = problem.cap[[int(c[0]) for c in lattice.classes]]
         density = share + math.exp(-problem.total) / -math.expm1(-problem.total) * uniform
         rules.append(cap_rows(lattice.shape, caps, problem.total) @ density >= 0)
-    _run(cp, cp.Problem(cp.Minimize(goal), rules), options)
+    status = by_clarabel(cp.Problem(cp.Minimize(goal), rules), options.tolerance)
+    if status is not None:
+        raise SolveFailed(f"program: Clarabel {status}; use method 'lattice'")
     push: FloatArray = np.zeros(lattice.rows)
     for rule, rows, sign in zip(bounds, (floors, ceilings), (1.0, -1.0), strict=True):
         if rows.size:
@@ -138,18 +159,14 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
     return _Solved(np.clip(share.value / uniform.value, 0, 1).reshape(lattice.shape), push, target_weights)
 
 
-def _run(cp: Any, program: Any, options: ProgramOptions) -> None:
-    limits_of_effort = {
-        "tol_gap_abs": options.tolerance,
-        "tol_gap_rel": options.tolerance,
-        "tol_feas": options.tolerance,
-    }
+def by_clarabel(program: Any, tolerance: float) -> str | None:
+    """Solve a cvxpy program; None where it has an answer, accurate or not (the certificate tells), or else what went wrong."""
+    cp: Any = importlib.import_module("cvxpy")
+    tolerances = {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance, "tol_feas": tolerance}
     with warnings.catch_warnings():
-        # "may be inaccurate": whether it is, the certificate tells
         warnings.simplefilter("ignore", UserWarning)
         try:
-            program.solve(solver=cp.CLARABEL, max_iter=300, max_threads=1, **limits_of_effort)
-        except cp.SolverError as error:
-            raise SolveFailed("program: Clarabel gave up; use method 'lattice'") from error
-    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        raise SolveFailed(f"program: Clarabel reports {program.status}; use method 'lattice'")
+            program.solve(solver=cp.CLARABEL, max_iter=300, max_threads=1, **tolerances)
+        except cp.SolverError:
+            return "gave up"
+    return None if program.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) else f"reports {program.status}"
