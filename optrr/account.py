@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,22 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr_solvers.problem import EPSILON_RANGE
 
-# Digits of an ε in a sentence; files and JSON have them all.
-_SHOWN = Decimal("1e-6")
+
+def epsilon_text(epsilon: float, decimals: int = 6) -> str:
+    """An ε for people, rounded up: what is read is never below what is spent. Files and JSON have every digit."""
+    return _rounded(epsilon, decimals, ROUND_CEILING)
 
 
-def shown(epsilon: float) -> str:
-    """An ε with six decimals, rounded up: what is read is never below what is spent."""
-    return f"{Decimal(epsilon).quantize(_SHOWN, ROUND_CEILING)}" if math.isfinite(epsilon) else f"{epsilon}"
+def bound_text(bound: float, decimals: int = 6) -> str:
+    """A lower bound for people, rounded down: what is read still holds."""
+    return _rounded(bound, decimals, ROUND_FLOOR)
+
+
+def _rounded(value: float, decimals: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value}"
+    # exact: a double has at most 767 significant digits
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding, Context(prec=800)):f}"
 
 
 def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
@@ -64,5 +73,5 @@ class Account:
 
     def lines(self) -> list[str]:
         """One line per release, then the total."""
-        out = [f"{s.step}: {shown(s.epsilon)} nats" + (f" ({s.caveat})" if s.caveat else "") for s in self.steps]
-        return [*out, f"total: {shown(self.epsilon)} nats"]
+        out = [f"{s.step}: {epsilon_text(s.epsilon)} nats" + (f" ({s.caveat})" if s.caveat else "") for s in self.steps]
+        return [*out, f"total: {epsilon_text(self.epsilon)} nats"]

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from optrr.account import Spent, shown
+from optrr.account import Spent, epsilon_text
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.records import design_option, input_argument, split_names
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
@@ -82,8 +82,8 @@ def cluster(
         [(", ".join(c), combinations_of(first.domain.indices(c), first.domain.sizes.tolist())) for c in found],
     )
     click.echo(
-        f"total epsilon {shown(spent['total'])}: {shown(spent['learning'])} for learning, {shown(spent['release'])} for the "
-        "release"
+        f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
+        f"{epsilon_text(spent['release'])} for the release"
     )
     warn(_oversized(first.domain, found, max_combinations))
 

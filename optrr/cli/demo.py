@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from optrr.cli.output import json_option, print_json, print_table
+from optrr.account import bound_text, epsilon_text
+from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table
 from optrr.demonstration import EPSILON, Demonstration, TableResult, demonstrate
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "smallest pair ratio"]
@@ -34,11 +35,11 @@ def demo(output: Path | None, random_state: int | None, as_json: bool) -> None:
         f"each to be as accurate as randomized response at epsilon {EPSILON:g}"
     )
     print_table("What the whole record costs, in nats", _COMPARED, _compared_rows(shown))
-    same = shown.used["optimum"].epsilon
-    each = shown.used["Kronecker"].requested_epsilons[0]
+    same = epsilon_text(shown.used["optimum"].epsilon, TABLE_DECIMALS)
+    each = epsilon_text(shown.used["Kronecker"].requested_epsilons[0], TABLE_DECIMALS)
     click.echo(
-        f"\nAll records randomized twice at the same total epsilon {same:.4f}: by the optimum (pairs kept, every attribute "
-        f"at {EPSILON:g}) and by Kronecker (every attribute at {each:.4f})."
+        f"\nAll records randomized twice at the same total epsilon {same}: by the optimum "
+        f"(pairs kept, every attribute at {EPSILON:g}) and by Kronecker (every attribute at {each})."
     )
     for table in shown.tables:
         print_table(f"{' × '.join(table.domain.names)}: proportions", _columns(), _rows(table))
@@ -50,9 +51,9 @@ def _compared_rows(shown: Demonstration) -> list[tuple[object, ...]]:
     return [
         (
             name,
-            d.epsilon,
-            d.lower_bound,
-            float(d.conditional_epsilons.max()),
+            epsilon_text(d.epsilon, TABLE_DECIMALS),
+            bound_text(d.lower_bound, TABLE_DECIMALS),
+            epsilon_text(float(d.conditional_epsilons.max()), TABLE_DECIMALS),
             None if d.faintest_pair is None else d.faintest_pair[0],
         )
         for name, d in shown.compared.items()
@@ -112,14 +113,16 @@ def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
     from optrr.report import Chart, Page, Section, Table, Text, write_page  # noqa: PLC0415 (charts load matplotlib)
 
-    sections = [Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])]
+    sections = [
+        Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])
+    ]
     for table in shown.tables:
         title = " × ".join(table.domain.names)
         chart = Chart(_chart(table), "Bars: two standard errors each way.", f"Truth and both estimates of {title}")
         sections.append(Section(title, [chart, Text(_ratio_line(table)), Table(_columns(), _rows(table))]))
     lead = [
         f"{shown.records} records of the Adult census data (UCI Machine Learning Repository, CC BY 4.0), randomized twice at "
-        f"the same total epsilon {shown.used['optimum'].epsilon:.4f}."
+        f"the same total epsilon {epsilon_text(shown.used['optimum'].epsilon, TABLE_DECIMALS)}."
     ]
     write_page(output, Page("Randomized response on Adult: the optimum and Kronecker", sections, lead))
 

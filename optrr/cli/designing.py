@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from optrr.cli.output import json_option, print_json, print_table, warn, watched
+from optrr.account import bound_text, epsilon_text
+from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn, watched
 from optrr.design_file import save_design
 from optrr.designs import Design, Wishes
 from optrr.designs import design as make_design
@@ -87,11 +88,11 @@ def design(
 def show_design(made: Design) -> None:
     """Print totals and one row per attribute."""
     click.echo(
-        f"total epsilon {made.epsilon:.6f}   certified lower bound {made.lower_bound:.6f}   gap {max(made.gap, 0.0):.2g}   "
-        f"method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
+        f"total epsilon {epsilon_text(made.epsilon)}   certified lower bound {bound_text(made.lower_bound)}   "
+        f"gap {max(made.gap, 0.0):.2g}   method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
     )
     saved = made.kronecker_epsilon / made.epsilon if made.epsilon else 1.0
-    click.echo(f"Kronecker's total {made.kronecker_epsilon:.6f}, {saved:.2f} times as much")
+    click.echo(f"Kronecker's total {epsilon_text(made.kronecker_epsilon)}, {saved:.2f} times as much")
     if made.faintest_pair is not None:
         ratio, a, b = made.faintest_pair
         click.echo(f"smallest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
@@ -99,7 +100,16 @@ def show_design(made: Design) -> None:
     print_table(
         "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
         ["attribute", "size", "requested", "achieved", "conditional"],
-        [(r["name"], r["size"], r["requested_epsilon"], r["epsilon"], r["conditional_epsilon"]) for r in rows[:_SHOWN]],
+        [
+            (
+                r["name"],
+                r["size"],
+                r["requested_epsilon"],
+                r["epsilon"],
+                epsilon_text(r["conditional_epsilon"], TABLE_DECIMALS),
+            )
+            for r in rows[:_SHOWN]
+        ],
     )
 
 
@@ -109,9 +119,7 @@ def show_design(made: Design) -> None:
 @click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
 @json_option
-def compare(
-    spec: Path | None, attributes: tuple[str, ...], preserve: str, report: Path | None, as_json: bool
-) -> None:
+def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, report: Path | None, as_json: bool) -> None:
     """Every applicable method on SPEC, side by side."""
     wanted = read_wanted(spec, attributes)
     made, failed = compare_methods(wanted, preserve)
@@ -130,12 +138,12 @@ def compare(
             [
                 (
                     d.method,
-                    d.epsilon,
-                    d.lower_bound,
+                    epsilon_text(d.epsilon, TABLE_DECIMALS),
+                    bound_text(d.lower_bound, TABLE_DECIMALS),
                     f"{max(d.gap, 0.0):.2g}",
                     d.solution.status,
                     d.faintest_pair[0] if d.faintest_pair else None,
-                    float(d.conditional_epsilons.max()),
+                    epsilon_text(float(d.conditional_epsilons.max()), TABLE_DECIMALS),
                     round(d.solution.seconds, 2),
                 )
                 for d in made

@@ -12,6 +12,8 @@ import msgspec
 
 from optrr_solvers.auto import SolveOptions
 
+# Decimals of a number in a table.
+TABLE_DECIMALS = 4
 # Columns of a table that is not printed to a terminal.
 _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
@@ -47,7 +49,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
+        return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
     return "" if value is None else str(value)
 
 

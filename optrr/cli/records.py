@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from optrr.account import epsilon_text
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.counts import count
 from optrr.design_file import load_design
@@ -43,7 +44,7 @@ def perturb(input: Path, design_file: Path, output: Path, random_state: int | No
     if as_json:
         print_json({"records": rows, "epsilon": design.epsilon, "output": str(output)})
     else:
-        click.echo(f"{rows} records randomized at total epsilon {design.epsilon:.6f}, written to {output}")
+        click.echo(f"{rows} records randomized at total epsilon {epsilon_text(design.epsilon)}, written to {output}")
 
 
 @click.command()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from optrr.account import Account, Spent, shown
+from optrr.account import Account, Spent, epsilon_text
 from optrr.cluster.choose import NamedClusters, checked_clusters, named
 from optrr.designs import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
@@ -53,8 +53,8 @@ def cluster_design(
     if learned is not None and learned.steps:
         both = learned.plus(Spent("release", law.epsilon)).epsilon
         notes.append(
-            f"finding the clusters spent {shown(learned.epsilon)} nats more: a person who took part in both rounds has spent "
-            f"{shown(both)} in all"
+            f"finding the clusters spent {epsilon_text(learned.epsilon)} nats more: a person who took part in both rounds "
+            f"has spent {epsilon_text(both)} in all"
         )
     problem = Problem(domain.sizes, first.requested_epsilons, names=domain.names)
     return Design(

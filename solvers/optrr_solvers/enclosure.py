@@ -1,4 +1,4 @@
-"""Rational enclosures of the few irrational numbers in a certificate: e^ε, f, ln.
+"""Rational enclosures of the few irrational numbers in a certificate, e^ε, f, ln; and sums of doubles, rounded up.
 
 The decimal module's exp and ln are correctly rounded at any precision, so one unit in the last place on either side
 encloses them; everything after that is exact integer and rational arithmetic.
@@ -7,6 +7,7 @@ encloses them; everything after that is exact integer and rational arithmetic.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -29,6 +30,13 @@ def flip_ceiling(size: int, epsilon: float) -> int:
     """Smallest integer k known to have f = (r−1)/(r−1+e^ε) ≤ k/2^192."""
     low, _ = exp_bounds(epsilon)
     return math.ceil((size - 1) / (size - 1 + low) * (1 << FLIP_BITS))
+
+
+def sum_ceiling(parts: Sequence[float]) -> float:
+    """Smallest double not below the exact sum of the given ones."""
+    near = math.fsum(parts)
+    # fsum rounds the exact sum once, so the sign of what is left over is right
+    return near if math.fsum([*parts, -near]) <= 0 else math.nextafter(near, math.inf)
 
 
 def log_floor(value: Fraction) -> float:

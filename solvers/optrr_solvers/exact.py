@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from optrr_solvers.certificate import EXACT_CELLS
-from optrr_solvers.enclosure import exp_bounds, log_ceiling, log_floor
+from optrr_solvers.enclosure import exp_bounds, log_ceiling, log_floor, sum_ceiling
 from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -37,11 +37,7 @@ def exact_attribute_epsilons(law: Law) -> tuple[FloatArray, FloatArray] | None:
 def exact_epsilon_ceiling(law: Law) -> float | None:
     """Smallest double not below the exact total ε of the stored numbers; None for laws whose ε is no sum of them."""
     parts = _epsilon_parts(law)
-    if parts is None:
-        return None
-    near = math.fsum(parts)
-    # fsum rounds the exact sum once, so the sign of what is left over is right
-    return near if math.fsum([*parts, -near]) <= 0 else math.nextafter(near, math.inf)
+    return None if parts is None else sum_ceiling(parts)
 
 
 def _epsilon_parts(law: Law) -> list[float] | None:

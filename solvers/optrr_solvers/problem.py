@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from optrr_solvers.enclosure import sum_ceiling
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -201,5 +203,5 @@ class Problem:
 
     @property
     def kronecker_epsilon(self) -> float:
-        """Σ ε_i in nats: what randomizing every attribute on its own costs."""
-        return float(np.sum(self.epsilons))
+        """Σ ε_i in nats, rounded up: what randomizing every attribute on its own costs."""
+        return sum_ceiling(self.epsilons.tolist())

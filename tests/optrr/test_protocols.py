@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optrr.account import shown
+from optrr.account import bound_text, epsilon_text
 from optrr.cluster import choose_clusters
 from optrr.dependence import dependences_from_randomized
 from optrr.designs import design
@@ -377,8 +377,9 @@ def test_tables_beyond_memory_are_refused():
 
 
 @pytest.mark.parametrize("value", [0.0, 6.0, math.nextafter(6.0, 7), 7.3000001, 1e-9, 123456.789, 1 / 3])
-def test_a_shown_epsilon_is_never_below(value):
-    assert 0 <= Fraction(shown(value)) - Fraction(value) < Fraction(1, 10**6)
+def test_an_epsilon_is_shown_rounded_up_and_a_bound_rounded_down(value):
+    assert 0 <= Fraction(epsilon_text(value)) - Fraction(value) < Fraction(1, 10**6)
+    assert 0 <= Fraction(value) - Fraction(bound_text(value, 4)) < Fraction(1, 10**4)
 
 
 def test_shown_epsilons_are_rounded_up_in_the_account():

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded, threshold
@@ -34,6 +35,11 @@ class ProductLaw(Law):
         chosen = checked_subset(subset, self.m)
         rows = self.one_way()
         return reduce(np.multiply.outer, (rows[i] for i in chosen), np.array(1.0))
+
+    @property
+    def epsilon(self) -> float:
+        """Σ ε_i in nats, rounded up: no ulp above where the sum is a double."""
+        return sum_ceiling(self.epsilons.tolist())
 
     def log_density_range(self) -> tuple[float, float]:
         """0 and Σ ε_i, rounded up."""
