@@ -102,11 +102,7 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
             "method 'ball' takes no conditional caps; use 'reduced' (up to 10 attributes) or drop them"
         )
     if problem.pairs:
-        # refused before the minute that the base takes
-        ball_pairs.require_few_classes(Classes.of(replace(problem, pairs=())))
-        base = solve(replace(problem, pairs=()), options)
-        tolerance = max(options.tolerance, options.relative_tolerance * base.upper)
-        return ball_pairs.with_pairs(problem, base, started, tolerance)
+        return _with_pairs(problem, options, started)
     deadline = math.inf if options.time_limit is None else started + options.time_limit
     classes = Classes.of(problem)
     counted = _cells(classes) * classes.counts.size <= _COUNTED_WORK
@@ -120,13 +116,30 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     return _finish(problem, fit, certificate, path, options, started)
 
 
+def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solution:
+    """Half the time for the problem without pairs, the other half for the radii that keep them."""
+    alone = replace(problem, pairs=())
+    # refused before the minute that the base takes
+    ball_pairs.require_few_classes(Classes.of(alone))
+    report, limit = options.progress, options.time_limit
+    half = replace(
+        options,
+        time_limit=None if limit is None else limit / 2,
+        progress=None if report is None else lambda done, upper, lower: report(done / 2, math.inf, lower),
+    )
+    base = solve(alone, half)
+    watch = ball_pairs.Watch(math.inf if limit is None else started + limit, base.lower, report)
+    tolerance = max(options.tolerance, options.relative_tolerance * base.upper)
+    return ball_pairs.with_pairs(problem, base, started, tolerance, watch)
+
+
 def _finish(  # noqa: PLR0913 (the last step gathers everything)
     problem: Problem, fit: Fit, certificate: Certificate, path: _Path, options: BallOptions, started: float
 ) -> Solution:
     overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
     upper = fit.law.log_ratio
     tolerance = max(options.tolerance * min(1.0, upper), options.relative_tolerance * upper)
-    notes: tuple[str, ...] = ("time limit reached: the best bracket so far",) if path.out_of_time else ()
+    notes: tuple[str, ...] = (ball_pairs.LATE,) if path.out_of_time else ()
     if overshoot > _EXACT:
         notes += (f"achieved attribute epsilons exceed the requested ones by up to {overshoot:.3g} nats",)
     statistics = {"widths": len(path.widths), "width": path.widths[-1], "overshoot": max(overshoot, 0.0)}

@@ -14,6 +14,8 @@ of the problem without pairs holds with them too and is the lower bound, so the 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +27,10 @@ from optrr_solvers.ball_moments import Classes
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.weighted_ball import WeightedBall, soft
 from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge, Problem
-from optrr_solvers.solution import PAIR_TOLERANCE, Solution, checked
+from optrr_solvers.solution import PAIR_TOLERANCE, Solution, SolveFailed, checked
 
 METHOD = "ball"
+LATE = "time limit reached: the best bracket so far"
 # Radii on either side of the ball's, and how far they reach in units of the total's spread.
 _RADII, _REACH = 32, 3.0
 # A profile on a finer grid than this is linear in between.
@@ -89,29 +92,55 @@ def require_few_classes(classes: Classes) -> None:
         )
 
 
-def with_pairs(problem: Problem, base: Solution, started: float, tolerance: float) -> Solution:
+@dataclass
+class Watch:
+    """When to stop trying radii, and whom to tell how far the work has come; ``late`` once it was stopped."""
+
+    deadline: float
+    lower: float
+    report: Callable[[float, float, float], None] | None
+    late: bool = False
+
+    def goes_on(self, done: float) -> bool:
+        """Whether there is time for more; reports ``done``, the share of this half of the work."""
+        if self.report is not None:
+            self.report(0.5 + 0.5 * done, math.inf, self.lower)
+        self.late = self.late or time.perf_counter() > self.deadline
+        return not self.late
+
+
+def with_pairs(problem: Problem, base: Solution, started: float, tolerance: float, watch: Watch) -> Solution:
     """A ball design that keeps the named pairs, from ``base``: the solution of the same problem without them.
 
-    Raises MethodTooLarge where no profile over these weights keeps them, or the classes are too many.
+    Radii are tried from the ball's own outwards, and those tried when time is up make the profile. Raises MethodTooLarge
+    where no profile over these weights keeps the pairs, or the classes are too many; SolveFailed where the time was too
+    short to find one.
     """
     classes = Classes.of(replace(problem, pairs=()))
     require_few_classes(classes)
     assert isinstance(base.law, BallLaw)
     wanted = _Requirements.of(problem, classes)
-    law = _best(wanted, base.law)
+    law = _best(wanted, base.law, watch)
     overshoot = float(np.max(law.attribute_epsilons() - problem.epsilons))
     notes = ("the lower bound is that of the problem without pairs; the gap contains what keeping them costs",)
-    return checked(
+    if watch.late or LATE in base.notes:
+        notes = (LATE, *notes)
+    solution = checked(
         problem, METHOD, law, base.certificate,
         started=started, tolerance=tolerance, bracketed=True, statistics={"overshoot": overshoot}, notes=notes,
     )  # fmt: skip
+    if watch.report is not None:
+        watch.report(1.0, solution.upper, solution.lower)
+    return solution
 
 
-def _best(wanted: _Requirements, law: BallLaw) -> BallLaw:
+def _best(wanted: _Requirements, law: BallLaw, watch: Watch) -> BallLaw:
     ball = law.balls[0].ball
-    candidates = [ball, _profile(wanted, law, ball)]
+    candidates = [ball, *_profiles(wanted, law, ball, watch)]
     found = [(_scale(wanted, x), x) for x in candidates]
     log_y, best = max(found, key=lambda pair: pair[0])
+    if not math.isfinite(log_y) and watch.late:
+        raise SolveFailed("ball: no radii that keep these pairs within the time limit; raise it or name fewer pairs")
     if not math.isfinite(log_y):
         raise MethodTooLarge(
             "method 'ball' finds no radii that keep these pairs; name fewer, lower kappa, or use 'reduced'"
@@ -127,17 +156,25 @@ def _scale(wanted: _Requirements, ball: WeightedBall) -> float:
     return column.log_mass + math.log(low) if low > 0 else -math.inf
 
 
-def _profile(wanted: _Requirements, law: BallLaw, ball: WeightedBall) -> WeightedBall:
-    """The linear program's profile, clipped to [0, 1]."""
+def _profiles(wanted: _Requirements, law: BallLaw, ball: WeightedBall, watch: Watch) -> list[WeightedBall]:
+    """The linear program's profile, clipped to [0, 1]; none where there is no time for a single radius."""
     middle = (float(ball.knots[0]) + float(ball.knots[-1])) / 2
     p = law.inside[0].changed
     spread = math.sqrt(float(law.counts @ (p * (1 - p) * ball.weights**2)))
     low, high = max(1.0, middle - _REACH * spread), middle + _REACH * spread
     radii = np.unique(np.concatenate([np.linspace(low, middle, _RADII), np.linspace(middle, high, _RADII)]))
     width = max((high - low) / (4 * _RADII), 3.0)
-    balls = [soft(ball.floors, ball.fractions, float(r), width) for r in radii]
-    shares = _shares(wanted, balls, radii)
-    end = balls[-1].end
+    balls: list[WeightedBall] = []
+    columns: list[_Column] = []
+    for r in radii[np.argsort(np.abs(radii - middle), kind="stable")]:
+        if not watch.goes_on(len(balls) / radii.size):
+            break
+        balls.append(soft(ball.floors, ball.fractions, float(r), width))
+        columns.append(wanted.column(balls[-1]))
+    if not balls:
+        return []
+    shares = _shares(wanted, balls, columns, radii)
+    end = max(x.end for x in balls)
     knots = (
         np.arange(0, end + 1)
         if end < _MOST_KNOTS
@@ -146,11 +183,10 @@ def _profile(wanted: _Requirements, law: BallLaw, ball: WeightedBall) -> Weighte
     levels = sum((s * x.profile(knots) for s, x in zip(shares, balls, strict=True)), np.zeros(knots.size))
     levels = np.clip(levels, 0.0, 1.0)
     levels[-1] = 0.0
-    return WeightedBall(ball.floors, ball.fractions, knots, levels)
+    return [WeightedBall(ball.floors, ball.fractions, knots, levels)]
 
 
-def _shares(wanted: _Requirements, balls: list[WeightedBall], radii: FloatArray) -> FloatArray:
-    columns = [wanted.column(x) for x in balls]
+def _shares(wanted: _Requirements, balls: list[WeightedBall], columns: list[_Column], radii: FloatArray) -> FloatArray:
     top = max(c.log_mass for c in columns)
     answers = np.stack([c.rows * math.exp(c.log_mass - top) for c in columns], axis=1)
     scale = np.abs(answers).max(axis=1)

@@ -9,6 +9,7 @@ from optrr_solvers import (
     SolveFailed,
     Status,
     ball_newton,
+    ball_pairs,
     classes,
     closed_form,
     lower_bound,
@@ -285,3 +286,51 @@ def test_pairs_among_too_many_different_attributes_are_refused_at_once():
     problem = draw(1100, 0.5, 2.0)
     with pytest.raises(MethodTooLarge, match=r"at most 1024 different attributes, got 1100; give attributes the same"):
         solve(Problem(problem.sizes, problem.epsilons, pairs=((0, 1),)))
+
+
+def paired(m):
+    problem = draw(m, 0.2, 1, largest=5)
+    return Problem(problem.sizes, problem.epsilons, pairs=tuple((i, j) for i in range(m) for j in range(i + 1, m)))
+
+
+def test_pairs_report_their_progress():
+    seen = []
+    found = solve(paired(22), BallOptions(progress=lambda *x: seen.append(x)))
+    done = [x[0] for x in seen]
+    assert done == sorted(done)
+    assert sum(0.5 < x < 1 for x in done) > 10
+    assert seen[-1] == (1.0, found.upper, found.lower)
+    assert all(upper >= found.upper and lower <= found.upper for _, upper, lower in seen)
+
+
+@pytest.mark.parametrize("radii", [0, 12])
+def test_pairs_stop_at_the_time_limit(monkeypatch, radii):
+    """The clock runs out after some radii: what was found by then is returned and labelled, or refused in one line."""
+    problem, looks = paired(22), [0]
+    whole = solve(problem)
+
+    def goes_on(watch, done):
+        looks[0] += 1
+        watch.late = looks[0] > radii
+        return not watch.late
+
+    monkeypatch.setattr(ball_pairs.Watch, "goes_on", goes_on)
+    try:
+        found = solve(problem, BallOptions(time_limit=1e6))
+    except SolveFailed as refusal:
+        assert radii == 0 and "\n" not in str(refusal) and "time limit" in str(refusal)
+    else:
+        assert looks[0] == radii + 1
+        assert any("time limit" in note for note in found.notes)
+        assert whole.lower <= found.lower + 1e-9 and whole.upper <= found.upper + 1e-9
+        meets(problem, found)
+
+
+def test_frequencies_make_a_fine_certificate_where_totals_spread():
+    """8000 attributes: a gap that a grid certificate does not reach, from weights of a millionth of a nat."""
+    problem = draw(8000, 0.5, 2)
+    found = solve(problem)
+    assert 0 <= found.gap <= 2e-5 * found.upper
+    assert max(found.certificate.weights) > 1e5
+    assert lower_bound(problem, None) <= found.lower
+    meets(problem, found)
