@@ -122,7 +122,9 @@ def with_pairs(problem: Problem, base: Solution, started: float, tolerance: floa
     wanted = _Requirements.of(problem, classes)
     law = _best(wanted, base.law, watch)
     overshoot = float(np.max(law.attribute_epsilons() - problem.epsilons))
-    notes = ("the lower bound is that of the problem without pairs; the gap contains what keeping them costs",)
+    notes: tuple[str, ...] = (
+        "the lower bound is that of the problem without pairs; the gap contains what keeping them costs",
+    )
     if watch.late or LATE in base.notes:
         notes = (LATE, *notes)
     solution = checked(
