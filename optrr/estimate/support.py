@@ -32,7 +32,7 @@ def on_support(  # noqa: PLR0913 (the state of the iteration and its two limits)
     """A likelier distribution than ``pi``, whose gradient g = P(λ̂/λ) is given, and the updates it took (gradients computed).
 
     Stops at max g − 1 ≤ tolerance, after the given number of updates and the line search then under way (20 at most), or where
-    rounding lets nothing more be gained: about 1e-8.
+    rounding lets nothing more be gained.
     """
     used, best = 0, np.inf
     while used < max_iterations and best > tolerance:
@@ -45,6 +45,12 @@ def on_support(  # noqa: PLR0913 (the state of the iteration and its two limits)
             break
         pi, gradient, best = found, after, min(gap, best)
     return pi, used
+
+
+def _placed(values: FloatArray, chosen: NDArray[np.bool_], shape: tuple[int, ...]) -> FloatArray:
+    x = np.zeros(chosen.size)
+    x[chosen] = values
+    return x.reshape(shape)
 
 
 def _expected(x: FloatArray, kernel: Kernel) -> FloatArray:
@@ -63,28 +69,25 @@ def _likelier(one: FloatArray, other: FloatArray, observed: FloatArray, kernel: 
 def _round(
     pi: FloatArray, chosen: NDArray[np.bool_], observed: FloatArray, kernel: Kernel, steps: int
 ) -> tuple[FloatArray, int]:
-    start = _expected(pi, kernel)
     shares = pi.ravel()[chosen] * kernel.cells
     scale = np.sqrt(shares + _SMALLEST_SCALE) / kernel.cells
+    at = shares / kernel.cells / scale
+    start = _expected(_placed(at * scale, chosen, pi.shape), kernel)
     count = 0
 
-    def whole(z: FloatArray) -> FloatArray:
-        x = np.zeros(kernel.cells)
-        x[chosen] = z * scale
-        return x.reshape(pi.shape)
-
     def loss(z: FloatArray) -> tuple[float, FloatArray]:
-        """Change against the start, so that its digits are not spent on what does not change, times the cells."""
+        """Times the cells, against the start and from differences to it: near the optimum, all digits lie there."""
         nonlocal count
         count += 1
-        x = whole(z)
-        expected = _expected(x, kernel)
-        change = float(x.sum()) - 1 - float(np.sum(observed * np.log(expected / start)))
-        slope = 1 - kernel.adjoint(observed / expected).ravel()[chosen]
-        return kernel.cells * change, kernel.cells * slope * scale
+        moved = (z - at) * scale
+        change = kernel.forward(_placed(moved, chosen, pi.shape)) / start
+        # the start is positive everywhere, and rounding must not take what is left of it below 0
+        ratio = np.maximum(change, np.finfo(float).eps - 1)
+        value = float(moved.sum()) - float(np.sum(observed * np.log1p(ratio)))
+        slope = 1 - kernel.adjoint(observed / (start * (1 + ratio))).ravel()[chosen]
+        return kernel.cells * value, kernel.cells * slope * scale
 
     options = {"maxiter": steps, "maxfun": steps, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
-    at = shares / kernel.cells / scale
     found = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, np.inf), options=options)
-    x = whole(found.x)
+    x = _placed(found.x * scale, chosen, pi.shape)
     return np.asarray(x / x.sum()), count

@@ -32,8 +32,8 @@ _ROUNDS = 100
 # A cell of the null fit this many standard errors above 0 is estimated below 0 in 3 of 10^5 tables.
 _CLEAR_OF_ZERO = 4.0
 # Records' worth added to every category of the margins that a bootstrap draws from, as Jeffreys' prior does: a fitted margin
-# has empty categories more often than the truth, and its draws fall short as well. Of 3000 tables of 6 × 3 at n = 1000, p-values
-# were at most 0.1 in 10.2 % with it and in 11.2 % without.
+# has empty categories more often than the truth, and its draws fall short as well. Of 3000 tables of 6 × 3 at n = 1000,
+# p-values were at most 0.1 in 10.2 % with it and in 11.2 % without.
 _PADDING = 0.5
 # Starting weights keep this much of the even ones, so that no observed output is impossible.
 _EVEN = 0.01

@@ -98,9 +98,9 @@ def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypa
 def test_large_joints_are_finished_on_their_support(monkeypatch, sizes, seed):
     monkeypatch.setattr(likelihood, "MAX_NEWTON", 1)
     observed, kernel, n = observed_case(sizes, 20 + seed)
-    found = ibu(observed, kernel, tolerance=1e-7, max_iterations=2000, n=n)
+    found = ibu(observed, kernel, tolerance=1e-9, max_iterations=2000, n=n)
     assert found.convergence.converged and found.proportions.min() >= 0
-    assert log_likelihood(found.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-7
+    assert log_likelihood(found.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-9
 
 
 @pytest.mark.full
