@@ -103,7 +103,8 @@ def solve(problem: AllocationProblem, options: BallsOptions = BallsOptions()) ->
         idle = idle + 1 if before is not None and state.error > before.error * (1 - _LITTLE) else 0
         if idle == 2:
             break
-        weights = np.sqrt(weights / weights.sum() * steering(problem.workload, state.effects, state.uniform))
+        steered = steering(problem.workload, state.effects, state.uniform, mixture.push)
+        weights = np.sqrt(weights / weights.sum() * steered)
     assert state is not None and mixture is not None
     law = _law(problem, state)
     return AllocatedLaw.of(problem, "search", law, lower_error(problem, law, mixture.push), started, rounds)
@@ -138,21 +139,26 @@ def _exponential(problem: AllocationProblem, totals: EffectTotals) -> Atom:
     return Atom(1 / mean, np.expm1(logs) / mean)
 
 
-def steering(workload: TableWorkload, effects: FloatArray, uniform: float) -> FloatArray:
-    """w_i above of one member of each class, shape (G,), up to scale, at λ of shape (rows,); ``uniform`` answers' share."""
+def steering(workload: TableWorkload, effects: FloatArray, uniform: float, push: FloatArray) -> FloatArray:
+    """w_i above of one member of each class, shape (G,), up to scale.
+
+    ``effects`` λ and ``push`` the limits' multipliers by row, shape (rows,) each; ``uniform``: the uniform answers' share.
+    """
     usage = effect_usage(workload)
     place = {tuple(row): k for k, row in enumerate(usage.tolist())}
     out = np.zeros(usage.shape[1])
-    slope = 2 * workload.coefficients / effects[: len(workload.effects)] ** 3
-    for row, g in zip(usage, slope, strict=False):
-        for c in np.flatnonzero(row):
+    multipliers = push.copy()
+    used = len(workload.effects)
+    multipliers[:used] += 2 * workload.coefficients / effects[:used] ** 3
+    for row, g in zip(usage, multipliers.tolist(), strict=True):
+        for c in np.flatnonzero(row) if g != 0 else ():
             rest = row.copy()
             rest[c] -= 1
             others = effects[place[tuple(rest.tolist())]] / (1 - uniform) if rest.any() else 1.0
             out[c] += g * others * row[c] / workload.classes[c].size
     sizes = np.asarray([float(workload.sizes[members[0]]) for members in workload.classes])
     out = np.maximum(out, 0) * sizes / (sizes - 1)
-    # an attribute that only its floor needs has no error to steer by
+    # none is left out: the next generation may need it
     return np.asarray(np.maximum(out / out.sum(), 1e-6))
 
 
