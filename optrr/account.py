@@ -8,30 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.rounding import epsilon_text
 from optrr_solvers.problem import EPSILON_RANGE
-
-
-def epsilon_text(epsilon: float, decimals: int = 6) -> str:
-    """An ε for people, rounded up: what is read is never below what is spent. Files and JSON have every digit."""
-    return _rounded(epsilon, decimals, ROUND_CEILING)
-
-
-def bound_text(bound: float, decimals: int = 6) -> str:
-    """A lower bound for people, rounded down: what is read still holds."""
-    return _rounded(bound, decimals, ROUND_FLOOR)
-
-
-def _rounded(value: float, decimals: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return f"{value}"
-    # exact: a double has at most 767 significant digits
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding, Context(prec=800)):f}"
 
 
 def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:

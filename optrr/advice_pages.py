@@ -11,6 +11,7 @@ from optrr.advice import Advice, sampling
 from optrr.allocations import Allocation
 from optrr.designs import Design
 from optrr.report import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+from optrr.rounding import bound_text, epsilon_text
 from optrr.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Rows a page shows; the JSON has all.
 _ROWS = 200
+# Decimals of a privacy level in a table.
+_DECIMALS = 4
 # Totals of a page's curve relative to the one asked for.
 _AROUND = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 
@@ -51,7 +54,9 @@ _NO_GAP = 1e-5
 def allocation_page(found: Allocation) -> Page:
     """Budgets, predicted errors, and the trade-off around the chosen total."""
     design = found.design
-    lead = [f"Total epsilon {design.epsilon:.6g} for {design.domain.m} attributes, workload {found.workload.name}."]
+    lead = [
+        f"Total epsilon {epsilon_text(design.epsilon)} for {design.domain.m} attributes, workload {found.workload.name}."
+    ]
     if found.gap is not None:
         best = (
             "certified to 0.001 %: no mechanism of this total has less"
@@ -60,7 +65,7 @@ def allocation_page(found: Allocation) -> Page:
         )
         lead.append(f"Workload error {found.error:.6g}; {best}.")
     if found.least_total is not None:
-        lead.append(f"No mechanism with these accuracies has a total below {found.least_total:.6g}.")
+        lead.append(f"No mechanism with these accuracies has a total below {bound_text(found.least_total)}.")
     if found.kronecker_error is not None:
         lead.append(
             f"Randomizing every attribute on its own, with the best split of the same total, has "
@@ -75,7 +80,7 @@ def allocation_page(found: Allocation) -> Page:
 def attribute_table(design: Design) -> Table:
     """Name, size, attribute ε and conditional ε."""
     rows = [
-        (a.name, a.size, e, c)
+        (a.name, a.size, e, epsilon_text(c, _DECIMALS))
         for a, e, c in zip(
             design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True
         )
@@ -175,12 +180,12 @@ def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]]
     rows = [
         (
             d.method,
-            d.epsilon,
-            d.lower_bound,
+            epsilon_text(d.epsilon, _DECIMALS),
+            bound_text(d.lower_bound, _DECIMALS),
             max(round(d.gap, 9), 0.0),
             str(d.solution.status),
             d.faintest_pair[0] if d.faintest_pair else None,
-            float(d.conditional_epsilons.max()),
+            epsilon_text(float(d.conditional_epsilons.max()), _DECIMALS),
             round(d.solution.seconds, 2),
         )
         for d in designs
@@ -207,8 +212,8 @@ def _comparison(designs: Sequence[Design]) -> list[str]:
     return [
         f"Total epsilon of {best.domain.m} attributes, each to be as accurate as randomized response at the attribute epsilon "
         "asked for.",
-        f"Smallest: {best.epsilon:.6g} by {best.method}. Randomizing every attribute on its own needs "
-        f"{best.solution.problem.kronecker_epsilon:.6g}.",
+        f"Smallest: {epsilon_text(best.epsilon)} by {best.method}. Randomizing every attribute on its own needs "
+        f"{epsilon_text(best.solution.problem.kronecker_epsilon)}.",
     ]
 
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanism import Mechanism
+from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import MethodTooLarge, Problem, Solution, SolveOptions, Status, solve
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import FloatArray
@@ -125,8 +126,8 @@ class Design:
 
     def _where_the_optimum_is(self) -> str:
         if shortfalls(self.solution.problem, self.law).any():
-            return f"it misses requested epsilons; with them a total is at least {self.lower_bound:.4g} nats"
-        return f"the optimum lies between {self.lower_bound:.4g} and {self.epsilon:.4g} nats"
+            return f"it misses requested epsilons; with them a total is at least {bound_text(self.lower_bound, 4)} nats"
+        return f"the optimum lies between {bound_text(self.lower_bound, 4)} and {epsilon_text(self.epsilon, 4)} nats"
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from optrr.batches import whole_file
+from optrr.rounding import reads_as_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,11 +60,9 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold only numbers and empty cells."""
+        """Which columns hold only numbers, or text that reads as one, and empty cells."""
         given = [[row[k] for row in self.rows if row[k] is not None] for k in range(len(self.columns))]
-        return [
-            bool(column) and all(isinstance(v, Real) and not isinstance(v, bool) for v in column) for column in given
-        ]
+        return [bool(column) and all(_to_the_right(v) for v in column) for column in given]
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,12 @@ class Page:
             return f"optrr {version('optrr')}; epsilons in nats."
         except PackageNotFoundError:
             return "optrr from source; epsilons in nats."
+
+
+def _to_the_right(value: object) -> bool:
+    if isinstance(value, str):
+        return reads_as_number(value)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def cell_text(value: object) -> str:

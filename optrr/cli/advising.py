@@ -11,9 +11,10 @@ from optrr.advice import advise as make_advice
 from optrr.allocations import METHODS, Allocation
 from optrr.allocations import allocate as make_allocation
 from optrr.cli.designing import attribute_option, read_wanted
-from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn
 from optrr.design_file import save_design
 from optrr.errors import InvalidInput
+from optrr.rounding import bound_text, epsilon_text
 from optrr.spec import Specification
 
 # Tables listed for people; --json lists all.
@@ -40,7 +41,9 @@ report_option = click.option("--report", type=click.Path(path_type=Path), help="
 @click.option("--standard-error", type=float, help="Standard error every table must reach (needs --n).")
 @click.option("--floor", "floors", multiple=True, metavar="[NAME=]EPSILON", help="Smallest epsilon; repeatable.")
 @click.option("--ceiling", "ceilings", multiple=True, metavar="[NAME=]EPSILON", help="Largest epsilon; repeatable.")
-@click.option("--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit.")
+@click.option(
+    "--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit."
+)
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
 @click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
@@ -129,18 +132,25 @@ def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) ->
 
 def _show(found: Allocation) -> None:
     design = found.design
-    click.echo(f"total epsilon {design.epsilon:.6f}   workload {found.workload.name}   method {found.method}")
+    click.echo(f"total epsilon {epsilon_text(design.epsilon)}   workload {found.workload.name}   method {found.method}")
     if found.gap is not None:
-        click.echo(f"workload error {found.error:.6g}, certified within {100 * found.gap:.2g} % of the best for this total")
+        click.echo(
+            f"workload error {found.error:.6g}, certified within {100 * found.gap:.2g} % of the best for this total"
+        )
     if found.least_total is not None:
-        click.echo(f"no mechanism with these accuracies has a total below {found.least_total:.6f}")
+        click.echo(f"no mechanism with these accuracies has a total below {bound_text(found.least_total)}")
     if found.kronecker_error is not None:
-        click.echo(f"Kronecker's best split of this total has {found.kronecker_error / found.error:.4g} times the error")
+        click.echo(
+            f"Kronecker's best split of this total has {found.kronecker_error / found.error:.4g} times the error"
+        )
     rows = design.summary()["attributes"]
     print_table(
         "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
         ["attribute", "size", "epsilon", "conditional"],
-        [(r["name"], r["size"], r["epsilon"], r["conditional_epsilon"]) for r in rows[:_SHOWN]],
+        [
+            (r["name"], r["size"], r["epsilon"], epsilon_text(r["conditional_epsilon"], TABLE_DECIMALS))
+            for r in rows[:_SHOWN]
+        ],
     )
     shown = found.predictions[:_SHOWN]
     more = f" (first {_SHOWN} of {len(found.predictions)})" if len(found.predictions) > _SHOWN else ""
@@ -157,7 +167,9 @@ def _show(found: Allocation) -> None:
 @click.option("--total-epsilon", type=float, required=True, help="Total epsilon to spend, in nats.")
 @workload_option
 @people_option
-@click.option("--cluster", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable.")
+@click.option(
+    "--cluster", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable."
+)
 @report_option
 @json_option
 def advise(

@@ -35,6 +35,7 @@ from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.report import write_page
+from optrr.rounding import epsilon_text
 
 _TOP = 10
 
@@ -132,7 +133,7 @@ def _jsonable(value: Any) -> Any:
 def _show_scan(found: Associations, design: Design) -> None:
     p = found.scores.p_value
     click.echo(
-        f"{len(found.variants)} variants, {found.test} test, total epsilon {design.epsilon:.6f}: "
+        f"{len(found.variants)} variants, {found.test} test, total epsilon {epsilon_text(design.epsilon)}: "
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {found.lambda_gc:.3f}"
     )

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from optrr.account import Spent, epsilon_text
+from optrr.account import Spent
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.records import design_option, input_argument, split_names
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
@@ -19,6 +19,7 @@ from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr.rounding import epsilon_text
 
 
 @click.command()

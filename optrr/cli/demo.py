@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from optrr.account import bound_text, epsilon_text
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table
 from optrr.demonstration import EPSILON, Demonstration, TableResult, demonstrate
+from optrr.rounding import bound_text, epsilon_text
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "smallest pair ratio"]
 

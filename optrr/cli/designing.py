@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from optrr.account import bound_text, epsilon_text
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn, watched
 from optrr.design_file import save_design
 from optrr.designs import Design, Wishes
 from optrr.designs import design as make_design
 from optrr.errors import InvalidInput
+from optrr.rounding import bound_text, epsilon_text
 from optrr.spec import Specification, parse_attributes, read_specification
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
 

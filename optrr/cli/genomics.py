@@ -35,6 +35,7 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
+from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
 
 
@@ -130,9 +131,9 @@ def _show_design(made: Design) -> None:
     one, conditional = made.attribute_epsilons, made.conditional_epsilons
     click.echo(
         f"{layout.variants} variants in the {layout.kind} layout, {made.domain.m} attributes: "
-        f"total epsilon {made.epsilon:.6f}   "
-        f"certified lower bound {made.lower_bound:.6f}   Kronecker's total {made.kronecker_epsilon:.6f}   method "
-        f"{made.method}"
+        f"total epsilon {epsilon_text(made.epsilon)}   "
+        f"certified lower bound {bound_text(made.lower_bound)}   Kronecker's total "
+        f"{epsilon_text(made.kronecker_epsilon)}   method {made.method}"
     )
     groups = [("variants", layout.attributes.ravel())] + (
         [] if layout.status is None else [(STATUS, np.array([layout.status]))]
@@ -198,6 +199,6 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         )
     else:
         click.echo(
-            f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {design.epsilon:.6f}, "
+            f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {epsilon_text(design.epsilon)}, "
             f"written to {output}"
         )

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from optrr.rounding import reads_as_number
 from optrr_solvers.auto import SolveOptions
 
 # Decimals of a number in a table.
@@ -37,7 +38,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     table = Table(title=title, title_justify="left")
     cells = [[_cell(v) for v in row] for row in rows]
     for k, name in enumerate(columns):
-        numeric = bool(cells) and all(_numeric(row[k]) for row in cells)
+        numeric = bool(cells) and all(row[k] == "" or reads_as_number(row[k]) for row in cells)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         # Text, because a category may contain what rich would read as markup
@@ -51,10 +52,6 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
     return "" if value is None else str(value)
-
-
-def _numeric(text: str) -> bool:
-    return text == "" or text.lstrip("-").replace(".", "", 1).replace("e-", "", 1).replace("e+", "", 1).isdigit()
 
 
 def warn(lines: Iterable[str]) -> None:

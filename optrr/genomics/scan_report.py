@@ -10,6 +10,7 @@ from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
 from optrr.genomics.scores import ASSUMING
 from optrr.report import Chart, Page, Section, Table, Text, figure_svg
+from optrr.rounding import bound_text, epsilon_text
 
 _TOP = 30
 
@@ -20,10 +21,9 @@ def scan_page(found: Associations, design: Design, title: str) -> Page:
     valid = "valid under the mechanism" + (" in Hardy-Weinberg proportions only" if found.test == ASSUMING else "")
     lead = (
         f"{len(found.variants)} variants, up to {people} people each; {found.test} test in score form, {valid}.",
-        f"Total epsilon of a person's record {design.epsilon:.6g} nats (certified at least {design.lower_bound:.6g}), "
-        f"largest "
-        f"conditional epsilon {float(design.conditional_epsilons.max()):.6g}. Genotypes and status are one record and "
-        f"share it.",
+        f"Total epsilon of a person's record {epsilon_text(design.epsilon)} nats "
+        f"(certified at least {bound_text(design.lower_bound)}), largest conditional epsilon "
+        f"{epsilon_text(float(design.conditional_epsilons.max()))}. Genotypes and status are one record and share it.",
     )
     columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     table = found.columns

@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from optrr.account import Account, Spent, epsilon_text
+from optrr.account import Account, Spent
 from optrr.cluster.choose import NamedClusters, checked_clusters, named
 from optrr.designs import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
 from optrr.protocols.kinds import block_names
+from optrr.rounding import epsilon_text
 from optrr_solvers import Problem
 from optrr_solvers.solution import checked
 

@@ -8,7 +8,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optrr.account import bound_text, epsilon_text
 from optrr.cluster import choose_clusters
 from optrr.dependence import dependences_from_randomized
 from optrr.designs import design
@@ -31,6 +30,7 @@ from optrr.protocols import (
     sic_clusters,
 )
 from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
+from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.laws import BlockLaw
 from optrr_solvers.problem import InvalidProblem
 

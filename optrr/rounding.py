@@ -1,0 +1,35 @@
+"""Numbers for people: an ε is rounded up and a bound down, so that what is read holds.
+
+Files and JSON have every digit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]\d+)?|-?inf|nan")
+# A double has at most 767 significant digits.
+_EXACT = 800
+
+
+def epsilon_text(epsilon: float, decimals: int = 6) -> str:
+    """An ε with that many decimals, rounded up: what is read is never below what is spent."""
+    return _rounded(epsilon, decimals, ROUND_CEILING)
+
+
+def bound_text(bound: float, decimals: int = 6) -> str:
+    """A lower bound with that many decimals, rounded down: what is read still holds."""
+    return _rounded(bound, decimals, ROUND_FLOOR)
+
+
+def reads_as_number(text: str) -> bool:
+    """Whether a table's cell belongs to the right."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _rounded(value: float, decimals: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding, Context(prec=_EXACT)):f}"
