@@ -47,7 +47,7 @@ _BIAS = {
     ),
 }
 
-# Updates on a joint too large for Newton: 10^6 cells take about 0.2 s each, and about 600 of them.
+# Updates on a joint too large for Newton: 10^6 cells take about 0.2 s each, and about 900 of them.
 _LARGE_ITERATIONS = 2000
 # For those joints: a tenth of a nat over all records cannot be told from the best fit by any test.
 _LARGE_TOLERANCE = 0.1
