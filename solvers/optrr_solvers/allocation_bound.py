@@ -128,13 +128,14 @@ def _most(sizes: tuple[int, ...], total: float) -> float:
     for r in sizes:
         chi = np.outer(chi, [1.0, -1 / (r - 1)]).ravel()
         mu = np.outer(mu, [1 / r, 1 - 1 / r]).ravel()
-    return _raised(KnapsackOracle(mu, total).best(chi)[0], mu, chi, total)
+    return _raised(KnapsackOracle(mu, total).best(chi)[0], mu, chi, total, len(sizes))
 
 
-def _raised(value: float, mu: FloatArray, h: FloatArray, total: float) -> float:
-    """The value, raised until φ ≤ 0 for certain; sums of non-negative numbers are within ``mu.size`` roundings."""
+def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attributes: int) -> float:
+    """The value, raised until φ ≤ 0 whatever rounding did: μ comes from some products and sums of non-negative numbers."""
     y = 1 / math.expm1(total)
-    slack = 1 + 2.0**-50 * math.log2(2 + mu.size) + 1e-12
+    # a sum is within as many roundings as it has terms; class laws are within 2e-11 (laws.binomial)
+    slack = 1 + (mu.size + 8 * attributes) * 2.0**-53 + 2e-11
     while True:
         value *= 1 + _RAISE
         # h itself is known to some roundings of its largest value
@@ -190,7 +191,7 @@ class CellCuts:
         """The cut with these multipliers, shape (rows,)."""
         h, mu = self._lattice.cells_of(wanted), self._lattice.mu
         value = KnapsackOracle(mu, self.total).best(h)[0]
-        return Cut(wanted, _raised(value, mu, h, self.total))
+        return Cut(wanted, _raised(value, mu, h, self.total, self.workload.m))
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +286,7 @@ class TwoTotalsCuts:
         for (g, e), k in self._pairs.items():
             normal[k] = 2 * a[g] * a[e] * self._number(g, e)
         value = KnapsackOracle(mass, self.total).best(h)[0]
-        return Cut(normal, _raised(value, mass, h, self.total))
+        return Cut(normal, _raised(value, mass, h, self.total, self.workload.m))
 
     def _joint(self, first: IntArray, second: FloatArray) -> tuple[FloatArray, int]:
         """Law of (Σ first, Σ second rounded at random) over the changed, and the least second total. O(m entries)."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from optrr_solvers import allocation_balls, allocation_profiles
 from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
 
-# Different attributes above which profiles of one-way tables are quicker.
+# Attributes above which profiles of one-way tables are quicker.
 _MANY = 500
 
 
@@ -29,7 +29,7 @@ def solve(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...] = ()) -
         from the solvers.
     """
     several = any(len(w) > 1 for w in problem.workload.effects)
-    if not pairs and not problem.capped and (several or len(problem.workload.classes) <= _MANY):
+    if not pairs and not problem.capped and (several or problem.workload.m <= _MANY):
         return allocation_balls.solve(problem)
     found = allocation_profiles.solve(problem, pairs=pairs)
     if not pairs and not several:
