@@ -1,9 +1,9 @@
 """POR's Table I: time of its program (`lp`) and of its heuristic (`inductive`), beside the sifted program (`reduced`).
 
 POR's run-time setting: r uniform in 2..5, ε_i uniform in 1..10. The program goes to m = 14, sifted to m = 20, the heuristic to
-m = 100,000; `ball` in the same setting is in ball_scaling.py. Every size is solved in a process of its own, so that peak memory is
-that size's; times are processor seconds of one thread. The heuristic's gap is to the KL bound. Writes exact_solvers.csv and
-exact_solvers.svg.
+m = 100,000; `ball` in the same setting is in ball_scaling.py. Every size is solved in a process of its own, so that peak
+memory is that size's; times are processor seconds of one thread. The heuristic's gap is to the KL bound. Writes
+exact_solvers.csv and exact_solvers.svg.
 """
 
 from __future__ import annotations
