@@ -39,8 +39,16 @@ report_option = click.option("--report", type=click.Path(path_type=Path), help="
 @workload_option
 @people_option
 @click.option("--standard-error", type=float, help="Standard error every table must reach (needs --n).")
-@click.option("--floor", "floors", multiple=True, metavar="[NAME=]EPSILON", help="Smallest epsilon; repeatable.")
-@click.option("--ceiling", "ceilings", multiple=True, metavar="[NAME=]EPSILON", help="Largest epsilon; repeatable.")
+@click.option(
+    "--floor", "floors", multiple=True, metavar="[NAME=]EPSILON", help="Smallest epsilon, of all or of one; repeatable."
+)
+@click.option(
+    "--ceiling",
+    "ceilings",
+    multiple=True,
+    metavar="[NAME=]EPSILON",
+    help="Largest epsilon, of all or of one; repeatable.",
+)
 @click.option(
     "--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit."
 )
@@ -106,11 +114,11 @@ def _write(report: Path, found: Allocation) -> None:
 
 
 def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict[str, float] | None:
-    """``name=epsilon`` by name, a bare number for every attribute."""
+    """``name=epsilon`` by name, a bare number for every attribute that is not named, wherever it stands."""
     if not texts:
         return None
     out: dict[str, float] = {}
-    for text in texts:
+    for text in sorted(texts, key=lambda each: "=" in each):
         name, equals, value = text.rpartition("=")
         try:
             number = float(value)

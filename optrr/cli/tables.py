@@ -11,7 +11,7 @@ import click
 import msgspec
 import numpy as np
 
-from optrr.domain import Domain, listed
+from optrr.domain import Category, Domain, listed
 from optrr.errors import InvalidInput
 from optrr_solvers.problem import FloatArray
 
@@ -35,28 +35,49 @@ def read_proportions(text: str, domain: Domain) -> FloatArray:
     Raises
     ------
     InvalidInput
-        for a file that cannot be read, entries that are not numbers, or another number of them than cells. Whether they are
-        a distribution is checked where they are used.
+        for a file that cannot be read or holds another table, entries that are not numbers, or another number of them than
+        cells. Whether they are a distribution is checked where they are used.
     """
-    values = _from_file(Path(text)) if text.endswith(".json") else text.split(",")
-    shape = tuple(map(int, domain.sizes))
+    values, held = _from_file(Path(text), domain) if text.endswith(".json") else (text.split(","), domain)
+    shape = tuple(map(int, held.sizes))
     try:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"--proportions {text} holds what is not a number; give {prod(shape)} shares") from None
     if given.shape != shape and given.shape != (prod(shape),):
         raise InvalidInput(
-            f"--proportions {text} has shape {given.shape} and the table of {listed(domain.names)} {shape}; give "
+            f"--proportions {text} has shape {given.shape} and the table of {listed(held.names)} {shape}; give "
             f"{prod(shape)} shares"
         )
-    return given.reshape(shape)
+    return given.reshape(shape).transpose(held.indices(domain.names))
 
 
-def _from_file(path: Path) -> Any:
+class _Printed(msgspec.Struct):
+    """What of `estimate --json` says which table it is, and the table."""
+
+    attributes: list[str]
+    categories: list[list[Category]]
+    estimate: Any
+
+
+def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
+    """The shares, and the same attributes in the order of the file's axes: tables of alike sizes are told apart."""
     try:
         held = msgspec.json.decode(path.read_bytes())
+        if not isinstance(held, dict):
+            return held, domain
+        printed = msgspec.convert(held, _Printed)
+    except msgspec.ValidationError as reason:
+        raise InvalidInput(
+            f"{path} is neither a nested list nor what `optrr estimate --json` printed: {reason}"
+        ) from None
     except msgspec.DecodeError as reason:
         raise InvalidInput(f"{path} is not JSON: {reason}") from None
-    if isinstance(held, dict) and "estimate" not in held:
-        raise InvalidInput(f"{path} has no key 'estimate'; give a nested list or what `optrr estimate --json` printed")
-    return held["estimate"] if isinstance(held, dict) else held
+    if sorted(printed.attributes) != sorted(domain.names):
+        raise InvalidInput(
+            f"{path} is a table of {listed(printed.attributes)}, not of {listed(domain.names)}; estimate that table"
+        )
+    ordered = domain.subset(printed.attributes)
+    if printed.categories != [list(a.categories) for a in ordered]:
+        raise InvalidInput(f"{path} has other categories than the design; give an estimate of this design's table")
+    return printed.estimate, ordered

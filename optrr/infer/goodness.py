@@ -45,8 +45,8 @@ def goodness_of_fit(counts: Counts, mechanism: Randomizer | Kernel, proportions:
     pi = np.asarray(proportions, dtype=np.float64)
     if pi.shape != counts.table.shape or pi.min() < 0 or not np.isclose(pi.sum(), 1):
         raise InvalidInput(
-            f"the hypothesis must be proportions of shape {counts.table.shape} that sum to 1, got shape {pi.shape} and "
-            f"sum {pi.sum():.6g}"
+            f"the hypothesis must be proportions of shape {counts.table.shape}, none negative, that sum to 1, got shape "
+            f"{pi.shape} and sum {pi.sum():.6g}; of estimates take those of method projection"
         )
     expected = kernel.expected(pi)
     statistic = float(counts.n * np.sum(_pearson_terms(counts.proportions, expected)))

@@ -44,7 +44,10 @@ def alternative(
     """
     pi = np.asarray(proportions, dtype=np.float64)
     if pi.shape != kernel.sizes or pi.min() < 0 or not np.isclose(pi.sum(), 1):
-        raise InvalidInput(f"the effect must be a joint distribution of shape {kernel.sizes} that sums to 1")
+        raise InvalidInput(
+            f"the effect must be proportions of shape {kernel.sizes}, none negative, that sum to 1, got shape {pi.shape} "
+            f"and sum {pi.sum():.6g}; of estimates take those of method projection"
+        )
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
     expected = kernel.expected(pi)
     seen = score_tests(expected[None], kernel, chosen, fitter)

@@ -152,6 +152,10 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
     code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2", *limits, "--json")
     epsilons = {a["name"]: a["epsilon"] for a in json.loads(out)["attributes"]}
     assert code == 0 and epsilons["a"] <= 0.5 + 1e-7 and epsilons["c"] >= 0.4 - 1e-7
+    for limits in (["--floor", "c=0.9", "--floor", "0.1"], ["--floor", "0.1", "--floor", "c=0.9"]):
+        code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "1.5", *limits, "--json")
+        epsilons = {a["name"]: a["epsilon"] for a in json.loads(out)["attributes"]}
+        assert code == 0 and epsilons["c"] >= 0.9 - 1e-7  # an attribute's own limit counts, whatever the order
     code, out, _ = command(tmp_path, capsys, "allocate", "--standard-error", "0.03", "--n", "2000", "--json")
     found = json.loads(out)
     assert code == 0 and found["least_total"] <= found["epsilon"]

@@ -81,10 +81,8 @@ def test_goodness_of_fit(place, capsys):
     found = answer(capsys, *call, "--proportions", SHARES)
     expected = goodness_of_fit(counted(place, "here.csv"), place.mechanism, TRUTH)
     assert (found["statistic"], found["p_value"], found["df"]) == (expected.statistic, expected.p_value, 5)
-    # the same from a file, nested or as estimate prints it
+    # the same from a nested list
     Path("null.json").write_text(json.dumps(TRUTH.tolist()))
-    assert answer(capsys, *call, "--proportions", "null.json") == found
-    Path("null.json").write_text(json.dumps({"estimate": TRUTH.tolist()}))
     assert answer(capsys, *call, "--proportions", "null.json") == found
     assert run([*call, "--proportions", SHARES]) == 0
     assert "goodness-of-fit of grade × sex: statistic" in capsys.readouterr().out
@@ -96,8 +94,34 @@ def test_goodness_of_fit(place, capsys):
     Path("wrong.json").write_text("{]")
     assert "is not JSON" in refused(capsys, *call, "--proportions", "wrong.json")
     Path("wrong.json").write_text('{"table": []}')
-    assert "no key 'estimate'" in refused(capsys, *call, "--proportions", "wrong.json")
+    assert "missing required field `attributes`" in refused(capsys, *call, "--proportions", "wrong.json")
     assert "χ² limit only" in refused(capsys, *call, "--proportions", SHARES, "--calibration", "bootstrap")
+
+
+def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, capsys):
+    """Tables of alike sizes are alike in shape: only the file's own words tell which axis is which."""
+    domain = optrr.Domain.of({"a": ["x", "y"], "b": ["x", "y"], "c": ["x", "y"]})
+    optrr.save_design(optrr.design(domain, 1.5, preserve="pairs"), "design.json")
+    Path("here.csv").write_text("a,b,c\n" + "x,x,x\n" * 60 + "x,y,y\n" * 55 + "y,x,x\n" * 40 + "y,y,y\n" * 45)
+    call = ("here.csv", "--design", "design.json", "--attributes")
+    Path("ab.json").write_text(json.dumps(answer(capsys, "estimate", *call, "a,b")))
+    fit = ("--test", "goodness-of-fit", "--proportions")
+    # no cell is at its bound, so the unbiased estimate fits its own table exactly; transposed it would not
+    assert answer(capsys, "test", *call, "a,b", *fit, "ab.json")["statistic"] < 1e-9
+    assert answer(capsys, "test", *call, "b,a", *fit, "ab.json")["statistic"] < 1e-9
+    turned = ",".join(str(x) for x in np.array(json.loads(Path("ab.json").read_text())["estimate"]).T.ravel())
+    assert answer(capsys, "test", *call, "a,b", *fit, turned)["statistic"] > 1
+    assert "is a table of 'a', 'b', not of 'a', 'c'" in refused(capsys, "test", *call, "a,c", *fit, "ab.json")
+    held = json.loads(Path("ab.json").read_text())
+    Path("ab.json").write_text(json.dumps(held | {"categories": [["x", "y"], ["y", "x"]]}))
+    assert "other categories" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
+    Path("ab.json").write_text(json.dumps(held | {"estimate": [[1.0], [0.0, 0.0]]}))
+    assert "not a number" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
+    negative = "0.6,0.5,-0.1,0"
+    assert "method projection" in refused(capsys, "test", *call, "a,b", *fit, negative)
+    assert "method projection" in refused(
+        capsys, "power", "--design", "design.json", "--attributes", "a,b", "--proportions", negative
+    )
 
 
 def test_homogeneity(place, capsys):
