@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.frames import RECORDS, checked_columns, column_names, frame_batches, is_frame
 
 SUFFIXES = (".csv", ".parquet")
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 # Bytes read at once. Arrow's CSV reader runs up to 32 blocks ahead, so a larger block is memory without speed.
 _BLOCK = 1 << 20
@@ -67,7 +69,11 @@ class RecordFile:
 
     def _read_schema(self) -> pa.Schema:
         if self.path.suffix.lower() == ".parquet":
-            return pq.read_schema(self.path)
+            # pandas writes an index that has no name of its own as a column; like a frame's index, it is no attribute
+            written = pq.read_schema(self.path)
+            return pa.schema(
+                [f for f in written if f.name in self.domain.names or not _UNNAMED_INDEX.fullmatch(f.name)]
+            )
         with self.path.open(encoding="utf-8-sig", newline="") as lines:
             header = next(csv.reader(lines), [])
         if not header:

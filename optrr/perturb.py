@@ -7,12 +7,13 @@ end. A half-written release would otherwise be a second look at the same people 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pyarrow as pa
 
 from optrr.batches import RecordFile, RecordWriter, checked_suffix, whole_file
+from optrr.domain import Domain, listed
 from optrr.errors import InvalidInput
 from optrr.frames import FrameCodec
 from optrr.mechanism import RandomizesCodes
@@ -35,12 +36,13 @@ def perturb_batch(batch: pa.RecordBatch, mechanism: RandomizesCodes, source: Bit
     return codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
 
 
-def perturb_file(
+def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     source_path: str | os.PathLike[str],
     mechanism: RandomizesCodes,
     target_path: str | os.PathLike[str],
     random_state: RandomState = None,
     progress: Progress | None = None,
+    drop: Collection[str] = (),
 ) -> int:
     """Randomize a CSV or Parquet file into another; returns the number of records.
 
@@ -55,6 +57,8 @@ def perturb_file(
         None draws from the operating system's entropy; anything else is for studies.
     progress
         called after every batch with the number of records done.
+    drop
+        columns to leave out of the target, none of them an attribute.
 
     Raises
     ------
@@ -66,14 +70,26 @@ def perturb_file(
     source = RecordFile(source_path, mechanism.domain)
     if target.exists() and target.samefile(source.path):
         raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
-    codec = FrameCodec(mechanism.domain, source.schema)
+    schema = _without(source.schema, drop, mechanism.domain)
+    codec = FrameCodec(mechanism.domain, schema)
     bits = as_source(random_state)
     with whole_file(target) as partial:
         with RecordWriter(partial, target, codec.output_schema) as writer:
-            for batch in source.batches(source.schema.names):
+            for batch in source.batches(schema.names):
                 writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))
                 if progress is not None:
                     progress(codec.records)
         if not codec.records:
             raise InvalidInput(f"{source.path} holds no records; give at least one")
     return codec.records
+
+
+def _without(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:
+    for name in drop:
+        if name in domain.names:
+            raise InvalidInput(
+                f"column {name!r} is an attribute of the design and cannot be dropped; design without it"
+            )
+        if name not in schema.names:
+            raise InvalidInput(f"there is no column {name!r} to drop; the data has {listed(schema.names)}")
+    return pa.schema([field for field in schema if field.name not in drop])

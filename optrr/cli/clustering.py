@@ -51,8 +51,9 @@ def cluster(
 ) -> None:
     """Cluster attributes by the dependences seen in randomized records.
 
-    INPUT holds records randomized by the design (first round); the design written by -o randomizes each cluster jointly
-    (second round) at the same total.
+    INPUT holds records randomized by the design (first round). The design written by -o randomizes each cluster jointly
+    (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
+    least-epsilon less. Whoever takes part in both rounds spends both totals.
     """
     for given in (input, design_file):
         if output is not None and output.exists() and given.exists() and output.samefile(given):

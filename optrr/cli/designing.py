@@ -49,7 +49,11 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
     help="pairs: every pair stays at least as visible as under Kronecker.",
 )
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 10 attributes).")
-@click.option("--tolerance", type=float, help="Largest accepted gap between the bounds, in nats.")
+@click.option(
+    "--tolerance",
+    type=float,
+    help="Largest accepted gap between the bounds, in nats; by default 1e-9 (ball: 1e-3), times the total if that is above 1.",
+)
 @click.option("--time-limit", type=float, help="Seconds after which method ball returns its bracket.")
 @json_option
 def design(

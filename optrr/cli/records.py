@@ -24,13 +24,21 @@ design_option = click.option(
 @input_argument
 @design_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
+@click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
 @click.option(
     "--random-state",
     type=click.IntRange(min=0),
     help="Seed, for studies only; the default draws from the operating system.",
 )
 @json_option
-def perturb(input: Path, design_file: Path, output: Path, random_state: int | None, as_json: bool) -> None:
+def perturb(
+    input: Path,
+    design_file: Path,
+    output: Path,
+    drop: tuple[str, ...],
+    random_state: int | None,
+    as_json: bool,
+) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
     design = load_design(design_file)
     with late_bar() as show:
@@ -39,6 +47,7 @@ def perturb(input: Path, design_file: Path, output: Path, random_state: int | No
             design.mechanism,
             output,
             random_state,
+            drop=drop,
             progress=lambda done: show(f"{done} records randomized", None),
         )
     if as_json:
@@ -83,7 +92,7 @@ def estimate(
         return
     table = found.to_table()
     print_table(
-        f"{' × '.join(found.domain.names)}: proportions of {found.n} records, {confidence:.0%} intervals",
+        f"{' × '.join(found.domain.names)}: proportions of {found.n} records, {100 * confidence:g}% intervals",
         table.column_names,
         [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
     )
@@ -95,7 +104,7 @@ def estimate(
 
 def _print_derived(derived: list[Derived]) -> None:
     print_table(
-        f"statistics of the table, {derived[0].confidence:.0%} intervals",
+        f"statistics of the table, {100 * derived[0].confidence:g}% intervals",
         ["statistic", "value", "standard error", "lower", "upper", "reliable"],
         [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
     )

@@ -136,6 +136,11 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         Path("bad.csv").write_text("\n".join(lines) + ("\n" if lines else ""))
         line = refused(capsys, "perturb", "bad.csv", "--design", "design.json", "-o", "out.csv")
         assert message in line, (name, line)
+    Path("named.csv").write_text("name,sex,age,answer\nAnn,F,1,yes\n")
+    call = ("perturb", "named.csv", "--design", "design.json", "-o", "named_out.csv")
+    assert "drop it or declare it" in refused(capsys, *call)
+    assert out_json(capsys, *call, "--drop", "name")["records"] == 1
+    assert "Ann" not in Path("named_out.csv").read_text()
     assert "nothere.csv" in refused(capsys, "perturb", "nothere.csv", "--design", "design.json", "-o", "out.csv")
     assert "out.txt" in refused(capsys, "perturb", "records.csv", "--design", "design.json", "-o", "out.txt")
 

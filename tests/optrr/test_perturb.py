@@ -193,6 +193,35 @@ BAD_FILES = {
 }
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_dropped_columns_are_not_in_the_target(tmp_path, suffix):
+    table = pa.table({"id": ["p", "q"], "sex": ["F", "M"], "code": ["7", "007"], "age": [0, 2], "note": ["r", "s"]})
+    source = tmp_path / f"a{suffix}"
+    (pa_csv.write_csv if suffix == ".csv" else pq.write_table)(table, source)
+    assert perturb_file(source, _identity(DOMAIN), tmp_path / "b.csv", drop=["note", "id"]) == 2
+    assert _rows(tmp_path / "b.csv") == [["sex", "code", "age"], ["F", "7", "0"], ["M", "007", "2"]]
+    with pytest.raises(InvalidInput, match="'note' is not an attribute"):
+        perturb_file(source, _identity(DOMAIN), tmp_path / "c.csv", drop=["id"])
+    with pytest.raises(InvalidInput, match="'sex' is an attribute of the design"):
+        perturb_file(source, _identity(DOMAIN), tmp_path / "c.csv", drop=["id", "note", "sex"])
+    with pytest.raises(InvalidInput, match="no column 'nope' to drop; the data has 'id'"):
+        perturb_file(source, _identity(DOMAIN), tmp_path / "c.csv", drop=["id", "note", "nope"])
+    assert not (tmp_path / "c.csv").exists()
+
+
+def test_a_pandas_index_without_a_name_is_left_out(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}, index=[5, 9])
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert "__index_level_0__" in pq.read_schema(tmp_path / "a.parquet").names
+    perturb_file(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.parquet")
+    assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}
+    # a design may declare a column of that name; then it is one
+    declared = Domain.of({"__index_level_0__": [5, 9], "sex": ["F", "M"], "code": ["7", None], "age": 3})
+    perturb_file(tmp_path / "a.parquet", _identity(declared), tmp_path / "c.parquet")
+    assert pq.read_table(tmp_path / "c.parquet")["__index_level_0__"].to_pylist() == [5, 9]
+
+
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize(("text", "message"), BAD_FILES.values(), ids=BAD_FILES)
 def test_bad_files_write_nothing(tmp_path, text, message, existing):
