@@ -47,7 +47,7 @@ class Option:
     """One way of asking, what it promises and what it gives up.
 
     ``error`` is the workload's, ``inf`` where the option cannot estimate some table; ``conditional_epsilon`` the largest over
-    attributes; ``pair_visibility`` the smallest λ_ij/(λ_i λ_j) over pairs (None where pairs cannot be had or are too many).
+    attributes; ``pair_visibility`` the λ_ij/(λ_i λ_j) nearest to 0 (None where pairs cannot be had or are too many).
     """
 
     name: str
@@ -216,11 +216,10 @@ def _optimum(found: Allocation) -> Option:
     conditional = float(design.conditional_epsilons.max())
     faint = design.faintest_pair
     gives_up = [f"conditional privacy (conditional epsilon up to {conditional:.3g})"]
-    if faint is not None and faint[0] < 1:
+    if faint is not None and abs(faint[0]) < 1:
+        which = "pairs" if found.workload.name == "pairs" else "pairs outside the workload"
         gives_up.append(
-            f"some visibility of pairs outside the workload (down to {faint[0]:.3g} of Kronecker's: {faint[1]} × {faint[2]})"
-            if found.workload.name != "pairs"
-            else f"some visibility of pairs (down to {faint[0]:.3g} of Kronecker's: {faint[1]} × {faint[2]})"
+            f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
         )
     return Option(
         "optimum",

@@ -39,8 +39,8 @@ _ERRORS = (
 )
 _PAIRS = (
     "Pair visibility: how much of the association of two attributes comes through, relative to randomizing each on its own "
-    "with the same attribute epsilons. Below 1 tables of that pair are less accurate than so; near 0 they cannot be "
-    "estimated; below 0 the association comes out with its sign turned, which estimates undo."
+    "with the same attribute epsilons. Nearer to 0 than 1 tables of that pair are less accurate than so; near 0 they "
+    "cannot be estimated; below 0 the association comes out with its sign turned, which estimates undo."
 )
 _BOUNDS = (
     "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
@@ -126,7 +126,7 @@ def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
 
 def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
     """The options side by side, the verdict in words, and trade-off curves."""
-    columns = ["way of asking", "error", "relative", "full records", "conditional epsilon", "smallest pair visibility"]
+    columns = ["way of asking", "error", "relative", "full records", "conditional epsilon", "faintest pair's visibility"]
     rows: list[tuple[object, ...]] = []
     for o in found.options:
         error, ratio = (o.error, found.ratio(o)) if np.isfinite(o.error) else (None, None)
@@ -173,7 +173,7 @@ def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]]
         "at least",
         "gap",
         "status",
-        "min pair visibility",
+        "faintest pair's visibility",
         "max conditional epsilon",
         "seconds",
     ]

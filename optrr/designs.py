@@ -98,7 +98,11 @@ class Design:
 
     @cached_property
     def faintest_pair(self) -> tuple[float, str, str] | None:
-        """Smallest λ_ij/(λ_i λ_j) with the two names; None for one attribute or more than 64."""
+        """λ_ij/(λ_i λ_j) nearest to 0, with its sign, and the two names; None for one attribute or more than 64.
+
+        A table's error grows as the ratio nears 0 from either side; a negative one turns the association's sign, which
+        estimates undo.
+        """
         m = self.domain.m
         if not 2 <= m <= MAX_PAIRS_REPORTED:
             return None
@@ -106,7 +110,7 @@ class Design:
         one = np.diag(lam)
         i, j = np.triu_indices(m, 1)
         ratio = lam[i, j] / (one[i] * one[j])
-        k = int(np.argmin(ratio))
+        k = int(np.argmin(np.abs(ratio)))
         return float(ratio[k]), self.domain.names[i[k]], self.domain.names[j[k]]
 
     def warnings(self) -> tuple[str, ...]:
@@ -117,9 +121,9 @@ class Design:
         elif self.solution.status is Status.BRACKETED:
             out.append(f"stopped early: the optimum is only known to lie within {self.gap:.3g} nats below this total")
         faint = self.faintest_pair
-        if faint is not None and faint[0] < _FAINT:
+        if faint is not None and abs(faint[0]) < _FAINT:
             out.append(
-                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {faint[0]:.3g} of its visibility under "
+                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
                 "Kronecker; if you need tables of pairs, use --preserve pairs (preserve='pairs')"
             )
         return tuple(out)

@@ -207,7 +207,7 @@ def advise(
         click.echo(line)
     print_table(
         f"workload {found.workload.name} at total epsilon {total_epsilon:g}",
-        ["way of asking", "error", "relative", "records", "conditional", "min pair visibility", "standard error"],
+        ["way of asking", "error", "relative", "records", "conditional", "faintest pair", "standard error"],
         [
             (
                 o.name,

@@ -13,7 +13,7 @@ from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_tabl
 from optrr.demonstration import EPSILON, Demonstration, TableResult, demonstrate
 from optrr.rounding import bound_text, epsilon_text
 
-_COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "smallest pair ratio"]
+_COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
 
 
 @click.command()

@@ -99,7 +99,7 @@ def show_design(made: Design) -> None:
     click.echo(f"Kronecker's total {epsilon_text(made.kronecker_epsilon)}, {saved:.2f} times as much")
     if made.faintest_pair is not None:
         ratio, a, b = made.faintest_pair
-        click.echo(f"smallest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
+        click.echo(f"faintest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
     rows = made.summary()["attributes"]
     print_table(
         "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
@@ -138,7 +138,7 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     else:
         print_table(
             "methods, epsilon in nats",
-            ["method", "total", "at least", "gap", "status", "min pair ratio", "max conditional", "s"],
+            ["method", "total", "at least", "gap", "status", "faintest pair", "max conditional", "s"],
             [
                 (
                     d.method,

@@ -15,6 +15,8 @@ from optrr_solvers.auto import SolveOptions
 
 # Decimals of a number in a table.
 TABLE_DECIMALS = 4
+# Numbers from here on are shown by their first digits: nobody reads the last, and long cells break.
+_LARGE = 1e7
 # Columns of a table that is not printed to a terminal.
 _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
@@ -50,6 +52,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
+        if abs(value) >= _LARGE:
+            return f"{value:.5g}"
         return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
     return "" if value is None else str(value)
 

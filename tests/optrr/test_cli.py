@@ -12,6 +12,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
+from optrr.cli.output import print_table
 
 SPEC = """
 epsilon = 1.0
@@ -241,3 +242,9 @@ def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[
     call = ("test", "out.csv", "--design", "design.json", "--attributes")
     assert "two attributes" in refused(capsys, *call, "sex")
     assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")
+
+
+def test_large_numbers_stay_whole_in_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("errors", ["way", "error"], [("a", 1.1126463362852278e22), ("b", 7.4587e9), ("c", 236.0163)])
+    out = capsys.readouterr().out
+    assert "1.1126e+22 │" in out and "7.4587e+09 │" in out and "  236.0163 │" in out  # to the right: read as numbers

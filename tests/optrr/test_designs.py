@@ -280,8 +280,21 @@ def test_faintest_pair_by_its_definition() -> None:
     lam = law.one_way_eigenvalues()
     ratios = {(i, j): law.eigenvalues((i, j))[1, 1] / (lam[i] * lam[j]) for i in range(3) for j in range(i + 1, 3)}
     names = list(SMALL)
-    (i, j), least = min(ratios.items(), key=lambda item: item[1])
+    (i, j), least = min(ratios.items(), key=lambda item: abs(item[1]))
     assert optrr.design(SMALL, [1.0, 0.5, 2.0]).faintest_pair == (pytest.approx(least), names[i], names[j])
+
+
+def test_a_turned_pair_does_not_hide_a_fainter_one() -> None:
+    """A ratio of −0.27 is smaller than 0.19, and yet that pair is the more visible one."""
+    sizes = dict(zip("abcde", [5, 3, 5, 6, 7], strict=True))
+    made = optrr.design(sizes, [0.37, 1.46, 1.04, 0.84, 1.28])
+    law: Law = made.law
+    lam = law.one_way_eigenvalues()
+    ratios = {(i, j): law.eigenvalues((i, j))[1, 1] / (lam[i] * lam[j]) for i in range(5) for j in range(i + 1, 5)}
+    (i, j), faintest = min(ratios.items(), key=lambda item: abs(item[1]))
+    assert min(ratios.values()) < 0 < faintest  # or this test shows nothing
+    assert made.faintest_pair == (pytest.approx(faintest), "abcde"[i], "abcde"[j])
+    assert any(f"keeps only {faintest:.3g} of its visibility" in w for w in made.warnings())
 
 
 def test_epsilons_by_name_number_and_list() -> None:
