@@ -116,7 +116,10 @@ class ColumnCodec:
         value, name = column[row].as_py(), self.attribute.name
         where = f"column {name!r}, record {first_record + row + 1}"
         if value is None:
-            raise InvalidInput(f"{where}: missing value; declare null as a category, or leave the record out")
+            raise InvalidInput(
+                f'{where}: missing value; declare null as a category (TOML has no null: for CSV files "" will do), or leave '
+                "the record out"
+            )
         raise InvalidInput(f"{where}: unknown category {value!r}; declared are {listed(self.attribute.texts)}")
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:

@@ -242,7 +242,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     preserve, kappa, conditional_cap
         see :class:`Wishes`.
     options
-        tolerance of the gap, time limit, progress.
+        tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
 
     Returns
     -------
@@ -252,7 +252,8 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     Raises
     ------
     InvalidInput, InvalidProblem, MethodTooLarge, Infeasible
-        one line each: what is wrong, where, and the remedy.
+        one line each: what is wrong, where, and the remedy. All are ValueErrors; all but the first are from
+        :mod:`optrr_solvers`.
     SolveFailed
         where a solver's answer did not survive its check.
     """

@@ -160,7 +160,10 @@ def _show_design(made: Design) -> None:
 @phenotype_options
 @json_option
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
-    """Randomize everybody's genotypes and status in INPUT, as one record each."""
+    """Randomize everybody's genotypes and status in INPUT, as one record each.
+
+    CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to.
+    """
     plink = output.suffix.lower() == ".bed"
     if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
         raise InvalidInput(
