@@ -128,7 +128,8 @@ class Mechanism:
             one column per attribute, in any order, and no other column; at least one record.
         random_state
             None draws from the operating system's entropy. A seed or a Generator makes the draw repeatable, for
-            studies: whoever knows the seed can undo it.
+            studies: whoever knows the seed can undo it. Not the seed the records were drawn with: numpy's generator would
+            repeat the same stream, and the noise depend on the records.
 
         Raises
         ------
