@@ -28,7 +28,7 @@ design_option = click.option(
 @click.option(
     "--random-state",
     type=click.IntRange(min=0),
-    help="Seed, for studies only, and not one that made the data; the default draws from the operating system.",
+    help="Seed, for studies only; the default draws from the operating system.",
 )
 @json_option
 def perturb(

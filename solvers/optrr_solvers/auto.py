@@ -146,7 +146,8 @@ def _exact(method: str, problem: Problem, options: SolveOptions) -> Solution:
             bracket = METHODS["ball"](problem, options)
         except (SolveFailed, MethodTooLarge):
             raise SolveFailed(
-                f"{failed}; method 'ball' fails too: use milder epsilons, or method 'kronecker'"
+                f"neither method {method!r} nor 'ball' solves this in double precision; use milder epsilons, or method "
+                "'kronecker'"
             ) from failed
         return replace(bracket, notes=(f"solved by 'ball', since the exact program failed ({failed})", *bracket.notes))
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from optrr_solvers import ball_pairs, grid_bound, modulus_bound
 from optrr_solvers.ball_moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
-from optrr_solvers.ball_newton import OutOfTime, Point, minimise, rescaled
+from optrr_solvers.ball_newton import STUCK, OutOfTime, Point, minimise, rescaled, unstuck
 from optrr_solvers.ball_rounding import Fit, fitted
 from optrr_solvers.certificate import EXACT_CELLS, Certificate, lower_bound
 from optrr_solvers.grid_bound import MAX_WINDOW, WeightedClasses
@@ -34,6 +34,8 @@ METHOD = "ball"
 _COUNTED_WORK = 1 << 22
 # Widths of the radius, in units in which the weights are nats.
 _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
+# So many widths in a row at which Newton stays stuck are the last.
+_MOST_STUCK = 2
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
 _WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33
 _WORK_OF_A_SECOND = 1 << 30
@@ -76,15 +78,20 @@ class BallOptions:
 
 @dataclass
 class _Path:
-    """Best of both bounds so far: the point with the smallest upper, the weights with the largest lower bound."""
+    """Best of both bounds so far: the point with the smallest upper, the weights with the largest lower bound.
+
+    ``widest`` is the first point with any upper bound.
+    """
 
     upper: float = math.inf
     lower: float = 0.0
     point: Point | None = None
+    widest: Point | None = None
     weights: FloatArray | None = None
     before: tuple[FloatArray, float] | None = None
     steps: int = 0
     out_of_time: bool = False
+    stuck: int = 0
     widths: list[float] = field(default_factory=list)
 
 
@@ -163,6 +170,10 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
         w = rescaled(classes, w)
         try:
             point = minimise(classes, source, w, width, deadline)
+            path.widths.append(width)
+            if point.spread > STUCK:
+                _update(classes, source, path, point)
+                point = unstuck(classes, source, point, deadline)
         except TooSharp:
             break
         except OutOfTime as late:
@@ -173,11 +184,12 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
                 _update(classes, source, path, late.point)
             break
         w = point.w
-        path.widths.append(width)
         _update(classes, source, path, point)
         if options.progress is not None:
             options.progress(_fraction(path, options), path.upper, path.lower)
-        if path.upper - path.lower <= 0.5 * aim(options, path.upper):
+        # narrower radii cost more and more, and where double precision is at its end they bring nothing
+        path.stuck = path.stuck + 1 if point.spread > STUCK else 0
+        if path.upper - path.lower <= 0.5 * aim(options, path.upper) or path.stuck == _MOST_STUCK:
             break
         width *= _NARROWING
     if path.point is None:
@@ -214,6 +226,8 @@ def _update(classes: Classes, source: MomentSource, path: _Path, point: Point) -
     path.before = (w, h)
     if point.log_ratio <= path.upper:
         path.upper, path.point = point.log_ratio, point
+        if path.widest is None and math.isfinite(point.log_ratio):
+            path.widest = point
     for candidate in candidates:
         natural = rescaled(classes, candidate)
         lower = _lower(classes, source, natural, point)
@@ -273,15 +287,16 @@ def _cells(classes: Classes) -> float:
 
 
 def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool, deadline: float) -> Fit:
-    assert path.point is not None
-    point = path.point
-    fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
-    unit = fine if counted else options.unit or _unit(classes, point, blur(options, path.upper))
-    for _ in range(_FINER_GRIDS):
-        fit = fitted(classes, point, unit, deadline, whole=counted)
-        if fit is not None:
-            return fit
-        unit /= 8
+    assert path.point is not None and path.widest is not None
+    # at ε_i near 50 a wide radius may survive rounding where the best one does not
+    for point in (path.point, path.widest):
+        fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
+        unit = fine if counted else options.unit or _unit(classes, point, blur(options, path.upper))
+        for _ in range(_FINER_GRIDS):
+            fit = fitted(classes, point, unit, deadline, whole=counted)
+            if fit is not None:
+                return fit
+            unit /= 8
     raise SolveFailed("ball: the weights do not survive rounding to a grid; use milder epsilons, or method 'inductive'")
 
 

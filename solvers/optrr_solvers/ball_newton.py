@@ -25,6 +25,13 @@ _SPREAD = 1e-9
 _CLASSES = 10_000
 _MOST_STEPS = 80
 _MOST_HALVINGS = 30
+# ρ_i this far apart where Newton stops: it is stuck, because heavy attributes (flips below this, so many of them at most)
+# have second derivatives that say nothing of where their weights belong, orders of magnitude away.
+STUCK, _HEAVY, _MOST_HEAVY, _RESCUES = 1e-3, 1e-3, 12, 4
+# A weight is first moved by this factor, then by its square root, … down to the other; less improvement is none.
+_FIRST_FACTOR, _LAST_FACTOR, _IMPROVED = 4.0, 1.05, 1e-9
+# Smallest tilt, 1 in natural units, up to which one pass may move them.
+_LEAST_TILT = 0.03
 # What rounding and both bounds take afterwards, in evaluations.
 FINISHING = 4
 # A step may use up this much of the way to w_i = 0.
@@ -78,7 +85,56 @@ def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArra
 
 def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, deadline: float) -> Point:
     """Newton with backtracking until ρ is constant or no step improves; raises TooSharp or OutOfTime."""
-    point = Point.of(classes, source, w, width)
+    return _newton(classes, source, Point.of(classes, source, w, width), deadline)
+
+
+def unstuck(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point:
+    """Move the heavy attributes' weights one by one, by factors, and start Newton again, while it gets stuck and that helps.
+
+    Raises OutOfTime.
+    """
+    for _ in range(_RESCUES):
+        try:
+            moved = _heavy_moved(classes, source, point, deadline)
+        except OutOfTime as late:
+            late.point = point
+            raise
+        if moved is None:
+            break
+        again = _newton(classes, source, moved, deadline)
+        if again.spread >= point.spread and again.objective >= point.objective - _IMPROVED:
+            break
+        point = again
+        if point.spread < STUCK:
+            break
+    return point
+
+
+def _heavy_moved(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point | None:
+    """One pass over the heavy attributes; None where there are none or nothing improves. 16 evaluations an attribute or so."""
+    heavy = np.flatnonzero(classes.f < _HEAVY)
+    heavy = heavy[np.argsort(classes.f[heavy], kind="stable")][:_MOST_HEAVY]
+    best, least = point, _LEAST_TILT * classes.tilt(point.w)
+    for i in heavy:
+        for sign in (1, -1):
+            factor = _FIRST_FACTOR
+            while factor > _LAST_FACTOR:
+                _watch(deadline - FINISHING * source.slowest)
+                w = best.w.copy()
+                w[i] *= factor**sign
+                try:
+                    # beyond that, weights only grow to make the width small beside them
+                    new = Point.of(classes, source, w, best.width) if classes.tilt(w) > least else None
+                except TooSharp:
+                    new = None
+                if new is not None and new.objective < best.objective - _IMPROVED:
+                    best = new
+                else:
+                    factor = float(np.sqrt(factor))
+    return None if best is point else Point.of(classes, source, rescaled(classes, best.w), best.width)
+
+
+def _newton(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point:
     enough = _SPREAD * max(1.0, classes.counts.size / _CLASSES)
     try:
         for _ in range(_MOST_STEPS):

@@ -18,6 +18,7 @@ import numpy as np
 from optrr_solvers.ball_moments import Classes
 from optrr_solvers.ball_newton import Point, direction
 from optrr_solvers.laws.ball import BallLaw, MixedBall
+from optrr_solvers.laws.spectrum import GridTooFine
 from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
 from optrr_solvers.problem import FloatArray
 
@@ -28,6 +29,8 @@ _SPREAD = 1e-10
 _ENOUGH = 1e-8
 # Takes the rounding of ρ and of the mass, so that no attribute falls short.
 _MARGIN = 2.0**-42
+# A weight this many widths beyond the radius is as good as any heavier one.
+_REACH = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +49,14 @@ def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whol
     """
     w, best = point.w, None
     for _ in range(_STEPS):
+        if not classes.radius(w) + _REACH * point.width < TOTAL_LIMIT * unit:
+            # at ε_i near 50 a light attribute's second derivative underflows: its step is enormous, or no number
+            break
         started = time.perf_counter()
-        law, rho = _attempt(classes, w, point.width, unit, whole)
+        try:
+            law, rho = _attempt(classes, w, point.width, unit, whole)
+        except GridTooFine:
+            break
         if law is not None:
             spread = float(np.max((rho - rho.min()) * classes.gaps / classes.f))
             better = best is None or spread < 0.5 * best.spread
@@ -63,9 +72,6 @@ def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whol
         down = step < 0
         limit = 0.5 * float(np.min(-w[down] / step[down])) if down.any() else 1.0
         w = w + min(1.0, limit) * step
-        if not classes.radius(w) < TOTAL_LIMIT * unit:
-            # at ε_i near 50 a light attribute's second derivative underflows: its step is enormous, or no number
-            break
     return best
 
 
@@ -77,8 +83,7 @@ def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: b
     # tilted by one per nat, a weight rounded at random has a mean that is lower by its variance
     shift = unit * fractions * (1 - fractions)
     radius = float(classes.counts @ (classes.f * (floors + fractions - shift)))
-    # heavier than the radius is as good as any heavier weight
-    most = int(radius + 10 * width / unit) + 2
+    most = int(radius + _REACH * width / unit) + 2
     heavy = floors > most
     return soft(np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, width / unit)
 

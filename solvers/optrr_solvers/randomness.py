@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 RandomState = None | int | np.random.Generator
 Words = NDArray[np.uint64]
 
+# Sets a seed's stream apart from the one that numpy draws from the same seed: records that somebody made with
+# default_rng(5) and randomizes with seed 5 must not be hit by noise that depends on them.
+_STREAM = 0x6F70747272
 _CHUNK = 1 << 22  # bytes of key stream per call: large enough to run at memory speed, small enough to stay in cache
 
 
@@ -62,7 +65,7 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
     if isinstance(random_state, np.random.Generator):
         return SeededSource(random_state)
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
-        return SeededSource(np.random.default_rng(int(random_state)))
+        return SeededSource(np.random.default_rng(np.random.SeedSequence(int(random_state), spawn_key=(_STREAM,))))
     if hasattr(random_state, "words"):
         return random_state
     raise TypeError(f"random_state = {random_state!r}; give None, an int from 0 or a numpy Generator")

@@ -16,7 +16,7 @@ from optrr_solvers.solution import Solution, checked
 
 @dataclass(frozen=True)
 class ReducedOptions:
-    """``tolerance``: largest accepted gap in nats."""
+    """``tolerance``: largest accepted gap in nats, absolute and relative to the total."""
 
     tolerance: float = 1e-9
 
@@ -35,12 +35,13 @@ def solve(problem: Problem, options: ReducedOptions = ReducedOptions()) -> Solut
         )
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
     found = capped.solve(lattice) if capped.binding(problem).size else sifting.solve(lattice, method="reduced")
+    law = TableLaw(problem.sizes, found.log_density)
     return checked(
         problem,
         "reduced",
-        TableLaw(problem.sizes, found.log_density),
+        law,
         found.certificate,
         started=started,
-        tolerance=options.tolerance,
+        tolerance=options.tolerance * max(1.0, law.epsilon),
         statistics={"rounds": found.rounds, "iterations": found.iterations, "columns": found.columns},
     )
