@@ -34,6 +34,8 @@ METHOD = "ball"
 _COUNTED_WORK = 1 << 22
 # Widths of the radius, in units in which the weights are nats.
 _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
+# Widths that differ by this factor may be extrapolated from.
+_APART = 1.5
 # So many widths in a row at which Newton stays stuck are the last.
 _MOST_STUCK = 2
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
@@ -220,7 +222,8 @@ def _update(classes: Classes, source: MomentSource, path: _Path, point: Point) -
     scale = float(classes.counts @ (classes.gaps * point.w))
     w, h = point.w / scale, point.width / scale
     candidates = [w]
-    if path.before is not None:
+    # two points of about one width, before and after a rescue, give no direction
+    if path.before is not None and path.before[1] > _APART * h:
         w1, h1 = path.before
         candidates.append(np.maximum(w - (w1 - w) * (h / (h1 - h)), 0.0))
     path.before = (w, h)
