@@ -264,7 +264,16 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
-    """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown."""
+    """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown, or ε is no number."""
+    try:
+        return _epsilon_vector(domain, epsilons)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"epsilons are numbers of nats, one for all or one for each attribute; got {epsilons!r}") from error
+
+
+def _epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
     if isinstance(epsilons, Mapping):
         for name in epsilons:
             domain.index(name)

@@ -136,6 +136,10 @@ class Domain:
     @classmethod
     def of(cls, declared: Mapping[str, int | Iterable[Category]]) -> Domain:
         """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1."""
+        if not isinstance(declared, Mapping):
+            raise InvalidInput(
+                f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
+            )
         return cls(tuple(Attribute(name, _declared(name, value)) for name, value in declared.items()))
 
     @classmethod

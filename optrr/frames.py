@@ -166,7 +166,8 @@ def _as_table(data: Any) -> pa.Table:
     if is_polars_dataframe(data):
         return data.to_arrow()
     if not is_frame(data):
-        raise InvalidInput(f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table")
+        one = "; optrr.protocols.Client randomizes one record" if isinstance(data, dict) else ""
+        raise InvalidInput(f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table{one}")
     return pa.table(data)
 
 

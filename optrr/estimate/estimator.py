@@ -192,6 +192,8 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
 def _check(  # noqa: PLR0913 (all arguments of the front door)
     counts: Counts, mechanism: Randomizer, method: str, confidence: float, target: str, bootstrap: int
 ) -> None:
+    if not isinstance(counts, Counts):
+        raise InvalidInput(f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)")
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
     check_confidence(confidence)

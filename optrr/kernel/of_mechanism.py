@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from optrr.domain import Domain
+from optrr.errors import InvalidInput
 from optrr.kernel.effects import EffectKernel
 from optrr.kernel.operator import Kernel
 from optrr.mechanism import Mechanism
@@ -35,8 +36,11 @@ def kernel_of(mechanism: Randomizer, names: str | Iterable[str]) -> Kernel:
     Raises
     ------
     InvalidInput
-        for unknown or repeated names. A set that cannot be estimated is refused by the kernel's own solves.
+        for what is no mechanism, and for unknown or repeated names.
+        A set that cannot be estimated is refused by the kernel's own solves.
     """
+    if not isinstance(mechanism, Mechanism | SupportsKernel):
+        raise InvalidInput(f"got a {type(mechanism).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
     chosen = mechanism.domain.indices(names)
     called = tuple(mechanism.domain.names[i] for i in chosen)
     if isinstance(mechanism, Mechanism):

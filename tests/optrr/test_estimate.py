@@ -228,3 +228,18 @@ def test_rij_table_1(names, v, printed, unit):
     assert np.sqrt(chi / (min(pi.shape) - 1)) == pytest.approx(v, abs=5e-8)
     assert printed <= np.mean((product - pi) ** 2) < printed + unit
     assert np.mean((found - pi) ** 2) < 1e-32
+
+
+def test_the_wrong_kind_of_argument_is_named_with_the_right_one():
+    domain = Domain.of({"a": 2, "b": 3})
+    made = design(domain, 1.0)
+    counts = Counts(domain, np.full((2, 3), 10))
+    for call, message in (
+        (lambda: estimate(counts, made), "got a Design for a mechanism; give a Mechanism, such as design.mechanism"),
+        (lambda: estimate({"a": [0]}, made.mechanism), "got a dict for counts; count records first"),
+        (lambda: Domain.of(["a"]), "got a list for a domain"),
+        (lambda: design(domain, "much"), "epsilons are numbers of nats"),
+        (lambda: made.mechanism.perturb({"a": 0, "b": 1}), "Client randomizes one record"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            call()
