@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
-SIZES = (20, 50, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+SIZES = (20, 50, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 1_000_000)
 SETTINGS = {"r in 2..5, epsilon 1..10": (1.0, 10.0), "r in 2..5, epsilon 0.5..2": (0.5, 2.0)}
 # The exponent is fitted from here on: below, start-up and the border's ties dominate.
 FITTED_FROM = 100
