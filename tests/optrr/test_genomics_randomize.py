@@ -272,7 +272,7 @@ def test_allelic_test_where_noise_is_larger_than_any_frequency(total):
     lam = pair_eigenvalues_of(design.law, layout)
     assert lam.row.max() < 0.02
     p = []
-    for seed in range(40):
+    for seed in range(80):
         records = allele_records(2500, 0.1, seed, v)
         randomize_records(records, design.mechanism, 1000 + seed)
         p.append(allele_score_test(allele_tables(records, layout), lam).p_value)
