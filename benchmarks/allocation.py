@@ -29,8 +29,9 @@ from optrr.frames import FrameCodec
 from optrr.mechanism import Mechanism
 from optrr.report import COLOURS, figure_svg, new_figure
 from optrr_solvers import allocation_program, allocation_search
-from optrr_solvers.allocation import AllocationProblem, TableWorkload, marginals, pairs, single_classes
+from optrr_solvers.allocation import AllocationProblem
 from optrr_solvers.allocation_split import best_split, single_blocks
+from optrr_solvers.allocation_workload import TableWorkload, marginals, pairs, single_classes
 from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.randomness import as_source
 

@@ -33,8 +33,8 @@ from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.workload import Workload, WorkloadLike, workload_of
 from optrr_solvers import SolveFailed
-from optrr_solvers.allocation import TableWorkload
 from optrr_solvers.allocation_split import Split, best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocation_workload import TableWorkload
 
 # Two options within this of each other, relative, are called equal.
 _EQUAL = 0.01

@@ -11,7 +11,7 @@ import numpy as np
 from optrr.designs import Design
 from optrr.domain import Domain
 from optrr.workload import Workload
-from optrr_solvers.allocation import TableWorkload
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.problem import FloatArray
 
 # More tables than this are predicted by kind only.

@@ -41,11 +41,12 @@ from optrr_solvers import (
     lower_bound,
     solve,
 )
-from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, TableWorkload, eigenvalues_of
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocation_accuracy import SmallestTotal, smallest_total
 from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS, cells_of_classes
 from optrr_solvers.allocation_oracle import MAX_CAPPED_CELLS
 from optrr_solvers.allocation_split import best_split, single_blocks
+from optrr_solvers.allocation_workload import TableWorkload, eigenvalues_of
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 

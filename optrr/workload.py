@@ -26,7 +26,7 @@ import numpy as np
 
 from optrr.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr_solvers.allocation import MAX_EFFECTS, TableWorkload, marginals, pairs, single_classes
+from optrr_solvers.allocation_workload import MAX_EFFECTS, TableWorkload, marginals, pairs, single_classes
 from optrr_solvers.problem import FloatArray, Infeasible, IntArray
 
 Spec = TypeVar("Spec")

@@ -16,13 +16,13 @@ import numpy as np
 import sympy as sp
 
 from optrr.advice import sampled_error
-from optrr_solvers.allocation import TableWorkload, single_classes
 from optrr_solvers.allocation_oracle import KnapsackOracle
 from optrr_solvers.allocation_split import Blocks
+from optrr_solvers.allocation_workload import TableWorkload, single_classes
 
 BACKS = (
     "optrr.advice.sampled_error",
-    "optrr_solvers.allocation.TableWorkload._expanded",
+    "optrr_solvers.allocation_workload.TableWorkload._expanded",
     "optrr_solvers.allocation_oracle.KnapsackOracle.best",
     "optrr_solvers.allocation_split.Blocks.log_eigenvalues",
     "optrr_solvers.allocation_split.Blocks.slopes",

@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from optrr_solvers.allocation import MAX_TOTAL, AllocationProblem, eigenvalues_of
+from optrr_solvers.allocation import MAX_TOTAL, AllocationProblem
 from optrr_solvers.allocation_effects import EffectLattice
 from optrr_solvers.allocation_frame import limits, oracle_of
 from optrr_solvers.allocation_oracle import cap_rows
 from optrr_solvers.allocation_program import MAX_PROGRAM_CELLS, Units, by_clarabel
 from optrr_solvers.allocation_split import best_split, single_blocks
+from optrr_solvers.allocation_workload import eigenvalues_of
 from optrr_solvers.auto import SolveOptions
 from optrr_solvers.auto import solve as design
 from optrr_solvers.laws.base import Law

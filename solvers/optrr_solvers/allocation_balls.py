@@ -23,13 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, TableWorkload
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocation_bound import lower_error
 from optrr_solvers.allocation_descent import Corner, Descent, Mixture
 from optrr_solvers.allocation_effects import effect_usage
 from optrr_solvers.allocation_frame import kronecker_split
 from optrr_solvers.allocation_oracle import Atom, KnapsackOracle
 from optrr_solvers.allocation_totals import EffectTotals, grid_weights
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.problem import FloatArray, MethodTooLarge
 

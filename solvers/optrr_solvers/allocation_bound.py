@@ -33,10 +33,11 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize
 
-from optrr_solvers.allocation import AllocationProblem, TableWorkload
+from optrr_solvers.allocation import AllocationProblem
 from optrr_solvers.allocation_effects import MAX_ALLOCATION_CELLS, EffectLattice, cells_of_classes, effect_usage
 from optrr_solvers.allocation_frame import limits
 from optrr_solvers.allocation_oracle import KnapsackOracle
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.laws.base import Law
 from optrr_solvers.problem import FloatArray, IntArray
 

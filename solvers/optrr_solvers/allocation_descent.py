@@ -22,9 +22,10 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import nnls
 
-from optrr_solvers.allocation import AllocationProblem, TableWorkload
+from optrr_solvers.allocation import AllocationProblem
 from optrr_solvers.allocation_frame import limits
 from optrr_solvers.allocation_oracle import Atom, Oracle
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.problem import FloatArray
 from optrr_solvers.solution import SolveFailed
 

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import comb
 
-from optrr_solvers.allocation import TableWorkload
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, eigenvalues_of
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocation_effects import EffectLattice
 from optrr_solvers.allocation_oracle import Atom, CappedOracle, KnapsackOracle, Oracle
 from optrr_solvers.allocation_split import best_split, even_split, single_blocks
+from optrr_solvers.allocation_workload import eigenvalues_of
 from optrr_solvers.problem import FloatArray, Infeasible
 from optrr_solvers.solution import SolveFailed
 

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from optrr_solvers.allocation import AllocatedLaw, AllocationProblem, eigenvalues_of
+from optrr_solvers.allocation import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocation_bound import Cut, minimum_under_cuts
 from optrr_solvers.allocation_split import best_split, single_blocks
+from optrr_solvers.allocation_workload import eigenvalues_of
 from optrr_solvers.auto import SolveOptions
 from optrr_solvers.auto import solve as design
 from optrr_solvers.certificate import Certificate, InvalidCertificate, lower_bound

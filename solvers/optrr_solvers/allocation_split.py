@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from optrr_solvers.allocation import TableWorkload
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, IntArray
 from optrr_solvers.solution import SolveFailed
 

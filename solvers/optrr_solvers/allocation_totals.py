@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr_solvers.allocation import TableWorkload
 from optrr_solvers.allocation_effects import effect_usage, mean_effects
+from optrr_solvers.allocation_workload import TableWorkload
 from optrr_solvers.laws.binomial import log_change_counts
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.problem import FloatArray, IntArray

@@ -21,8 +21,14 @@ from optrr_solvers import (
     allocation_search,
     solve,
 )
-from optrr_solvers.allocation import (
-    AllocationProblem,
+from optrr_solvers.allocation import AllocationProblem
+from optrr_solvers.allocation_accuracy import smallest_total
+from optrr_solvers.allocation_bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
+from optrr_solvers.allocation_effects import EffectLattice
+from optrr_solvers.allocation_oracle import KnapsackOracle
+from optrr_solvers.allocation_split import best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocation_totals import EffectTotals, grid_weights
+from optrr_solvers.allocation_workload import (
     TableWorkload,
     eigenvalues_of,
     marginals,
@@ -30,12 +36,6 @@ from optrr_solvers.allocation import (
     pairs,
     single_classes,
 )
-from optrr_solvers.allocation_accuracy import smallest_total
-from optrr_solvers.allocation_bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
-from optrr_solvers.allocation_effects import EffectLattice
-from optrr_solvers.allocation_oracle import KnapsackOracle
-from optrr_solvers.allocation_split import best_split, cluster_blocks, even_split, single_blocks
-from optrr_solvers.allocation_totals import EffectTotals, grid_weights
 from optrr_solvers.exact import exact_epsilon_ceiling
 
 ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
