@@ -21,17 +21,18 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.advice import sampled_error
-from optrr.allocations import Allocation, allocate
-from optrr.baselines.oracles import report, support_probabilities, supports
-from optrr.datasets import adult, adult_domain
-from optrr.frames import FrameCodec
-from optrr.mechanism import Mechanism
-from optrr.report import COLOURS, figure_svg, new_figure
-from optrr_solvers import allocation_program, allocation_search
-from optrr_solvers.allocation import AllocationProblem
-from optrr_solvers.allocation_split import best_split, single_blocks
-from optrr_solvers.allocation_workload import TableWorkload, marginals, pairs, single_classes
+from optrr.allocating.advice import sampled_error
+from optrr.allocating.allocate import Allocation, allocate
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.datasets import adult, adult_domain
+from optrr.records.frames import FrameCodec
+from optrr.reports.page import COLOURS, figure_svg, new_figure
+from optrr.studies.baselines.oracles import report, support_probabilities, supports
+from optrr_solvers.allocating import program as allocation_program
+from optrr_solvers.allocating import search as allocation_search
+from optrr_solvers.allocating.problem import AllocationProblem
+from optrr_solvers.allocating.split import best_split, single_blocks
+from optrr_solvers.allocating.workload import TableWorkload, marginals, pairs, single_classes
 from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.randomness import as_source
 

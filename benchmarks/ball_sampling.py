@@ -25,7 +25,7 @@ import numpy as np
 from scipy.stats import chi2, kstest, norm
 
 from optrr_solvers import Problem
-from optrr_solvers.ball import solve
+from optrr_solvers.balls.solve import solve
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.weighted_ball import soft
 from optrr_solvers.randomness import SeededSource

@@ -26,7 +26,7 @@ FITTED_FROM = 100
 
 def one(setting: str, m: int) -> dict[str, float]:
     from optrr_solvers import Problem
-    from optrr_solvers.ball import solve
+    from optrr_solvers.balls.solve import solve
 
     rng = np.random.default_rng(m)
     problem = Problem(rng.integers(2, 6, m), rng.uniform(*SETTINGS[setting], m))

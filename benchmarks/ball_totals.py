@@ -16,8 +16,8 @@ import matplotlib as mpl
 import numpy as np
 
 from optrr_solvers import Problem, kl_bound, solve
-from optrr_solvers.ball import BallOptions
-from optrr_solvers.ball import solve as solve_ball
+from optrr_solvers.balls.solve import BallOptions
+from optrr_solvers.balls.solve import solve as solve_ball
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (3, 5, 10, 20, 50, 100, 300, 1000, 10_000, 100_000)

@@ -21,18 +21,18 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from optrr.allocations import allocate
-from optrr.baselines import Protocol, collect, fake_data, pair_variance, sample, split
+from optrr.allocating.allocate import allocate
 from optrr.cluster import choose_clusters
-from optrr.counts import count_many
-from optrr.datasets import adult, adult_domain
 from optrr.dependence.from_records import dependences_of
-from optrr.estimate.accuracy import expected_squared_error
-from optrr.estimate.simplex import projection
-from optrr.frames import FrameCodec
+from optrr.estimation.accuracy import expected_squared_error
+from optrr.estimation.simplex import projection
 from optrr.kernel import SingularMarginal, kernel_of
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
+from optrr.records.counts import count_many
+from optrr.records.datasets import adult, adult_domain
+from optrr.records.frames import FrameCodec
+from optrr.studies.baselines import Protocol, collect, fake_data, pair_variance, sample, split
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -105,7 +105,9 @@ def of_protocol(protocol: Protocol, rng: np.random.Generator) -> tuple[Errors, E
     pairs = ({(a, b): r.estimate_pair(at(a), at(b)) for a, b in SETS[1]} for r in drawn)
     # people fixed: π_vw in place of π_vw² is taken off the second moment
     exact = float(
-        np.mean([(pair_variance(protocol, at(a), at(b), TRUE[a, b], N) - _drawing(TRUE[a, b])).sum() for a, b in SETS[1]])
+        np.mean(
+            [(pair_variance(protocol, at(a), at(b), TRUE[a, b], N) - _drawing(TRUE[a, b])).sum() for a, b in SETS[1]]
+        )
     )
     return one_way, mean_errors(exact, pairs)
 
@@ -119,7 +121,9 @@ def of_sampled_pairs(epsilon: float, rng: np.random.Generator) -> tuple[Errors, 
     """SMP over the 36 pairs: one of them at random, reported jointly."""
     sizes = [DOMAIN[a].size * DOMAIN[b].size for a, b in SETS[1]]
     protocol = sample(sizes, epsilon)
-    joint = np.column_stack([CODES[:, DOMAIN.index(a)] * DOMAIN[b].size + CODES[:, DOMAIN.index(b)] for a, b in SETS[1]])
+    joint = np.column_stack(
+        [CODES[:, DOMAIN.index(a)] * DOMAIN[b].size + CODES[:, DOMAIN.index(b)] for a, b in SETS[1]]
+    )
     exact = float(np.mean([v.sum() for v in protocol.data_variance([TRUE[p].ravel() for p in SETS[1]], N)]))
 
     def runs() -> Iterator[dict[tuple[str, ...], np.ndarray]]:
@@ -219,7 +223,9 @@ def table(rows: list[dict], ways: int, key: str) -> list[str]:
     found = {(r["method"], r["epsilon"]): r[key] for r in rows if r["ways"] == ways}
     names = [m for m in dict.fromkeys(m for m, _ in found) if not np.isnan(found[m, EPSILONS[-1]])]
     lines = ["| method | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |", "|---" * (len(EPSILONS) + 1) + "|"]
-    honest = {e: min(found[m, e] for m in names if "published" not in m and not np.isnan(found[m, e])) for e in EPSILONS}
+    honest = {
+        e: min(found[m, e] for m in names if "published" not in m and not np.isnan(found[m, e])) for e in EPSILONS
+    }
     for m in names:
         cells = []
         for e in EPSILONS:
@@ -252,7 +258,7 @@ def page(rows: list[dict]) -> str:
     lines += reading(rows)
     lines += [
         "",
-        "SMP of single attributes and RS+FD cannot estimate pairs: nobody reports two true attributes. \"cannot\" for a",
+        'SMP of single attributes and RS+FD cannot estimate pairs: nobody reports two true attributes. "cannot" for a',
         "design: some pair's eigenvalue is 0 at that ε.",
         "",
         "## After projection onto proper tables (simulated)",

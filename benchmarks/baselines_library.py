@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.baselines import Protocol, Reports, collect, fake_data, sample, split
-from optrr.datasets import adult, adult_domain
-from optrr.estimate.simplex import clip
-from optrr.frames import FrameCodec
+from optrr.estimation.simplex import clip
+from optrr.records.datasets import adult, adult_domain
+from optrr.records.frames import FrameCodec
+from optrr.studies.baselines import Protocol, Reports, collect, fake_data, sample, split
 
 try:
     from multi_freq_ldpy.mdim_freq_est import RSpFD_solution as rsfd
@@ -158,7 +158,10 @@ def main() -> None:
             print(lines[-1], flush=True)
     largest = max(abs(s) for s in scores)
     chance = 0.0027 * len(scores)
-    lines += ["", f"Largest |z| of {len(scores)}: {largest:.1f}; by chance alone {chance:.2f} of them would lie beyond 3."]
+    lines += [
+        "",
+        f"Largest |z| of {len(scores)}: {largest:.1f}; by chance alone {chance:.2f} of them would lie beyond 3.",
+    ]
     (RESULTS / "baselines_library.md").write_text("\n".join(lines) + "\n")
 
 

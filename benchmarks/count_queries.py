@@ -19,10 +19,10 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.domain import Domain
-from optrr.frames import FrameCodec
 from optrr.kernel import EffectKernel
+from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.records.domain import Domain
+from optrr.records.frames import FrameCodec
 from optrr_solvers.laws import Law
 
 mpl.use("svg")

@@ -70,7 +70,9 @@ def write(rows: list[dict[str, float | str]]) -> None:
     for method in SIZES:
         mine = [r for r in rows if r["method"] == method]
         axes.loglog([r["m"] for r in mine], [r["seconds"] for r in mine], "o-", label=method)
-    axes.set(xlabel="attributes m", ylabel="seconds (one thread)", title="POR's program, the same sifted, POR's heuristic")
+    axes.set(
+        xlabel="attributes m", ylabel="seconds (one thread)", title="POR's program, the same sifted, POR's heuristic"
+    )
     axes.legend()
     figure.tight_layout()
     figure.savefig(RESULTS / "exact_solvers.svg", metadata={"Date": None})

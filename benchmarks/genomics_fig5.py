@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 
 from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.scores import association_chi_squared, naive_score_test, score_test
-from optrr.report import COLOURS, new_figure
+from optrr.reports.page import COLOURS, new_figure
 from optrr_solvers import Law, Problem, Solution, SolveOptions, solve
 from optrr_solvers.randomness import as_source, bounded
 

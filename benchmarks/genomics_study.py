@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from optrr.cli.main import run
-from optrr.report import COLOURS, new_figure
+from optrr.reports.page import COLOURS, new_figure
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"

@@ -19,8 +19,8 @@ import numpy as np
 from inference_level import MECHANISMS, markdown, write
 
 from optrr import Counts, Domain, design
-from optrr.estimate import STATISTICS, derive
-from optrr.estimate.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.estimation import STATISTICS, derive
+from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
 from optrr.kernel import EffectKernel, kernel_of
 
 N, EPSILON = 10_000, 2.0

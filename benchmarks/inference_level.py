@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from optrr import Counts, Domain, design
-from optrr.infer import naive_pearson, score_tests, test, trend_contrast
+from optrr.inference import naive_pearson, score_tests, test, trend_contrast
 from optrr.kernel import EffectKernel, kernel_of
 
 RESULTS = Path(__file__).parent / "results"

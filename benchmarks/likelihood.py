@@ -16,7 +16,7 @@ import numpy as np
 from inference_level import markdown, write
 
 from optrr import design
-from optrr.estimate.likelihood import ibu, log_likelihood
+from optrr.estimation.likelihood import ibu, log_likelihood
 from optrr.kernel import EffectKernel, kernel_of
 
 SMALL = ((3, 2), (6, 3), (4, 3, 2), (2, 2, 2, 2), (9, 16))

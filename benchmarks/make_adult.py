@@ -1,4 +1,4 @@
-"""Makes optrr/data/adult.csv.gz: the nine categorical columns of the Adult records, byte for byte repeatable.
+"""Makes optrr/records/data/adult.csv.gz: the nine categorical columns of the Adult records, byte for byte repeatable.
 
 Run as ``python benchmarks/make_adult.py [SOURCE]``; SOURCE is a CSV file of the Adult training records with a header.
 """
@@ -11,11 +11,11 @@ import io
 import sys
 from pathlib import Path
 
-from optrr.datasets import adult_domain
+from optrr.records.datasets import adult_domain
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT.parent / "shared" / "data" / "adult.csv"
-TARGET = ROOT / "optrr" / "data" / "adult.csv.gz"
+TARGET = ROOT / "optrr" / "records" / "data" / "adult.csv.gz"
 
 
 def packed(source: Path) -> bytes:

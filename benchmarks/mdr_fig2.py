@@ -24,7 +24,7 @@ from count_queries import (
 )
 from matplotlib import pyplot as plt
 
-from optrr_solvers.joint import joint_law, retention_epsilons
+from optrr_solvers.laws.joint import joint_law, retention_epsilons
 
 P, QUERIES = 0.7, 40
 

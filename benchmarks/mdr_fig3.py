@@ -29,12 +29,12 @@ from matplotlib import pyplot as plt
 from mdr_tables import true_dependence
 
 from optrr.cluster import greedy_clusters
-from optrr.estimate.adjustment import adjust
+from optrr.estimation.adjustment import adjust
 from optrr.kernel import kernel_of
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.cluster_laws import cluster_law
-from optrr_solvers.joint import retention_epsilons
 from optrr_solvers.laws import BlockLaw, ProductLaw
+from optrr_solvers.laws.joint import retention_epsilons
 
 QUERIES = {sigma: 1500 if sigma == SIGMAS[0] else 150 for sigma in SIGMAS}
 RESAMPLES = 200

@@ -36,10 +36,10 @@ from matplotlib import pyplot as plt
 
 from optrr.cluster import greedy_clusters
 from optrr.dependence import cramers_v, dependences_from_randomized
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.cluster_laws import cluster_law
-from optrr_solvers.joint import retention_epsilons
 from optrr_solvers.laws import ProductLaw
+from optrr_solvers.laws.joint import retention_epsilons
 
 SIGMA, QUERIES, COMBINATIONS, DEPENDENCES = 0.1, 100, (50, 100, 300), (0.1, 0.2, 0.3)
 PUBLISHED = {

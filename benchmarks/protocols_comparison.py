@@ -24,7 +24,7 @@ from optrr.cluster import greedy_clusters
 from optrr.cluster.choose import named
 from optrr.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent
 from optrr.protocols.cluster_laws import optimum_at_total
-from optrr_solvers.joint import retention_epsilons
+from optrr_solvers.laws.joint import retention_epsilons
 
 QUERIES = 100
 # ε below this stands for "nothing is said": MDR's binary attributes at p = 0.5 have exactly 0, which a design cannot have.

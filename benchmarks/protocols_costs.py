@@ -15,13 +15,14 @@ from matplotlib import pyplot as plt
 
 from optrr.cluster import greedy_clusters, power_iteration_clusters
 from optrr.cluster.power_iteration import checked_affinity, iterates
-from optrr.dependence import SecureSumParty, dependences_from_randomized, run_in_memory
-from optrr.dependence.by_secure_sum import cells_of, pair_cells, pair_vector
-from optrr.dependence.sealed import PublicChecks
-from optrr.dependence.secure_sum_messages import Message, encode
-from optrr.domain import Domain
-from optrr.mechanism import Mechanism
+from optrr.dependence import dependences_from_randomized
+from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols import Client, rr_independent
+from optrr.records.domain import Domain
+from optrr.studies.secure_sum import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.dependences import cells_of, pair_cells, pair_vector
+from optrr.studies.secure_sum.messages import Message, encode
+from optrr.studies.secure_sum.sealed import PublicChecks
 from optrr_solvers.laws import ProductLaw
 
 SIZE = 4

@@ -16,9 +16,10 @@ import numpy as np
 from inference_level import markdown, write
 from scipy.optimize import brentq
 
-from optrr import count, datasets
-from optrr.estimate import independence_bound, mean_absolute_error, mean_squared_error
+from optrr import count
+from optrr.estimation import independence_bound, mean_absolute_error, mean_squared_error
 from optrr.kernel import EffectKernel
+from optrr.records import datasets
 from optrr_solvers.problem import keep_probabilities
 
 RUNS = 200

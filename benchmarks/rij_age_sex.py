@@ -20,8 +20,8 @@ import numpy as np
 from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 
-from optrr.domain import Domain
 from optrr.protocols import Collector, rr_ind_joint, rr_independent
+from optrr.records.domain import Domain
 
 P = 0.5
 WIDTH = 20

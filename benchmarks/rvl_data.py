@@ -11,9 +11,9 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from optrr.counts import Counts, count
-from optrr.domain import Domain
-from optrr.graphs import Graph, as_graph
+from optrr.records.counts import Counts, count
+from optrr.records.domain import Domain
+from optrr.studies.graphs import Graph, as_graph
 
 STAND_IN = "on synthetic stand-in data of the same shape as RVL's (248 people; 185 nodes, 684 edges), not on RVL's data"
 

@@ -15,9 +15,9 @@ import matplotlib as mpl
 import numpy as np
 import rvl_data
 
-from optrr.counts import count
-from optrr.estimate.derived import derive
+from optrr.estimation.derived import derive
 from optrr.matrix import MatrixMechanism, laplace, randomized_response
+from optrr.records.counts import count
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = 200
@@ -85,7 +85,7 @@ def page(rows: list[dict]) -> str:
         "",
         f"Made by `benchmarks/rvl_derived.py` {rvl_data.STAND_IN}.",
         f"Error: root mean square over {RUNS} collections around the statistic of the 248 records, which are held fixed.",
-        "SE: median delta-method standard error (eq. 24), which also counts the drawing of the records. \"Corrected\" has the",
+        'SE: median delta-method standard error (eq. 24), which also counts the drawing of the records. "Corrected" has the',
         "delta method's bias removed, and what then falls outside the statistic's range cut to it.",
     ]
     for statistic in STATISTICS:

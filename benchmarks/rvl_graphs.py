@@ -26,7 +26,7 @@ import matplotlib as mpl
 import numpy as np
 import rvl_data
 
-from optrr.graphs import (
+from optrr.studies.graphs import (
     EdgeChannel,
     Graph,
     RandomizedGraph,
@@ -44,7 +44,7 @@ from optrr.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.graphs.graph import from_slots
+from optrr.studies.graphs.graph import from_slots
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000
@@ -175,7 +175,7 @@ def page(rows: list[dict], checks: list[dict]) -> str:
         "",
         f"Made by `benchmarks/rvl_graphs.py` {rvl_data.STAND_IN};",
         f"methods are explained in the script's head. Mean error per node over {RUNS} runs, in brackets after cutting every",
-        "answer to its possible range. \"Best\" is by the cut error and may be the trivial answer 0. RR and LM, naive and",
+        'answer to its possible range. "Best" is by the cut error and may be the trivial answer 0. RR and LM, naive and',
         "instance: edge local privacy, pure. LM-global, Cauchy-smooth: central edge privacy, pure. LM-smooth: central,",
         f"approximate, δ = {DELTA:g}. The instances take the number of edges as known.",
     ]
@@ -219,18 +219,21 @@ def verdict(rows: list[dict]) -> list[str]:
         return "at every ε" if len(wins) == len(EPSILONS) else f"at ε = {', '.join(wins)}" if wins else "nowhere"
 
     t = "triangles"
-    beaten = [r for r in rows if r["statistic"] == t and "instance" not in r["method"] and r["clipped"] < trivial(t)["0"]]
+    beaten = [
+        r for r in rows if r["statistic"] == t and "instance" not in r["method"] and r["clipped"] < trivial(t)["0"]
+    ]
     first = min(r["epsilon"] for r in beaten)
     local = local_triangle_sensitivities(GRAPH)[0]
     bounds = [
-        f"{smooth_triangle_sensitivity(GRAPH, laplace_dilation(GRAPH.n, e, DELTA)):.0f} at ε = {e}" for e in (1, 3, 5, 10)
+        f"{smooth_triangle_sensitivity(GRAPH, laplace_dilation(GRAPH.n, e, DELTA)):.0f} at ε = {e}"
+        for e in (1, 3, 5, 10)
     ]
     return [
         "## What holds of RVL's claims",
         "",
-        f"- \"RR beats LM\" (collection): degrees {where('degrees', 'RR', 'LM')}, triangles {where(t, 'RR', 'LM')}.",
-        f"- \"LM-global beats both on degrees\": against RR {where('degrees', 'LM-global', 'RR')}.",
-        f"- \"RR and LM beat LM-global and LM-smooth on triangles\": RR below LM-global {where(t, 'RR', 'LM-global')}, below "
+        f'- "RR beats LM" (collection): degrees {where("degrees", "RR", "LM")}, triangles {where(t, "RR", "LM")}.',
+        f'- "LM-global beats both on degrees": against RR {where("degrees", "LM-global", "RR")}.',
+        f'- "RR and LM beat LM-global and LM-smooth on triangles": RR below LM-global {where(t, "RR", "LM-global")}, below '
         f"LM-smooth {where(t, 'RR', 'LM-smooth')}; LM below LM-global {where(t, 'LM', 'LM-global')}, below LM-smooth "
         f"{where(t, 'LM', 'LM-smooth')}.",
         f"- The same with RVL's own reconstruction (instance): RR below LM-global {where(t, 'RR instance', 'LM-global')}, "

@@ -13,10 +13,10 @@ import matplotlib as mpl
 import numpy as np
 import rvl_data
 
-from optrr.counts import count
-from optrr.estimate.simplex import clip, projection
+from optrr.estimation.simplex import clip, projection
 from optrr.kernel import kernel_of
 from optrr.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
+from optrr.records.counts import count
 
 RESULTS = Path(__file__).parent / "results"
 # the standard error of a simulated variance is then 1 % even where one direction of noise dominates (3.2 % at 2,000)
@@ -108,7 +108,7 @@ def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) 
         "",
         f"- Unbiased (what RVL plot: they report the estimated variance), randomized response beats Laplace by "
         f"{min(orders['formula']):.1f} to {max(orders['formula']):.1f} orders of magnitude for ε = 0.5..10; at ε up to 5 by "
-        f"{min(orders['formula'][:6]):.1f} to {max(orders['formula'][:6]):.1f}. RVL's \"two to three orders\" is seen at "
+        f'{min(orders["formula"][:6]):.1f} to {max(orders["formula"][:6]):.1f}. RVL\'s "two to three orders" is seen at '
         f"ε = {', '.join(between)}.",
         "- That gap is mostly the Laplace estimate being useless rather than the other being good: its error is below the "
         f"trivial answer 1/6 only from ε = {better}, randomized response's from ε = {rr_better}.",
@@ -124,7 +124,9 @@ def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) 
         "|---" * 7 + "|",
     ]
     names = ("true", "RR estimate", "RR standard deviation", "Laplace estimate", "Laplace standard deviation")
-    lines += [f"| {name} | " + " | ".join(f"{x:.3f}" for x in row) + " |" for name, row in zip(names, first, strict=True)]
+    lines += [
+        f"| {name} | " + " | ".join(f"{x:.3f}" for x in row) + " |" for name, row in zip(names, first, strict=True)
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from count_queries import RESULTS, write_csv, write_text
 from matplotlib import pyplot as plt
 
-from optrr.counts import count_many
-from optrr.datasets import adult, adult_domain
-from optrr.estimate import estimate
-from optrr.frames import FrameCodec
+from optrr.estimation import estimate
 from optrr.protocols import sic_clusters
+from optrr.records.counts import count_many
+from optrr.records.datasets import adult, adult_domain
+from optrr.records.frames import FrameCodec
 
 CLUSTERS = {
     0.9: "workclass education / race native-country / marital-status occupation relationship sex income",

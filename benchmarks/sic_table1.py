@@ -15,11 +15,11 @@ import numpy as np
 from count_queries import write_csv, write_text
 
 from optrr.cluster import power_iteration_clusters
-from optrr.counts import count_many
-from optrr.datasets import adult, adult_domain
 from optrr.dependence.measures import cramers_v
-from optrr.mechanism import Mechanism
-from optrr_solvers.inverse_distance import inverse_distance_law, inverse_distance_normaliser
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.counts import count_many
+from optrr.records.datasets import adult, adult_domain
+from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_normaliser
 
 # p: (attributes, printed ε) of each cluster
 PUBLISHED = {

@@ -10,44 +10,44 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optrr.advice import Advice, advise
-    from optrr.allocations import Allocation, allocate
-    from optrr.counts import Counts, count, count_many
-    from optrr.design_file import load_design, save_design
-    from optrr.designs import Design, design
-    from optrr.domain import Attribute, Domain
+    from optrr.allocating.advice import Advice, advise
+    from optrr.allocating.allocate import Allocation, allocate
+    from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+    from optrr.allocating.workload import WantedTable, Workload
+    from optrr.designing.design import Design, design
+    from optrr.designing.design_file import load_design, save_design
+    from optrr.designing.specification import Specification, read_specification
     from optrr.errors import InvalidInput
-    from optrr.mechanism import Mechanism
-    from optrr.perturb import perturb_file
-    from optrr.spec import Specification, read_specification
-    from optrr.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-    from optrr.workload import WantedTable, Workload
+    from optrr.mechanisms.mechanism import Mechanism
+    from optrr.mechanisms.perturb import perturb_file
+    from optrr.records.counts import Counts, count, count_many
+    from optrr.records.domain import Attribute, Domain
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
-    "Advice": "advice",
-    "Allocation": "allocations",
-    "Attribute": "domain",
-    "Counts": "counts",
-    "Design": "designs",
-    "Domain": "domain",
+    "Advice": "allocating.advice",
+    "Allocation": "allocating.allocate",
+    "Attribute": "records.domain",
+    "Counts": "records.counts",
+    "Design": "designing.design",
+    "Domain": "records.domain",
     "InvalidInput": "errors",
-    "Mechanism": "mechanism",
-    "Specification": "spec",
-    "Tradeoff": "tradeoffs",
-    "WantedTable": "workload",
-    "Workload": "workload",
-    "advise": "advice",
-    "allocate": "allocations",
-    "cap_tradeoff": "tradeoffs",
-    "count": "counts",
-    "count_many": "counts",
-    "design": "designs",
-    "load_design": "design_file",
-    "perturb_file": "perturb",
-    "read_specification": "spec",
-    "save_design": "design_file",
-    "tradeoff": "tradeoffs",
+    "Mechanism": "mechanisms.mechanism",
+    "Specification": "designing.specification",
+    "Tradeoff": "allocating.tradeoffs",
+    "WantedTable": "allocating.workload",
+    "Workload": "allocating.workload",
+    "advise": "allocating.advice",
+    "allocate": "allocating.allocate",
+    "cap_tradeoff": "allocating.tradeoffs",
+    "count": "records.counts",
+    "count_many": "records.counts",
+    "design": "designing.design",
+    "load_design": "designing.design_file",
+    "perturb_file": "mechanisms.perturb",
+    "read_specification": "designing.specification",
+    "save_design": "designing.design_file",
+    "tradeoff": "allocating.tradeoffs",
 }
 
 __all__ = [

@@ -15,17 +15,17 @@ from fractions import Fraction
 import numpy as np
 import sympy as sp
 
-from optrr.advice import sampled_error
-from optrr_solvers.allocation_oracle import KnapsackOracle
-from optrr_solvers.allocation_split import Blocks
-from optrr_solvers.allocation_workload import TableWorkload, single_classes
+from optrr.allocating.advice import sampled_error
+from optrr_solvers.allocating.oracle import KnapsackOracle
+from optrr_solvers.allocating.split import Blocks
+from optrr_solvers.allocating.workload import TableWorkload, single_classes
 
 BACKS = (
-    "optrr.advice.sampled_error",
-    "optrr_solvers.allocation_workload.TableWorkload._expanded",
-    "optrr_solvers.allocation_oracle.KnapsackOracle.best",
-    "optrr_solvers.allocation_split.Blocks.log_eigenvalues",
-    "optrr_solvers.allocation_split.Blocks.slopes",
+    "optrr.allocating.advice.sampled_error",
+    "optrr_solvers.allocating.workload.TableWorkload._expanded",
+    "optrr_solvers.allocating.oracle.KnapsackOracle.best",
+    "optrr_solvers.allocating.split.Blocks.log_eigenvalues",
+    "optrr_solvers.allocating.split.Blocks.slopes",
 )
 
 
@@ -77,16 +77,16 @@ def prove_the_oracle_finds_the_best_corner():
             # the largest value is the root of φ, hence no mixture of corners exceeds it
             assert sum(m * max(g - best, Fraction(0)) for m, g in zip(mu, h, strict=True)) == y * best
             oracle = KnapsackOracle(np.asarray(mu, dtype=np.float64), math.log(exponential))
-            assert math.isclose(oracle.best(np.asarray(h, dtype=np.float64))[0], float(best), rel_tol=1e-12, abs_tol=1e-15)
+            assert math.isclose(
+                oracle.best(np.asarray(h, dtype=np.float64))[0], float(best), rel_tol=1e-12, abs_tol=1e-15
+            )
 
 
 def prove_the_predicted_error_is_that_of_the_inverse():
     sizes = (2, 3)
     records = list(itertools.product(*(range(r) for r in sizes)))
     law = {(0, 0): Fraction(1, 2), (0, 1): Fraction(1, 5), (1, 0): Fraction(1, 10), (1, 1): Fraction(1, 5)}
-    matrix = sp.Matrix(
-        6, 6, lambda a, b: sp.Rational(*_chance(law, sizes, records[a], records[b]).as_integer_ratio())
-    )
+    matrix = sp.Matrix(6, 6, lambda a, b: sp.Rational(*_chance(law, sizes, records[a], records[b]).as_integer_ratio()))
     pi = sp.Matrix([sp.Rational(k, 21) for k in (1, 2, 3, 4, 5, 6)])
     observed = matrix.T * pi
     inverse = matrix.inv()
@@ -94,9 +94,7 @@ def prove_the_predicted_error_is_that_of_the_inverse():
     workload = TableWorkload(np.asarray(sizes), single_classes(2), ((0, 1),), np.ones(1))
     predicted = sp.Integer(0)
     for w, share in zip(workload.effects, workload.shares.toarray()[0], strict=True):
-        lam = sum(
-            p * math.prod(Fraction(-1, sizes[i] - 1) if s[i] else Fraction(1) for i in w) for s, p in law.items()
-        )
+        lam = sum(p * math.prod(Fraction(-1, sizes[i] - 1) if s[i] else Fraction(1) for i in w) for s, p in law.items())
         exact = Fraction(math.prod(sizes[i] - 1 for i in w), 6)
         assert math.isclose(share, float(exact), rel_tol=1e-15)
         predicted += sp.Rational(*(exact / lam**2).as_integer_ratio())

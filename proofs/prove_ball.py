@@ -16,8 +16,8 @@ import sympy as sp
 from optrr_solvers.laws.totals import ROUNDINGS, Steps, last_row
 
 BACKS = (
-    "optrr_solvers.ball_newton.Point.of",
-    "optrr_solvers.ball_rounding._attempt",
+    "optrr_solvers.balls.newton.Point.of",
+    "optrr_solvers.balls.rounding._attempt",
     "optrr_solvers.laws.totals._next",
 )
 

@@ -10,14 +10,14 @@ from math import prod
 
 import sympy as sp
 
-from optrr_solvers.inverse_distance import inverse_distance_normaliser, records_at_distance
+from optrr_solvers.laws.inverse_distance import inverse_distance_normaliser, records_at_distance
 
 BACKS = (
-    "optrr_solvers.inverse_distance.inverse_distance_normaliser",
-    "optrr_solvers.inverse_distance.inverse_distance_retention",
-    "optrr_solvers.inverse_distance.records_at_distance",
-    "optrr_solvers.joint.joint_retention",
-    "optrr_solvers.joint.retention_epsilons",
+    "optrr_solvers.laws.inverse_distance.inverse_distance_normaliser",
+    "optrr_solvers.laws.inverse_distance.inverse_distance_retention",
+    "optrr_solvers.laws.inverse_distance.records_at_distance",
+    "optrr_solvers.laws.joint.joint_retention",
+    "optrr_solvers.laws.joint.retention_epsilons",
 )
 
 

@@ -56,10 +56,7 @@ def prove_proposition_1_from_the_matrices():
 
         a, b = kept(p_a, r), kept(p_b, c)
         randomized = [
-            [
-                sum(joint[u][v] * a[u][s] * b[v][t] for u, v in product(range(r), range(c)))
-                for t in range(c)
-            ]
+            [sum(joint[u][v] * a[u][s] * b[v][t] for u, v in product(range(r), range(c))) for t in range(c)]
             for s in range(r)
         ]
         assert sp.expand(covariance(randomized, x, y) - p_a * p_b * covariance(joint, x, y)) == 0

@@ -18,16 +18,16 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.estimate.accuracy import effect_weights, expected_squared_error
-from optrr.estimate.likelihood import closed_form
+from optrr.estimation.accuracy import effect_weights, expected_squared_error
+from optrr.estimation.likelihood import closed_form
 from optrr.kernel import EffectKernel
 
 BACKS = (
-    "optrr.estimate.accuracy.effect_weights",
-    "optrr.estimate.accuracy.expected_squared_error",
-    "optrr.estimate.likelihood._gap",
-    "optrr.estimate.likelihood._gradient",
-    "optrr.estimate.likelihood.closed_form",
+    "optrr.estimation.accuracy.effect_weights",
+    "optrr.estimation.accuracy.expected_squared_error",
+    "optrr.estimation.likelihood._gap",
+    "optrr.estimation.likelihood._gradient",
+    "optrr.estimation.likelihood.closed_form",
 )
 
 SHAPES = ((2,), (4,), (2, 2), (3, 2), (2, 2, 3))

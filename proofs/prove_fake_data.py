@@ -6,12 +6,12 @@ A report y has probability Π_i F_i(y_i) · (1/m) Σ_j P_j(y_j | x_j)/F_j(y_j), 
 import sympy as sp
 
 BACKS = (
-    "optrr.baselines.protocols.Protocol.epsilon",
-    "optrr.baselines.protocols.Protocol.published_epsilon",
-    "optrr.baselines.protocols.Protocol.support",
-    "optrr.baselines.protocols.Protocol._variance",
-    "optrr.baselines.oracles.support_probabilities",
-    "optrr.baselines.oracles.drawn_epsilon",
+    "optrr.studies.baselines.protocols.Protocol.epsilon",
+    "optrr.studies.baselines.protocols.Protocol.published_epsilon",
+    "optrr.studies.baselines.protocols.Protocol.support",
+    "optrr.studies.baselines.protocols.Protocol._variance",
+    "optrr.studies.baselines.oracles.support_probabilities",
+    "optrr.studies.baselines.oracles.drawn_epsilon",
 )
 
 E = sp.Symbol("E", positive=True)

@@ -8,13 +8,13 @@ from itertools import combinations
 import sympy as sp
 
 BACKS = (
-    "optrr.graphs.collection.EdgeChannel.noise",
-    "optrr.graphs.estimates.estimate_triangles",
-    "optrr.graphs.estimates.estimate_degrees",
-    "optrr.graphs.estimates._variance",
-    "optrr.graphs.estimates._centred_squares",
-    "optrr.graphs.queries.smooth_triangle_query",
-    "optrr.graphs.queries.laplace_dilation",
+    "optrr.studies.graphs.collection.EdgeChannel.noise",
+    "optrr.studies.graphs.estimates.estimate_triangles",
+    "optrr.studies.graphs.estimates.estimate_degrees",
+    "optrr.studies.graphs.estimates._variance",
+    "optrr.studies.graphs.estimates._centred_squares",
+    "optrr.studies.graphs.queries.smooth_triangle_query",
+    "optrr.studies.graphs.queries.laplace_dilation",
 )
 
 F = sp.Symbol("f")

@@ -8,7 +8,7 @@ import itertools
 
 import sympy as sp
 
-BACKS = ("optrr_solvers.certificate.kl_bound",)
+BACKS = ("optrr_solvers.certificates.certificate.kl_bound",)
 
 
 def same(x, y):

@@ -14,7 +14,7 @@ from random import Random
 import sympy as sp
 from exact_lp import flip, smallest_ratio, uniform
 
-BACKS = ("optrr_solvers.reduced.solve",)
+BACKS = ("optrr_solvers.programs.reduced.solve",)
 
 
 def same(x, y):

@@ -15,14 +15,14 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.infer.nullfit import NullFit
-from optrr.infer.score import all_contrasts, influence
+from optrr.inference.nullfit import NullFit
+from optrr.inference.score import all_contrasts, influence
 
 BACKS = (
-    "optrr.infer.score._piece",
-    "optrr.infer.score._solved",
-    "optrr.infer.score.all_contrasts",
-    "optrr.infer.score.influence",
+    "optrr.inference.score._piece",
+    "optrr.inference.score._solved",
+    "optrr.inference.score.all_contrasts",
+    "optrr.inference.score.influence",
 )
 
 

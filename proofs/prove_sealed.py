@@ -14,17 +14,17 @@ from itertools import product
 import sympy as sp
 from known_logarithms import KnownLogarithms, PlayedScalars
 
-from optrr.dependence.sealed import Proof, accepts, commit, prove
+from optrr.studies.secure_sum.sealed import Proof, accepts, commit, prove
 
 BACKS = (
-    "optrr.dependence.sealed.commit",
-    "optrr.dependence.sealed.prove",
-    "optrr.dependence.sealed.accepts",
-    "optrr.dependence.sealed.seal",
-    "optrr.dependence.sealed.check_seal",
-    "optrr.dependence.secure_sum.SecureSumParty._that_open_the_seals",
-    "optrr.dependence.secure_sum_audit.committed",
-    "optrr.dependence.secure_sum_audit.Evidence",
+    "optrr.studies.secure_sum.sealed.commit",
+    "optrr.studies.secure_sum.sealed.prove",
+    "optrr.studies.secure_sum.sealed.accepts",
+    "optrr.studies.secure_sum.sealed.seal",
+    "optrr.studies.secure_sum.sealed.check_seal",
+    "optrr.studies.secure_sum.party.SecureSumParty._that_open_the_seals",
+    "optrr.studies.secure_sum.audit.committed",
+    "optrr.studies.secure_sum.audit.Evidence",
 )
 
 ELL = 5

@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 import sympy as sp
 
-from optrr.estimate.statistics import (
+from optrr.estimation.statistics import (
     _information_terms,
     _phi_terms,
     cramers_v,
@@ -21,14 +21,14 @@ from optrr.estimate.statistics import (
 )
 
 BACKS = (
-    "optrr.estimate.statistics.entropy",
-    "optrr.estimate.statistics.cramers_v",
-    "optrr.estimate.statistics.pearson_correlation",
-    "optrr.estimate.statistics._correlation_bias",
-    "optrr.estimate.statistics._expanded",
-    "optrr.estimate.statistics._half_trace",
-    "optrr.estimate.statistics._information_terms",
-    "optrr.estimate.statistics._phi_terms",
+    "optrr.estimation.statistics.entropy",
+    "optrr.estimation.statistics.cramers_v",
+    "optrr.estimation.statistics.pearson_correlation",
+    "optrr.estimation.statistics._correlation_bias",
+    "optrr.estimation.statistics._expanded",
+    "optrr.estimation.statistics._half_trace",
+    "optrr.estimation.statistics._information_terms",
+    "optrr.estimation.statistics._phi_terms",
 )
 
 X, ROW, COLUMN = sp.symbols("x r c", positive=True)

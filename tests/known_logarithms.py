@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.dependence.group import NotInGroup
+from optrr.studies.secure_sum.group import NotInGroup
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from optrr import count_many
-from optrr.estimate import estimate
+from optrr.estimation import estimate
 
 
 def simulated(mechanism, domain, tables, codes, runs, seed):

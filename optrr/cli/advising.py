@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 import numpy as np
 
-from optrr.advice import advise as make_advice
-from optrr.allocations import METHODS, Allocation
-from optrr.allocations import allocate as make_allocation
+from optrr.allocating.advice import advise as make_advice
+from optrr.allocating.allocate import METHODS, Allocation
+from optrr.allocating.allocate import allocate as make_allocation
 from optrr.cli.designing import attribute_option, read_wanted
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn
-from optrr.design_file import save_design
+from optrr.designing.design_file import save_design
+from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.rounding import bound_text, epsilon_text
-from optrr.spec import Specification
 
 # Tables listed for people; --json lists all.
 _SHOWN = 40
@@ -107,8 +107,8 @@ def allocate(
 
 def _write(report: Path, found: Allocation) -> None:
     # a report takes matplotlib, which takes a second to import
-    from optrr.advice_pages import allocation_page  # noqa: PLC0415
-    from optrr.report import write_page  # noqa: PLC0415
+    from optrr.reports.advice_pages import allocation_page  # noqa: PLC0415
+    from optrr.reports.page import write_page  # noqa: PLC0415
 
     write_page(report, allocation_page(found))
 
@@ -196,8 +196,8 @@ def advise(
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
     found = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
     if report is not None:
-        from optrr.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
-        from optrr.report import write_page  # noqa: PLC0415
+        from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
+        from optrr.reports.page import write_page  # noqa: PLC0415
 
         write_page(report, advice_page(found, curves_around(found)))
     if as_json:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import numpy as np
 
-from optrr.batches import whole_file
 from optrr.cli.genomic_options import (
     FILE,
     check_outputs,
@@ -20,8 +19,8 @@ from optrr.cli.genomic_options import (
     test_option,
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.design_file import load_design
-from optrr.designs import Design
+from optrr.designing.design import Design
+from optrr.designing.design_file import load_design
 from optrr.errors import InvalidInput
 from optrr.genomics.alleles import read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
@@ -34,7 +33,8 @@ from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.report import write_page
+from optrr.records.files import whole_file
+from optrr.reports.page import write_page
 from optrr.rounding import epsilon_text
 
 _TOP = 10

@@ -14,11 +14,11 @@ from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
 from optrr.dependence.from_records import dependences_from_randomized
 from optrr.dependence.learned import Dependences
-from optrr.design_file import load_design, save_design
-from optrr.domain import Domain
+from optrr.designing.design_file import load_design, save_design
 from optrr.errors import InvalidInput
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr.records.domain import Domain
 from optrr.rounding import epsilon_text
 
 
@@ -27,10 +27,16 @@ from optrr.rounding import epsilon_text
 @design_option
 @click.option("--max-combinations", required=True, type=click.IntRange(min=2), metavar="T_V", help="Largest cluster.")
 @click.option(
-    "--min-dependence", required=True, type=click.FloatRange(0, 1), metavar="T_D", help="Weakest dependence to cluster at."
+    "--min-dependence",
+    required=True,
+    type=click.FloatRange(0, 1),
+    metavar="T_D",
+    help="Weakest dependence to cluster at.",
 )
 @click.option("--algorithm", type=click.Choice(get_args(Algorithm)), default="greedy", show_default=True)
-@click.option("--clusters", type=click.IntRange(min=1), default=3, show_default=True, help="Groups of pic and spectral.")
+@click.option(
+    "--clusters", type=click.IntRange(min=1), default=3, show_default=True, help="Groups of pic and spectral."
+)
 @click.option("--ordinal", default="", metavar="A,B", help="Attributes in order, to be measured by correlation.")
 @click.option("--attenuated", is_flag=True, help="Measure the randomized records as they are (MDR §4.1).")
 @click.option("--matrix", type=click.Choice(get_args(ClusterMatrix)), default="joint", show_default=True)
@@ -114,5 +120,6 @@ def _oversized(domain: Domain, found: NamedClusters, max_combinations: int) -> l
     sizes = domain.sizes.tolist()
     large = [c for c in found if combinations_of(domain.indices(c), sizes) > max_combinations]
     return [
-        f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)" for c in large
+        f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
+        for c in large
     ]

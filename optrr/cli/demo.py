@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table
-from optrr.demonstration import EPSILON, Demonstration, TableResult, demonstrate
+from optrr.reports.demonstration import EPSILON, Demonstration, TableResult, demonstrate
 from optrr.rounding import bound_text, epsilon_text
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
@@ -111,7 +111,7 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
-    from optrr.report import Chart, Page, Section, Table, Text, write_page  # noqa: PLC0415 (charts load matplotlib)
+    from optrr.reports.page import Chart, Page, Section, Table, Text, write_page  # noqa: PLC0415 (charts load matplotlib)
 
     sections = [
         Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])
@@ -128,7 +128,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
 
 
 def _chart(table: TableResult) -> str:
-    from optrr.report import COLOURS, figure_svg, new_figure  # noqa: PLC0415
+    from optrr.reports.page import COLOURS, figure_svg, new_figure  # noqa: PLC0415
 
     rows = list(_cells(table))
     figure = new_figure(height=1.2 + 0.22 * len(rows))

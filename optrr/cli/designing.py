@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn, watched
-from optrr.design_file import save_design
-from optrr.designs import Design, Wishes
-from optrr.designs import design as make_design
+from optrr.designing.design import Design, Wishes
+from optrr.designing.design import design as make_design
+from optrr.designing.design_file import save_design
+from optrr.designing.specification import Specification, parse_attributes, read_specification
 from optrr.errors import InvalidInput
 from optrr.rounding import bound_text, epsilon_text
-from optrr.spec import Specification, parse_attributes, read_specification
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
 
 # Attributes listed for people; --json lists all.
@@ -129,8 +129,8 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     made, failed = compare_methods(wanted, preserve)
     if report is not None:
         # matplotlib takes a second to import
-        from optrr.advice_pages import comparison_page  # noqa: PLC0415
-        from optrr.report import write_page  # noqa: PLC0415
+        from optrr.reports.advice_pages import comparison_page  # noqa: PLC0415
+        from optrr.reports.page import write_page  # noqa: PLC0415
 
         write_page(report, comparison_page(made, [(f["method"], f["error"]) for f in failed]))
     if as_json:

@@ -20,8 +20,8 @@ from optrr.cli.genomic_options import (
     seed_option,
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.design_file import load_design, save_design
-from optrr.designs import Design
+from optrr.designing.design import Design
+from optrr.designing.design_file import load_design, save_design
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column

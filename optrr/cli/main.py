@@ -27,7 +27,11 @@ _COMMANDS = {
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
     "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
-    "gwas-study": ("optrr.cli.association", "gwas_study", "What association tests lose at a total epsilon, by simulation."),
+    "gwas-study": (
+        "optrr.cli.association",
+        "gwas_study",
+        "What association tests lose at a total epsilon, by simulation.",
+    ),
     "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
 }
 

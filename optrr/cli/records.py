@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
-from optrr.counts import count
-from optrr.design_file import load_design
-from optrr.estimate import METHODS, STATISTICS, Derived, derive
-from optrr.estimate import estimate as estimate_table
-from optrr.perturb import perturb_file
+from optrr.designing.design_file import load_design
+from optrr.estimation import METHODS, STATISTICS, Derived, derive
+from optrr.estimation import estimate as estimate_table
+from optrr.mechanisms.perturb import perturb_file
+from optrr.records.counts import count
 from optrr.rounding import epsilon_text
 
 input_argument = click.argument("input", metavar="INPUT", type=click.Path(path_type=Path))

@@ -11,8 +11,8 @@ import click
 import msgspec
 import numpy as np
 
-from optrr.domain import Category, Domain, listed
 from optrr.errors import InvalidInput
+from optrr.records.domain import Category, Domain, listed
 from optrr_solvers.problem import FloatArray
 
 _HELP = (

@@ -10,10 +10,9 @@ import click
 from optrr.cli.output import json_option, print_json, warn
 from optrr.cli.records import design_option, input_argument, split_names
 from optrr.cli.tables import proportions_option, read_proportions
-from optrr.counts import Counts, count
-from optrr.design_file import load_design
+from optrr.designing.design_file import load_design
 from optrr.errors import InvalidInput
-from optrr.infer import (
+from optrr.inference import (
     TESTS,
     TestResult,
     all_contrasts,
@@ -23,10 +22,11 @@ from optrr.infer import (
     required_records,
     trend_contrast,
 )
-from optrr.infer import power as power_of
-from optrr.infer import test as test_table
-from optrr.infer.testing import CALIBRATIONS
+from optrr.inference import power as power_of
+from optrr.inference import test as test_table
+from optrr.inference.testing import CALIBRATIONS
 from optrr.kernel import Randomizer, kernel_of
+from optrr.records.counts import Counts, count
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}

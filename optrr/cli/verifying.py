@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from optrr.cli.output import json_option, print_json
-from optrr.design_file import read_stated
-from optrr.verify import checks
+from optrr.designing.design_file import read_stated
+from optrr.designing.verify import checks
 
 
 @click.command()

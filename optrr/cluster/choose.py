@@ -16,8 +16,8 @@ from optrr.cluster.greedy import Clusters, check_limits, combinations_of, greedy
 from optrr.cluster.power_iteration import power_iteration_clusters
 from optrr.cluster.spectral import spectral_clusters
 from optrr.dependence.learned import Dependences
-from optrr.domain import Domain, listed
 from optrr.errors import InvalidInput
+from optrr.records.domain import Domain, listed
 
 Algorithm = Literal["greedy", "pic", "spectral"]
 NamedClusters = tuple[tuple[str, ...], ...]
@@ -52,7 +52,9 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
     groups: Clusters = (tuple(range(domain.m)),)
     if algorithm not in get_args(Algorithm) or clusters < 1:
-        raise InvalidInput(f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more")
+        raise InvalidInput(
+            f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more"
+        )
     # each attribute in a group of its own would leave nothing to Algorithm 1
     if clusters < domain.m and algorithm != "greedy":
         groups = (power_iteration_clusters if algorithm == "pic" else spectral_clusters)(tied, clusters)

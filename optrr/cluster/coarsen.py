@@ -16,8 +16,8 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.domain import Attribute, Domain
 from optrr.errors import InvalidInput
+from optrr.records.domain import Attribute, Domain
 from optrr_solvers.problem import FloatArray, IntArray
 
 Parts = list[list[int]]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.dependence.learned import Dependences
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.records.domain import Domain
 from optrr_solvers.problem import FloatArray
 
 
@@ -41,7 +41,9 @@ class Representatives:
     def restored(self, table: ArrayLike, name: str, axis: int) -> FloatArray:
         """A table with its ``axis``, the representative's, exchanged for dropped attribute ``name``'s."""
         if name not in self.conditional:
-            raise InvalidInput(f"attribute {name!r} was not dropped; dropped are {', '.join(self.stands_for) or 'none'}")
+            raise InvalidInput(
+                f"attribute {name!r} was not dropped; dropped are {', '.join(self.stands_for) or 'none'}"
+            )
         moved = np.moveaxis(np.asarray(table, dtype=np.float64), axis, -1)
         return np.moveaxis(moved @ self.conditional[name], -1, axis)
 

@@ -15,12 +15,12 @@ from itertools import combinations
 from typing import Any
 
 from optrr.account import Account, Spent
-from optrr.counts import count_many
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
-from optrr.domain import Domain
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.counts import count_many
+from optrr.records.domain import Domain
 
 
 def dependences_from_randomized(
@@ -36,7 +36,7 @@ def dependences_from_randomized(
     Parameters
     ----------
     data
-        randomized records: anything :func:`optrr.counts.count` takes; columns beyond the mechanism's are ignored.
+        randomized records: anything :func:`optrr.records.counts.count` takes; columns beyond the mechanism's are ignored.
     ordinal
         attributes whose categories are in order; pairs of them are measured by |r|, all others by V.
     correct
@@ -60,7 +60,9 @@ def dependences_from_randomized(
     return Dependences(domain.names, matrix, Account((Spent("randomized records for dependence", mechanism.epsilon),)))
 
 
-def dependences_of(data: Any, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False) -> Dependences:
+def dependences_of(
+    data: Any, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False
+) -> Dependences:
     """Dependences of TRUE records: for public or reference data, and for studies. No ε covers them otherwise."""
     tables = count_many(data, needing_pairs(domain), list(combinations(domain.names, 2)))
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.account import Account
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.records.domain import Domain
 from optrr_solvers.problem import FloatArray
 
 # Rows and columns of a tile that stays in the cache.
@@ -48,7 +48,9 @@ def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
     """The matrix as floats. Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1."""
     values = np.asarray(dependence, dtype=np.float64)
     if values.shape != (m, m) or not _symmetric(values):
-        raise InvalidInput(f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m")
+        raise InvalidInput(
+            f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m"
+        )
     if not np.all((values >= 0) & (values <= 1)):
         raise InvalidInput("a dependence is not between 0 and 1; give |r| or Cramér's V")
     return values

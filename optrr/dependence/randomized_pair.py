@@ -22,7 +22,7 @@ import numpy as np
 from optrr.dependence.measures import cramers_v, pearson
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -139,9 +139,7 @@ class RandomizedPair:
         return np.asarray((square - mean**2) / self.n)
 
 
-def _cell_chance(
-    joint: FloatArray, rows: FloatArray, columns: FloatArray, in_row: int, in_column: int
-) -> FloatArray:
+def _cell_chance(joint: FloatArray, rows: FloatArray, columns: FloatArray, in_row: int, in_column: int) -> FloatArray:
     """Observed proportion of records that are (or are not) in row a and column b, for every cell (a, b)."""
     if in_row:
         return joint if in_column else rows - joint

@@ -1,1 +1,1 @@
-"""Engines beyond one machine; each shares the record-batch kernel of :mod:`optrr.perturb`."""
+"""Engines beyond one machine; each shares the record-batch kernel of :mod:`optrr.mechanisms.perturb`."""

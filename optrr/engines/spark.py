@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from optrr.frames import FrameCodec
-from optrr.mechanism import Mechanism
-from optrr.perturb import perturb_batch
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.perturb import perturb_batch
+from optrr.records.frames import FrameCodec
 from optrr_solvers.randomness import as_source
 
 

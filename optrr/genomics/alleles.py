@@ -23,10 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.batches import RecordFile
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.frames import FrameCodec
 from optrr.genomics.associations import Associations
 from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions
 from optrr.genomics.genotypes import Variants
@@ -36,6 +33,9 @@ from optrr.genomics.saddlepoint import two_sided
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import ASSUMING, ASSUMPTION, Scores, naive_score_test
 from optrr.genomics.tables import Progress
+from optrr.records.domain import Domain
+from optrr.records.files import RecordFile
+from optrr.records.frames import FrameCodec
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import FloatArray, IntArray
 

@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.batches import whole_file
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
+from optrr.records.files import whole_file
 from optrr_solvers.problem import IntArray
 
 # Below this many expected observations in some cell, a χ² p-value of two degrees of freedom is not to be trusted.

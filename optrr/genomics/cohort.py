@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain import listed
 from optrr.errors import InvalidInput
 from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text_column
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import VcfGenotypes
+from optrr.records.domain import listed
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".parquet")

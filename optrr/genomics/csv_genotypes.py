@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.batches import RecordFile
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.frames import FrameCodec
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts, Variants, checked_people
+from optrr.records.domain import Domain
+from optrr.records.files import RecordFile
+from optrr.records.frames import FrameCodec
 
 # 0, 1, 2, and the missing value, whether or not a design randomizes it.
 _CATEGORIES = (*range(GENOTYPES), None)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from optrr.designs import Design
-from optrr.domain import Domain
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.layout import Kind, Layout, genomic_domain, layout_of
 from optrr.genomics.star import star_eigenvalues
+from optrr.records.domain import Domain
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 

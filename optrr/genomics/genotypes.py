@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain import listed
 from optrr.errors import InvalidInput
+from optrr.records.domain import listed
 
 Codes = NDArray[np.int8]
 Texts = NDArray[np.object_]

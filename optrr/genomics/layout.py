@@ -18,9 +18,9 @@ from typing import Literal
 
 import numpy as np
 
-from optrr.domain import Domain, listed
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES
+from optrr.records.domain import Domain, listed
 from optrr_solvers.problem import IntArray
 
 Kind = Literal["genotype", "alleles"]

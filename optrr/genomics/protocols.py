@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.designs import Design
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.effects import PairEigenvalues

@@ -20,15 +20,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.batches import RecordWriter, checked_suffix, whole_file
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, MatrixGenotypes
 from optrr.genomics.layout import Layout
 from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tables import Progress
-from optrr.mechanism import Mechanism, flip
+from optrr.mechanisms.mechanism import Mechanism, flip
+from optrr.records.domain import Domain
+from optrr.records.files import RecordWriter, checked_suffix, whole_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
 
 MissingPolicy = Literal["refuse", "exclude"]
@@ -171,7 +171,7 @@ def write_records(records: Codes, domain: Domain, people: NDArray[np.object_], t
     """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text."""
     import pyarrow as pa  # noqa: PLC0415 (PLINK output needs none of it)
 
-    from optrr.columns import ColumnCodec  # noqa: PLC0415
+    from optrr.records.columns import ColumnCodec  # noqa: PLC0415
 
     checked_suffix(target)
     if domain.m and "sample" in domain.names:

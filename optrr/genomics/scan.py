@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.domain import listed
 from optrr.errors import InvalidInput
 from optrr.genomics.associations import FEW_EXPECTED, Associations
 from optrr.genomics.cohort import Cohort
@@ -16,6 +15,7 @@ from optrr.genomics.odds import OddsRatios, odds_ratios
 from optrr.genomics.scores import ASSUMING, ASSUMPTION, TESTS, Scores, naive_score_test, score_test
 from optrr.genomics.star import star_eigenvalues
 from optrr.genomics.tables import Progress, all_tables
+from optrr.records.domain import listed
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import IntArray
 

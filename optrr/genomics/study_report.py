@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from optrr.genomics.plots import manhattan, qq
 from optrr.genomics.scores import ASSUMING, ASSUMPTION
 from optrr.genomics.study import Outcome, Study
-from optrr.report import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+from optrr.reports.page import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.kernel.effects import EffectKernel
 from optrr.kernel.operator import Kernel
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
 from optrr_solvers.laws.base import effect_transform
 
 
@@ -40,7 +40,9 @@ def kernel_of(mechanism: Randomizer, names: str | Iterable[str]) -> Kernel:
         A set that cannot be estimated is refused by the kernel's own solves.
     """
     if not isinstance(mechanism, Mechanism | SupportsKernel):
-        raise InvalidInput(f"got a {type(mechanism).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
+        raise InvalidInput(
+            f"got a {type(mechanism).__name__} for a mechanism; give a Mechanism, such as design.mechanism"
+        )
     chosen = mechanism.domain.indices(names)
     called = tuple(mechanism.domain.names[i] for i in chosen)
     if isinstance(mechanism, Mechanism):

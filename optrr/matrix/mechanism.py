@@ -15,12 +15,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.frames import recode_frame
 from optrr.kernel import Kernel, ProductKernel
 from optrr.matrix.distortion import DistortionMatrix
-from optrr.mechanism import MAX_MATRIX, checked_codes
+from optrr.mechanisms.mechanism import MAX_MATRIX, checked_codes
+from optrr.records.domain import Domain
+from optrr.records.frames import recode_frame
 from optrr_solvers.problem import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -80,14 +80,16 @@ class MatrixMechanism:
         chosen = self.domain.indices(self.domain.names if names is None else names)
         cells = math.prod(self.matrices[i].size for i in chosen)
         if cells > MAX_MATRIX:
-            raise InvalidInput(f"the matrix has {cells} rows; ask for attributes with at most {MAX_MATRIX} combinations")
+            raise InvalidInput(
+                f"the matrix has {cells} rows; ask for attributes with at most {MAX_MATRIX} combinations"
+            )
         out: FloatArray = np.ones((1, 1))
         for i in chosen:
             out = np.asarray(np.kron(out, self.matrices[i].probabilities))
         return out
 
     def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
-        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanism.Mechanism.perturb`."""
+        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`."""
         source = as_source(random_state)
         return recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
 

@@ -38,7 +38,9 @@ def reconstruction_error(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArr
     return np.asarray(1 - reconstruction_probability(matrix, prior))
 
 
-def reconstruction_squared_error(matrix: DistortionMatrix, prior: ArrayLike, values: ArrayLike | None = None) -> FloatArray:
+def reconstruction_squared_error(
+    matrix: DistortionMatrix, prior: ArrayLike, values: ArrayLike | None = None
+) -> FloatArray:
     """Eq. 12, E(x̂ − x)² for every true category, shape (r,); categories stand for ``values``, 1..r where not given."""
     given = np.arange(1, matrix.size + 1) if values is None else np.asarray(values)
     numbers = given.astype(np.float64)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optrr.domain import Category, category_text, listed
 from optrr.errors import InvalidInput
 from optrr.protocols.message import Message
 from optrr.protocols.protocol import Protocol
+from optrr.records.domain import Category, category_text, listed
 from optrr_solvers.randomness import RandomState
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from optrr.account import Account, Spent
 from optrr.cluster.choose import NamedClusters, checked_clusters, named
-from optrr.designs import Design
+from optrr.designing.design import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
 from optrr.protocols.kinds import block_names
 from optrr.rounding import epsilon_text

@@ -14,15 +14,15 @@ from functools import reduce
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.counts import MAX_CELLS
-from optrr.domain import Domain, category_text, listed
 from optrr.errors import InvalidInput
-from optrr.estimate.adjustment import AdjustedRecords, adjust
-from optrr.estimate.simplex import clip
+from optrr.estimation.adjustment import AdjustedRecords, adjust
+from optrr.estimation.simplex import clip
 from optrr.kernel import kernel_of
-from optrr.mechanism import checked_codes
+from optrr.mechanisms.mechanism import checked_codes
 from optrr.protocols.message import Message
 from optrr.protocols.protocol import Protocol
+from optrr.records.counts import MAX_CELLS
+from optrr.records.domain import Domain, category_text, listed
 from optrr_solvers.problem import FloatArray, IntArray
 
 # Reasons kept for refused messages; their number is counted in full.

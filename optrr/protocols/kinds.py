@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 
 from optrr.account import Account
 from optrr.cluster.choose import checked_clusters, named
-from optrr.designs import Design, epsilon_vector
-from optrr.domain import Domain
+from optrr.designing.design import Design, epsilon_vector
 from optrr.errors import InvalidInput
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law, optimum_at_total
 from optrr.protocols.protocol import Protocol
-from optrr_solvers.inverse_distance import inverse_distance_law
-from optrr_solvers.joint import joint_law
+from optrr.records.domain import Domain
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
+from optrr_solvers.laws.inverse_distance import inverse_distance_law
+from optrr_solvers.laws.joint import joint_law
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 
 # One number for all attributes, one for each in order, or by name; in nats, from 0 (says nothing) to 50.

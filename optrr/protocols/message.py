@@ -6,9 +6,9 @@ import hashlib
 
 import msgspec
 
+from optrr.designing.law_record import record_of
 from optrr.errors import InvalidInput
-from optrr.law_record import record_of
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,10 +20,10 @@ from functools import cached_property
 
 from optrr.account import Account, Spent
 from optrr.cluster.choose import NamedClusters, checked_clusters
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.message import fingerprint
+from optrr.records.domain import Domain
 from optrr_solvers.laws import Law
 
 

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from optrr_solvers import ball, classes, closed_form, inductive, kronecker, lp, reduced
+from optrr_solvers import closed_form, inductive, kronecker
+from optrr_solvers.balls import solve as ball
 from optrr_solvers.laws.table import MAX_TABLE
 from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
+from optrr_solvers.programs import classes, lp, reduced
 from optrr_solvers.solution import Solution, SolveFailed, shortfalls
 
 # Lattices above this many cells take minutes; the ball solver is faster there.

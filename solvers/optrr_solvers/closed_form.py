@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import logsumexp
 
-from optrr_solvers.certificate import Certificate
+from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.binomial import log_change_counts

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from optrr_solvers.certificate import Certificate, lower_bound
+from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.laws.base import Law
 from optrr_solvers.problem import FloatArray, Problem
 

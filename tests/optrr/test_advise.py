@@ -7,13 +7,13 @@ import pytest
 from table_simulation import simulated, skewed_codes
 
 from optrr import InvalidInput, advise
-from optrr.advice import partition, sampled_error
-from optrr.baselines import collect, sample
+from optrr.allocating.advice import partition, sampled_error
 from optrr.cli.main import run
-from optrr.datasets import adult_domain
-from optrr.domain import Domain
-from optrr.mechanism import Mechanism
-from optrr_solvers.allocation_split import best_split, cluster_blocks
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.datasets import adult_domain
+from optrr.records.domain import Domain
+from optrr.studies.baselines import collect, sample
+from optrr_solvers.allocating.split import best_split, cluster_blocks
 from optrr_solvers.laws import BlockLaw, ProductLaw, TableLaw
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
@@ -55,7 +55,9 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
         margin = errors.std(ddof=1) / np.sqrt(errors.size)
         # ten cases at five standard errors: false alarm below 1e-5
         assert abs(errors.mean() - (option(found, name).error - least)) < 5 * margin, name
-        assert option(found, name).conditional_epsilon == pytest.approx(float(law.conditional_epsilons().max()), rel=1e-9)
+        assert option(found, name).conditional_epsilon == pytest.approx(
+            float(law.conditional_epsilons().max()), rel=1e-9
+        )
         assert margin < 0.1 * option(found, name).error
 
 
@@ -100,7 +102,13 @@ def test_options_are_ordered_and_say_what_they_give_up():
     errors = [o.error for o in found.options]
     assert errors == sorted(errors)
     assert {o.name for o in found.options} == {
-        "optimum", "kronecker", "kronecker-even", "clusters", "whole-record", "sampling", "sampling-even"
+        "optimum",
+        "kronecker",
+        "kronecker-even",
+        "clusters",
+        "whole-record",
+        "sampling",
+        "sampling-even",
     }
     records = [o.error for o in found.options if o.keeps_records]
     assert option(found, "optimum").error <= min(records) * (1 + 1e-9)
@@ -138,11 +146,24 @@ def command(tmp_path, capsys, *arguments):
 def test_allocate_on_the_command_line(tmp_path, capsys):
     target = tmp_path / "design.json"
     code, out, _ = command(
-        tmp_path, capsys, "allocate", "--total-epsilon", "2", "--workload", "pairs", "--n", "500", "-o", str(target), "--json"
+        tmp_path,
+        capsys,
+        "allocate",
+        "--total-epsilon",
+        "2",
+        "--workload",
+        "pairs",
+        "--n",
+        "500",
+        "-o",
+        str(target),
+        "--json",
     )
     found = json.loads(out)
     assert code == 0 and found["epsilon"] <= 2
-    assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(found)
+    assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
+        found
+    )
     assert {"name", "size", "requested_epsilon", "epsilon", "conditional_epsilon"} <= set(found["attributes"][0])
     assert [t["attributes"] for t in found["tables"]] == [["a", "b"], ["a", "c"], ["b", "c"]]
     assert found["error_lower_bound"] <= found["error"] < found["kronecker_error"]
@@ -165,10 +186,14 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
 
 
 def test_advise_on_the_command_line(tmp_path, capsys):
-    code, out, _ = command(tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--cluster", "a, b", "--json")
+    code, out, _ = command(
+        tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--cluster", "a, b", "--json"
+    )
     found = json.loads(out)
     assert code == 0 and found["best"] == found["options"][0]["name"]
-    assert {"name", "error", "relative_error", "keeps_records", "conditional_epsilon", "gives_up"} <= set(found["options"][0])
+    assert {"name", "error", "relative_error", "keeps_records", "conditional_epsilon", "gives_up"} <= set(
+        found["options"][0]
+    )
     code, out, _ = command(tmp_path, capsys, "advise", "--total-epsilon", "2")
     assert code == 0 and "gives up" in out
 

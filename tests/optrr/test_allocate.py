@@ -7,12 +7,12 @@ import pytest
 from table_simulation import simulated, skewed_codes
 
 from optrr import InvalidInput, allocate, count_many, design, load_design, save_design
-from optrr.allocations import METHODS
-from optrr.datasets import adult_domain
-from optrr.domain import Domain
-from optrr.estimate import estimate
-from optrr.verify import checks
-from optrr.workload import WantedTable, Workload, workload_of
+from optrr.allocating.allocate import METHODS
+from optrr.allocating.workload import WantedTable, Workload, workload_of
+from optrr.designing.verify import checks
+from optrr.estimation import estimate
+from optrr.records.datasets import adult_domain
+from optrr.records.domain import Domain
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
@@ -65,7 +65,9 @@ def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_
     found = allocate(DOMAIN, 2.0, workload="pairs", n=24_000)
     codes = np.stack(np.unravel_index(np.arange(24_000) % 24, (2, 3, 4)), axis=1)
     rng = np.random.default_rng(3)
-    counted = count_many(found.design.mechanism.perturb_codes(codes, rng), DOMAIN, [p.attributes for p in found.predictions])
+    counted = count_many(
+        found.design.mechanism.perturb_codes(codes, rng), DOMAIN, [p.attributes for p in found.predictions]
+    )
     for p in found.predictions:
         stated = estimate(counted[p.attributes], found.design.mechanism).standard_errors
         # the estimator's errors are plug-in values: a per cent or two off
@@ -167,11 +169,17 @@ def test_alike_attributes_share_and_many_are_quick():
 
 def test_workload_files(tmp_path):
     path = tmp_path / "w.toml"
-    path.write_text('marginals = 0.5\npairs = 2.0\n[[tables]]\nattributes = ["a", "b"]\nweight = 3\nstandard_error = 0.1\n')
+    path.write_text(
+        'marginals = 0.5\npairs = 2.0\n[[tables]]\nattributes = ["a", "b"]\nweight = 3\nstandard_error = 0.1\n'
+    )
     found = workload_of(path, DOMAIN)
     assert found.tables[0] == WantedTable(("a", "b"), 3.0, 0.1)
     assert {t.attributes: t.weight for t in found.tables[1:]} == {
-        ("a",): 0.5, ("b",): 0.5, ("c",): 0.5, ("a", "c"): 2.0, ("b", "c"): 2.0
+        ("a",): 0.5,
+        ("b",): 0.5,
+        ("c",): 0.5,
+        ("a", "c"): 2.0,
+        ("b", "c"): 2.0,
     }
     (tmp_path / "w.json").write_text('{"tables": [{"attributes": "a"}, {"attributes": ["b", "c"]}]}')
     assert [t.attributes for t in workload_of(tmp_path / "w.json", DOMAIN).tables] == [("a",), ("b", "c")]
@@ -199,7 +207,11 @@ def test_bad_workload_files_are_refused_in_one_line(text, message, tmp_path):
 
 
 def test_bad_workloads_and_arguments_are_refused():
-    for given, message in (("triples", "give marginals, pairs"), ("no/such.toml", "cannot read workload"), ([], "no tables")):
+    for given, message in (
+        ("triples", "give marginals, pairs"),
+        ("no/such.toml", "cannot read workload"),
+        ([], "no tables"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             allocate(DOMAIN, 1.0, workload=given)
     with pytest.raises(InvalidInput, match="one attribute has no pairs"):

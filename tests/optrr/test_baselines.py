@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from optrr.baselines import (
+from optrr.errors import InvalidInput
+from optrr.estimation import expected_squared_error
+from optrr.kernel import kernel_of
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
+from optrr.studies.baselines import (
     Protocol,
     best_oracle,
     collect,
@@ -19,13 +24,8 @@ from optrr.baselines import (
     split,
     support_probabilities,
 )
-from optrr.baselines.oracles import drawn_epsilon
-from optrr.baselines.protocols import mean_reciprocal
-from optrr.domain import Domain
-from optrr.errors import InvalidInput
-from optrr.estimate import expected_squared_error
-from optrr.kernel import kernel_of
-from optrr.mechanism import Mechanism
+from optrr.studies.baselines.oracles import drawn_epsilon
+from optrr.studies.baselines.protocols import mean_reciprocal
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import threshold
 

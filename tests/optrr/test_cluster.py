@@ -19,8 +19,8 @@ from optrr.cluster import (
 )
 from optrr.cluster.power_iteration import interval_means, power_iteration
 from optrr.dependence import Dependences, cramers_v
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.records.domain import Domain
 
 
 def literal_algorithm_1(dependence, sizes, t_v, t_d):
@@ -29,7 +29,8 @@ def literal_algorithm_1(dependence, sizes, t_v, t_d):
 
     def dependence_list():
         pairs = [
-            (max(dependence[a][b] for a in c1 for b in c2), -min(c1 | c2), c1, c2) for c1, c2 in combinations(clusters, 2)
+            (max(dependence[a][b] for a in c1 for b in c2), -min(c1 | c2), c1, c2)
+            for c1, c2 in combinations(clusters, 2)
         ]
         return sorted(pairs, key=lambda p: -p[0])
 
@@ -322,7 +323,9 @@ def test_near_duplicates_are_recomputed_from_their_representative():
 
 def test_all_identical_attributes_leave_one():
     domain = Domain.of({"a": 3, "b": 3, "c": 3})
-    found = drop_near_duplicates(domain, Dependences(domain.names, np.ones((3, 3))), lambda a, b: np.diag([1, 2, 0]), 0.9)
+    found = drop_near_duplicates(
+        domain, Dependences(domain.names, np.ones((3, 3))), lambda a, b: np.diag([1, 2, 0]), 0.9
+    )
     assert found.kept == ("a",)
     # a category nobody has gets the other's marginal
     assert found.conditional["b"][2] == pytest.approx([1 / 3, 2 / 3, 0])

@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from optrr.batches import RecordFile
 from optrr.cli.main import run
-from optrr.counts import count
-from optrr.design_file import load_design, save_design
-from optrr.designs import design
-from optrr.domain import Domain
+from optrr.designing.design import design
+from optrr.designing.design_file import load_design, save_design
 from optrr.errors import InvalidInput
-from optrr.estimate import estimate
+from optrr.estimation import estimate
 from optrr.protocols import of_design
 from optrr.protocols.cluster_design import cluster_design, clusters_of
 from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr.records.counts import count
+from optrr.records.domain import Domain
+from optrr.records.files import RecordFile
 from optrr_solvers import Status
 from optrr_solvers.laws import BlockLaw
 
@@ -33,14 +33,36 @@ def first_round(tmp_path):
     lines += [",".join(t.texts[v] for t, v in zip(DOMAIN, row, strict=True)) for row in codes.tolist()]
     (tmp_path / "true.csv").write_text("\n".join(lines) + "\n")
     save_design(design(DOMAIN, 1.5, method="kronecker"), tmp_path / "first.json")
-    assert run(["perturb", str(tmp_path / "true.csv"), "--design", str(tmp_path / "first.json"),
-                "-o", str(tmp_path / "randomized.csv"), "--random-state", "2"]) == 0
+    assert (
+        run(
+            [
+                "perturb",
+                str(tmp_path / "true.csv"),
+                "--design",
+                str(tmp_path / "first.json"),
+                "-o",
+                str(tmp_path / "randomized.csv"),
+                "--random-state",
+                "2",
+            ]
+        )
+        == 0
+    )
     return tmp_path, codes
 
 
 def clustered(folder, *more):
-    return ["cluster", str(folder / "randomized.csv"), "--design", str(folder / "first.json"),
-            "--max-combinations", "12", "--min-dependence", "0.2", *more]
+    return [
+        "cluster",
+        str(folder / "randomized.csv"),
+        "--design",
+        str(folder / "first.json"),
+        "--max-combinations",
+        "12",
+        "--min-dependence",
+        "0.2",
+        *more,
+    ]
 
 
 def test_the_command_finds_the_clusters_and_states_both_rounds(first_round, capsys):
@@ -149,8 +171,21 @@ def test_records_that_do_not_fit_are_refused(first_round, capsys):
 def test_an_attribute_larger_than_the_limit_is_left_alone_and_named(first_round, capsys):
     folder, _ = first_round
     capsys.readouterr()
-    assert run(["cluster", str(folder / "randomized.csv"), "--design", str(folder / "first.json"),
-                "--max-combinations", "3", "--min-dependence", "0"]) == 0
+    assert (
+        run(
+            [
+                "cluster",
+                str(folder / "randomized.csv"),
+                "--design",
+                str(folder / "first.json"),
+                "--max-combinations",
+                "3",
+                "--min-dependence",
+                "0",
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr()
     assert "'b' alone has 4 categories, more than 3" in shown.err
 
@@ -176,8 +211,21 @@ def test_a_first_round_that_hides_pairs_is_refused(tmp_path, capsys):
     domain = Domain.of({"a": ["0", "1"], "b": ["0", "1"], "c": ["0", "1"]})
     save_design(design(domain, 0.5), tmp_path / "d.json")
     (tmp_path / "y.csv").write_text("a,b,c\n" + "0,1,0\n" * 50)
-    assert run(["cluster", str(tmp_path / "y.csv"), "--design", str(tmp_path / "d.json"),
-                "--max-combinations", "8", "--min-dependence", "0.1"]) == 2
+    assert (
+        run(
+            [
+                "cluster",
+                str(tmp_path / "y.csv"),
+                "--design",
+                str(tmp_path / "d.json"),
+                "--max-combinations",
+                "8",
+                "--min-dependence",
+                "0.1",
+            ]
+        )
+        == 2
+    )
     shown = capsys.readouterr().err
     assert shown.startswith("error: the joint effect of")
     assert "--preserve pairs" in shown

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optrr.cluster import coarsen
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.records.domain import Domain
 
 DOMAIN = Domain.of({"a": 4, "b": 5, "c": 3, "d": 2})
 

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr import batches, frames
-from optrr import counts as module
-from optrr.counts import Counts, count, count_many
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.records import counts as module
+from optrr.records import files as batches
+from optrr.records import frames
+from optrr.records.counts import Counts, count, count_many
+from optrr.records.domain import Domain
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 3, "smokes": ["yes", "no", None], "town": ["x", "y"]})
 SETS = [("sex",), ("age", "smokes"), ("smokes", "age"), ("town", "sex", "age"), DOMAIN.names]
@@ -209,8 +210,8 @@ STREAMING_SLACK_MB = 60
 MEASURE = """
 import sys
 from itertools import combinations
-from optrr.counts import count_many
-from optrr.domain import Domain
+from optrr.records.counts import count_many
+from optrr.records.domain import Domain
 domain = Domain.of({f"a{i}": 4 for i in range(8)})
 tables = count_many(sys.argv[1], domain, combinations(domain.names, 2))
 assert len(tables) == 28 and all(t.n == int(sys.argv[2]) for t in tables.values())

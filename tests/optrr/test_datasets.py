@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from optrr.counts import count_many
-from optrr.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.domain import Domain
+from optrr.records.counts import count_many
+from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.records.domain import Domain
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT.parent / "shared" / "data" / "adult.csv"
@@ -48,7 +48,7 @@ def test_same_records_as_the_source():
 
 
 def test_source_and_licence_are_stated():
-    from optrr import datasets  # noqa: PLC0415
+    from optrr.records import datasets  # noqa: PLC0415
 
     for part in ("UCI", "Becker", "Kohavi", "1996", "CC BY 4.0"):
         assert part in datasets.__doc__

@@ -12,15 +12,18 @@ from optrr.dependence import (
     RandomizedPair,
     bias_corrected_v,
     cramers_v,
-    dependences_by_randomized_pairs,
-    dependences_by_secure_sum,
     dependences_from_randomized,
     dependences_of,
     pearson,
     phi_squared,
-    summed_pair_tables,
 )
-from optrr.dependence.by_secure_sum import (
+from optrr.designing.design import design
+from optrr.errors import InvalidInput
+from optrr.kernel import SingularMarginal
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
+from optrr.studies.secure_sum import dependences_by_randomized_pairs, dependences_by_secure_sum, summed_pair_tables
+from optrr.studies.secure_sum.dependences import (
     cells_of,
     checked_margins,
     pair_vector,
@@ -29,14 +32,9 @@ from optrr.dependence.by_secure_sum import (
     tables_of,
     tallied,
 )
-from optrr.dependence.secure_sum import SecureSumFailed
-from optrr.designs import design
-from optrr.domain import Domain
-from optrr.errors import InvalidInput
-from optrr.kernel import SingularMarginal
-from optrr.mechanism import Mechanism
-from optrr_solvers.joint import joint_law
+from optrr.studies.secure_sum.party import SecureSumFailed
 from optrr_solvers.laws import ProductLaw
+from optrr_solvers.laws.joint import joint_law
 
 
 def random_table(rng, shape):
@@ -48,8 +46,9 @@ def test_v_is_scipys():
     for shape in ((2, 2), (3, 5), (6, 2)):
         table = random_table(rng, shape) + 1
         assert cramers_v(table) == pytest.approx(association(table, method="cramer"), rel=1e-12)
-        assert phi_squared(table) == pytest.approx(association(table, method="pearson") ** 2 / (
-            1 - association(table, method="pearson") ** 2), rel=1e-10)
+        assert phi_squared(table) == pytest.approx(
+            association(table, method="pearson") ** 2 / (1 - association(table, method="pearson") ** 2), rel=1e-10
+        )
 
 
 def test_pearson_is_numpys_on_the_records():
@@ -248,7 +247,8 @@ def test_tables_that_disagree_on_a_margin_are_refused():
 def test_randomized_pairs_under_a_real_secure_sum_give_what_the_tally_gives():
     data = records(np.random.default_rng(15), 25)
     run = [
-        dependences_by_randomized_pairs(data, DOMAIN, 3.0, random_state=16, summed=way) for way in (tallied, securely_summed)
+        dependences_by_randomized_pairs(data, DOMAIN, 3.0, random_state=16, summed=way)
+        for way in (tallied, securely_summed)
     ]
     assert np.array_equal(run[0].matrix, run[1].matrix)
     assert run[0].account == run[1].account

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.estimate import STATISTICS, derive
-from optrr.estimate.intervals import skewness
-from optrr.estimate.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.estimation import STATISTICS, derive
+from optrr.estimation.intervals import skewness
+from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
 from optrr.kernel import kernel_of
 
 PI = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])

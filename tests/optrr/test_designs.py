@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr import design_file
-from optrr.design_file import load_design, read_stated, save_design
-from optrr.designs import epsilon_vector
+from optrr.designing import design_file
+from optrr.designing.design import epsilon_vector
+from optrr.designing.design_file import load_design, read_stated, save_design
+from optrr.designing.law_record import BallRecord
+from optrr.designing.specification import parse_attributes, read_specification
+from optrr.designing.verify import checks, failed_checks
 from optrr.errors import InvalidInput
-from optrr.law_record import BallRecord
-from optrr.spec import parse_attributes, read_specification
-from optrr.verify import checks, failed_checks
 from optrr_solvers import (
     BallLaw,
     FewChangesLaw,
@@ -379,7 +379,11 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
         ("s.json", '{"attributes": ' + "[" * 100_000, "recursion"),
         ("s.json", r'{"attributes": [{"name": "\ud800", "size": 2, "epsilon": 1}]}', "not Unicode"),
         ("s.json", r'{"attributes": [{"name": "a", "categories": ["\udfff", "b"], "epsilon": 1}]}', "not Unicode"),
-        ("s.json", '{"attributes": [{"name": "a", "size": 2, "epsilon": 1, "epsilon": 9}]}', "'epsilon' is given twice"),
+        (
+            "s.json",
+            '{"attributes": [{"name": "a", "size": 2, "epsilon": 1, "epsilon": 9}]}',
+            "'epsilon' is given twice",
+        ),
         ("s.toml", "attributes = 3", "array"),
         ("s.toml", "x = " + "[" * 100_000, "recursion"),
         ("s.toml", "x = " + "9" * 5000, "4300 digits"),

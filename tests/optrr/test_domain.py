@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from optrr.domain import Attribute, Domain
 from optrr.errors import InvalidInput
+from optrr.records.domain import Attribute, Domain
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})
 

@@ -8,10 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
-from optrr.domain import Domain
 from optrr.engines.spark import perturb_once
 from optrr.errors import InvalidInput
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})

@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from optrr import Counts, Domain, InvalidInput, Mechanism, count, datasets, design
-from optrr.estimate import METHODS, estimate
-from optrr.estimate.simplex import clip, norm_sub, projection
+from optrr import Counts, Domain, InvalidInput, Mechanism, count, design
+from optrr.estimation import METHODS, estimate
+from optrr.estimation.simplex import clip, norm_sub, projection
 from optrr.kernel import EffectKernel, MatrixKernel, SingularMarginal, kernel_of
+from optrr.records import datasets
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 2, "c": 3})

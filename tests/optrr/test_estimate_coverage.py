@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optrr import Counts, Domain, design
-from optrr.estimate import estimate
+from optrr.estimation import estimate
 from optrr.kernel import kernel_of
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 2})

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from optrr import Domain, InvalidInput, design
-from optrr.estimate import adjust, distinct_records, likelihood
-from optrr.estimate.adjustment import adjust_once
-from optrr.estimate.likelihood import closed_form, ibu, log_likelihood
+from optrr.estimation import adjust, distinct_records, likelihood
+from optrr.estimation.adjustment import adjust_once
+from optrr.estimation.likelihood import closed_form, ibu, log_likelihood
 from optrr.kernel import MatrixKernel, kernel_of
 
 SHAPES = [(7,), (2, 2), (3, 2), (6, 3), (4, 3, 2)]

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.estimate import (
+from optrr.estimation import (
     absolute_error,
     consistent_tables,
     count_query,
@@ -19,8 +19,8 @@ from optrr.estimate import (
     relative_error,
     synthetic_records,
 )
-from optrr.estimate.accuracy import bonferroni_quantile, even_relative_error
-from optrr.estimate.queries import box, independent_joint, random_subset, records
+from optrr.estimation.accuracy import bonferroni_quantile, even_relative_error
+from optrr.estimation.queries import box, independent_joint, random_subset, records
 from optrr.kernel import kernel_of
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})

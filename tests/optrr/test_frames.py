@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr import frames
-from optrr.batches import record_batches
-from optrr.domain import Domain, category_text
 from optrr.errors import InvalidInput
-from optrr.frames import FrameCodec, recode_frame
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records import frames
+from optrr.records.domain import Domain, category_text
+from optrr.records.files import record_batches
+from optrr.records.frames import FrameCodec, recode_frame
 from optrr_solvers.laws import ProductLaw
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

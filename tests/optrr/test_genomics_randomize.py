@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from optrr.batches import RecordFile
 from optrr.errors import InvalidInput
-from optrr.frames import FrameCodec
 from optrr.genomics.alleles import (
     allele_odds,
     allele_score_test,
@@ -28,6 +26,8 @@ from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slo
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import naive_score_test
+from optrr.records.files import RecordFile
+from optrr.records.frames import FrameCodec
 
 
 def cohort_of(codes: np.ndarray, seed: int = 0) -> Cohort:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2_contingency, norm
 
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions, unbiased
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.saddlepoint import two_sided
 from optrr.genomics.scores import TESTS, association_chi_squared, naive_score_test, score_test
 from optrr.genomics.star import star_eigenvalues
-from optrr.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
 from optrr_solvers import Problem, solve
 
 COPIES = np.arange(3.0)
@@ -117,7 +117,7 @@ def test_without_mechanism_they_are_the_classical_tests():
 
 
 def test_agrees_with_the_general_score_tests():
-    score = pytest.importorskip("optrr.infer.score", reason="the general tests are not there")
+    score = pytest.importorskip("optrr.inference.score", reason="the general tests are not there")
     kernels = pytest.importorskip("optrr.kernel", reason="the kernel is not there")
     law, lam, _ = mechanism(3, "auto")
     domain = Domain.of({"status": 2} | {f"v{k}": 3 for k in range(4)})

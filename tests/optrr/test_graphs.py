@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2, gamma
 
 from optrr.errors import InvalidInput
-from optrr.graphs import (
+from optrr.studies.graphs import (
     EdgeChannel,
     Graph,
     RandomizedGraph,
@@ -30,7 +30,7 @@ from optrr.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.graphs.graph import from_slots
+from optrr.studies.graphs.graph import from_slots
 
 RUNS = 2000
 
@@ -98,7 +98,9 @@ def test_triangles_agree_with_networkx_and_loops():
     np.testing.assert_array_equal(triangles(small), triangles_by_loops(12, small.edges()))
 
 
-@pytest.mark.parametrize(("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)])
+@pytest.mark.parametrize(
+    ("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)]
+)
 def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon):
     """2,000 simulations. Summed over nodes, the mean lies within 4 standard errors (false alarm 6e-5 each) and the variance
     within 5 % of the formula; the standard error of a variance summed over 185 dependent nodes was about 1 %. The naive

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.stats import binom, chi2, chi2_contingency, chisquare
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.infer import (
+from optrr.inference import (
     TESTS,
     all_contrasts,
     alternative,
@@ -21,7 +21,7 @@ from optrr.infer import (
     test,
     trend_contrast,
 )
-from optrr.infer.nullfit import independence_fit
+from optrr.inference.nullfit import independence_fit
 from optrr.kernel import ProductKernel, SingularMarginal, kernel_of, unrandomized
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})

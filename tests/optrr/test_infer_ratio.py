@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from scipy.stats import binom, chi2
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.infer import likelihood_ratio, test
-from optrr.infer.likelihood_ratio import likeliest_product, likelihood_ratios, padded_null
+from optrr.inference import likelihood_ratio, test
+from optrr.inference.likelihood_ratio import likeliest_product, likelihood_ratios, padded_null
 from optrr.kernel import MatrixKernel, kernel_of, unrandomized
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})

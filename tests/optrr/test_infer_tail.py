@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multinomial
 
 from optrr import Counts, Domain, Mechanism, design
-from optrr.infer import all_contrasts, reliable_down_to, score_tests, tail_probability, test, trend_contrast
-from optrr.infer.nullfit import hardy_weinberg_fit, independence_fit
+from optrr.inference import all_contrasts, reliable_down_to, score_tests, tail_probability, test, trend_contrast
+from optrr.inference.nullfit import hardy_weinberg_fit, independence_fit
 from optrr.kernel import kernel_of
 from optrr_solvers.laws import ProductLaw
 

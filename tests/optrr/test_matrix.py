@@ -11,11 +11,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
-from optrr import infer
-from optrr.counts import Counts, count
-from optrr.domain import Domain
+from optrr import inference as infer
 from optrr.errors import InvalidInput
-from optrr.estimate import estimate
+from optrr.estimation import estimate
 from optrr.kernel import SingularMarginal, kernel_of
 from optrr.matrix import (
     MatrixMechanism,
@@ -32,7 +30,9 @@ from optrr.matrix import (
     truncated_geometric,
 )
 from optrr.matrix.intervals import exp_interval
-from optrr.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb_file
+from optrr.records.counts import Counts, count
+from optrr.records.domain import Domain
 
 SIZES = (2, 3, 6, 11)
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 8.0)

@@ -18,11 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from optrr import batches, perturb
-from optrr.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.mechanism import Mechanism
-from optrr.perturb import perturb_batch, perturb_file
+from optrr.mechanisms import perturb
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.perturb import perturb_batch, perturb_file
+from optrr.records import files as batches
+from optrr.records.domain import Domain
 from optrr_solvers.laws import ProductLaw, TableLaw
 from optrr_solvers.randomness import as_source
 
@@ -317,9 +318,9 @@ STREAMING_SLACK_MB = 90
 MEASURE = """
 import sys
 import numpy as np
-from optrr.domain import Domain
-from optrr.mechanism import Mechanism
-from optrr.perturb import perturb_file
+from optrr.records.domain import Domain
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.perturb import perturb_file
 from optrr_solvers.laws import ProductLaw
 domain = Domain.of({f"a{i}": [f"category {k}" for k in range(4)] for i in range(4)})
 perturb_file(sys.argv[1], Mechanism(domain, ProductLaw(domain.sizes, np.ones(4))), sys.argv[2])

@@ -10,10 +10,9 @@ import pytest
 
 from optrr.cluster import choose_clusters
 from optrr.dependence import dependences_from_randomized
-from optrr.designs import design
-from optrr.domain import Domain
+from optrr.designing.design import design
 from optrr.errors import InvalidInput
-from optrr.estimate.adjustment import adjust
+from optrr.estimation.adjustment import adjust
 from optrr.kernel import SingularMarginal
 from optrr.protocols import (
     Account,
@@ -30,6 +29,7 @@ from optrr.protocols import (
     sic_clusters,
 )
 from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
+from optrr.records.domain import Domain
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.laws import BlockLaw
 from optrr_solvers.problem import InvalidProblem
@@ -165,7 +165,8 @@ def test_messages_from_clients_give_the_same_as_codes():
     collector = Collector(protocol)
     codes = population(400)
     clients = [
-        Client(protocol, {a.name: a.categories[c] for a, c in zip(DOMAIN, record, strict=True)}) for record in codes.tolist()
+        Client(protocol, {a.name: a.categories[c] for a, c in zip(DOMAIN, record, strict=True)})
+        for record in codes.tolist()
     ]
     wire = [client.message.to_bytes() for client in clients]
     assert collector.receive_all(wire) == 400

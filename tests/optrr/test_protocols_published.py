@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from optrr.cluster import choose_clusters
-from optrr.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.dependence import dependences_of
-from optrr.frames import FrameCodec
 from optrr.protocols import Collector, optimum, rr_clusters
-from optrr_solvers.joint import retention_epsilons
+from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.records.frames import FrameCodec
+from optrr_solvers.laws.joint import retention_epsilons
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,9 @@ def median_error(domain, codes, collector, queries=3000, sigma=0.1):
         if (i, j) not in estimates:
             names = domain.names[i], domain.names[j]
             estimates[i, j] = collector.estimate(names, whole_blocks=collector.protocol.name == "RR-Clusters")
-            truths[i, j] = np.bincount(codes[:, i] * sizes[1] + codes[:, j], minlength=sizes[0] * sizes[1]).reshape(sizes)
+            truths[i, j] = np.bincount(codes[:, i] * sizes[1] + codes[:, j], minlength=sizes[0] * sizes[1]).reshape(
+                sizes
+            )
         mask = np.zeros(sizes, dtype=bool)
         mask.flat[rng.choice(mask.size, max(1, round(sigma * mask.size)), replace=False)] = True
         there = truths[i, j][mask].sum()

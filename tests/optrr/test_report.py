@@ -8,10 +8,11 @@ import subprocess
 import numpy as np
 import pytest
 
-from optrr import advise, allocate, design, report
-from optrr.advice_pages import advice_page, allocation_page, comparison_page, curves_around
+from optrr import advise, allocate, design
 from optrr.cli.main import run
-from optrr.domain import Domain
+from optrr.records.domain import Domain
+from optrr.reports import page as report
+from optrr.reports.advice_pages import advice_page, allocation_page, comparison_page, curves_around
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
 
@@ -26,7 +27,9 @@ def chart(label="rising"):
 
 
 def page():
-    table = report.Table(["name", "error"], [["<script>alert(1)</script>", 0.123456], ["b", None]], title="Errors", strong=[0])
+    table = report.Table(
+        ["name", "error"], [["<script>alert(1)</script>", 0.123456], ["b", None]], title="Errors", strong=[0]
+    )
     charts = [report.Chart(chart(), 'One "chart"'), report.Chart(chart("falling"), "Two")]
     parts = [report.Text("5 < 6 & 'so on'"), table, *charts]
     return report.Page("A <page>", [report.Section("Numbers", parts)], lead=["first of all"])
@@ -64,7 +67,10 @@ def test_text_is_escaped_and_nothing_is_fetched():
     assert "A <page>" in seen.text and "5 < 6 & 'so on'" in seen.text
     assert seen.tags.count("svg") == 2 and not {"link", "img", "iframe", "object"} & set(seen.tags)
     assert all(r.startswith("#") for r in seen.references)
-    assert set(re.findall(r"https?://[^\"'\s<]+", markup)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\"'\s<]+", markup)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
     assert not re.search(r"url\((?!#)", markup) and "@import" not in markup
     assert "default-src 'none'" in markup
 
@@ -122,7 +128,9 @@ def test_the_commands_pages_hold_their_numbers():
 def test_reports_from_the_command_line(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text('{"epsilon": 1.0, "attributes": [{"name": "a", "size": 2}, {"name": "b", "size": 3}]}')
-    for k, command in enumerate((["allocate", "--total-epsilon", "1.5"], ["advise", "--total-epsilon", "1.5"], ["compare"])):
+    for k, command in enumerate(
+        (["allocate", "--total-epsilon", "1.5"], ["advise", "--total-epsilon", "1.5"], ["compare"])
+    ):
         target = tmp_path / f"{k}.html"
         assert run([command[0], str(spec), *command[1:], "--report", str(target), "--json"]) == 0
         assert "</html>" in target.read_text(encoding="utf-8")

@@ -9,9 +9,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from known_logarithms import KnownLogarithms
 
-from optrr.dependence import group as group_module
-from optrr.dependence.group import NotInGroup, edwards25519, scalars
-from optrr.dependence.sealed import (
+from optrr.errors import InvalidInput
+from optrr.studies.secure_sum import group as group_module
+from optrr.studies.secure_sum.group import NotInGroup, edwards25519, scalars
+from optrr.studies.secure_sum.sealed import (
     Proof,
     PublicChecks,
     SealBroken,
@@ -25,7 +26,6 @@ from optrr.dependence.sealed import (
     seal,
     unpacked,
 )
-from optrr.errors import InvalidInput
 from optrr_solvers.randomness import SystemSource, as_source
 
 GROUP = edwards25519()

@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from optrr.dependence.sealed import PublicChecks, unpacked
-from optrr.dependence.secure_sum import SecureSumParty, run_in_memory
-from optrr.dependence.secure_sum_messages import Commitment, Partial, SecureSumFailed, Share, decode, encode
+from optrr.studies.secure_sum.messages import Commitment, Partial, SecureSumFailed, Share, decode, encode
+from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.sealed import PublicChecks, unpacked
 
 
 def one_hot(cell, cells):

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from optrr.dependence.secure_sum import SecureSumParty
-from optrr.dependence.secure_sum_messages import Audit, Commitment, Partial, SecureSumFailed, Share
-from optrr.dependence.secure_sum_network import SecureSumPeer
+from optrr.studies.secure_sum.messages import Audit, Commitment, Partial, SecureSumFailed, Share
+from optrr.studies.secure_sum.network import SecureSumPeer
+from optrr.studies.secure_sum.party import SecureSumParty
 
 
 def parties_of(choices, cells=4, proofs=True):

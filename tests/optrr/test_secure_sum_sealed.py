@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from known_logarithms import KnownLogarithms, PlayedScalars
 
-from optrr.dependence import secure_sum
-from optrr.dependence.group import edwards25519
-from optrr.dependence.sealed import PublicChecks, points_of, seal, unpacked
-from optrr.dependence.secure_sum import SecureSumParty, run_in_memory
-from optrr.dependence.secure_sum_messages import Audit, Commitment, Partial, SecureSumFailed, Share
 from optrr.errors import InvalidInput
+from optrr.studies.secure_sum import party as secure_sum
+from optrr.studies.secure_sum.group import edwards25519
+from optrr.studies.secure_sum.messages import Audit, Commitment, Partial, SecureSumFailed, Share
+from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.sealed import PublicChecks, points_of, seal, unpacked
 
 CHOICES = (1, 1, 1, 1, 1, 0)
 CHEAT = 5

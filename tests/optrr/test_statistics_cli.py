@@ -8,8 +8,8 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.estimate import STATISTICS, derive
-from optrr.infer import (
+from optrr.estimation import STATISTICS, derive
+from optrr.inference import (
     all_contrasts,
     alternative,
     goodness_of_fit,

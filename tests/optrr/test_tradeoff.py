@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from optrr import InvalidInput, allocate, cap_tradeoff, tradeoff
-from optrr.domain import Domain
-from optrr_solvers.allocation_split import best_split, single_blocks
+from optrr.records.domain import Domain
+from optrr_solvers.allocating.split import best_split, single_blocks
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 

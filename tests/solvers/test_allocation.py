@@ -10,25 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 
-from optrr_solvers import (
-    Infeasible,
-    MethodTooLarge,
-    Problem,
-    TableLaw,
-    allocation_lattice,
-    allocation_profiles,
-    allocation_program,
-    allocation_search,
-    solve,
-)
-from optrr_solvers.allocation import AllocationProblem
-from optrr_solvers.allocation_accuracy import smallest_total
-from optrr_solvers.allocation_bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
-from optrr_solvers.allocation_effects import EffectLattice
-from optrr_solvers.allocation_oracle import KnapsackOracle
-from optrr_solvers.allocation_split import best_split, cluster_blocks, even_split, single_blocks
-from optrr_solvers.allocation_totals import EffectTotals, grid_weights
-from optrr_solvers.allocation_workload import (
+from optrr_solvers import Infeasible, MethodTooLarge, Problem, TableLaw, solve
+from optrr_solvers.allocating import lattice as allocation_lattice
+from optrr_solvers.allocating import profiles as allocation_profiles
+from optrr_solvers.allocating import program as allocation_program
+from optrr_solvers.allocating import search as allocation_search
+from optrr_solvers.allocating.accuracy import smallest_total
+from optrr_solvers.allocating.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
+from optrr_solvers.allocating.effects import EffectLattice
+from optrr_solvers.allocating.oracle import KnapsackOracle
+from optrr_solvers.allocating.problem import AllocationProblem
+from optrr_solvers.allocating.split import best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocating.totals import EffectTotals, grid_weights
+from optrr_solvers.allocating.workload import (
     TableWorkload,
     eigenvalues_of,
     marginals,
@@ -36,7 +30,7 @@ from optrr_solvers.allocation_workload import (
     pairs,
     single_classes,
 )
-from optrr_solvers.exact import exact_epsilon_ceiling
+from optrr_solvers.certificates.exact import exact_epsilon_ceiling
 
 ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
 
@@ -80,7 +74,9 @@ def reference(sizes, kind, total, floors=None, ceilings=None):
 def random_law(rng, sizes, total):
     """A law of total at most ``total``: random densities, some at the extremes."""
     spread = rng.uniform(0, total, 2 ** len(sizes))
-    return TableLaw(np.asarray(sizes), np.where(rng.random(spread.size) < 0.5, rng.integers(0, 2, spread.size) * total, spread))
+    return TableLaw(
+        np.asarray(sizes), np.where(rng.random(spread.size) < 0.5, rng.integers(0, 2, spread.size) * total, spread)
+    )
 
 
 # --- what is predicted -------------------------------------------------------------------------------------------------
@@ -94,8 +90,11 @@ def test_the_predicted_error_is_that_of_the_inverted_matrix(sizes):
     change = law.probabilities
     matrix = np.asarray(
         [
-            [change[tuple(int(a != b) for a, b in zip(x, y, strict=True))]
-             / np.prod([r - 1 for a, b, r in zip(x, y, sizes, strict=True) if a != b]) for y in records]
+            [
+                change[tuple(int(a != b) for a, b in zip(x, y, strict=True))]
+                / np.prod([r - 1 for a, b, r in zip(x, y, sizes, strict=True) if a != b])
+                for y in records
+            ]
             for x in records
         ]
     )
@@ -369,7 +368,7 @@ def test_the_search_agrees_with_the_lattice_where_totals_do_not_tell_sets_apart(
     lattice = allocation_lattice.solve(problem)
     assert lattice.gap < 1e-6
     for most, slack in ((600, 1.03), (250, 1.12)):
-        monkeypatch.setattr("optrr_solvers.allocation_totals._MOST_TOTALS", most)
+        monkeypatch.setattr("optrr_solvers.allocating.totals._MOST_TOTALS", most)
         found = allocation_search.solve(problem)
         assert lattice.error * (1 - 1e-6) <= found.error <= lattice.error * (1.01 if kind is marginals else slack)
 
@@ -478,7 +477,7 @@ def test_pairs_wanted_in_part_are_bounded_by_those_that_form_a_clique():
 @pytest.mark.parametrize("cells", [0, 1 << 18])
 @pytest.mark.parametrize("kind", [marginals, pairs, mixed, named])
 def test_the_bound_is_below_the_programs_optimum(kind, cells, monkeypatch):
-    monkeypatch.setattr("optrr_solvers.allocation_bound.MAX_ALLOCATION_CELLS", cells)
+    monkeypatch.setattr("optrr_solvers.allocating.bound.MAX_ALLOCATION_CELLS", cells)
     problem = AllocationProblem(workload(kind, (9, 16, 7, 15, 6)), 2.0)
     found = allocation_program.solve(problem)
     bound = lower_error(problem, found.law)
@@ -530,7 +529,9 @@ def test_the_best_split_of_two_is_the_best_of_a_line(kind):
     for total in (0.3, 2.0, 9.0):
         line = minimize_scalar(
             lambda x, t=total: w.error(w.products(eigenvalues_of(w.sizes, np.asarray([x, t - x])))),
-            bounds=(1e-4, total - 1e-4), method="bounded", options={"xatol": 1e-10},
+            bounds=(1e-4, total - 1e-4),
+            method="bounded",
+            options={"xatol": 1e-10},
         )
         split = best_split(w, single_blocks(w), total)
         assert split.error == pytest.approx(line.fun, rel=1e-6)

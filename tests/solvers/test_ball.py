@@ -3,22 +3,14 @@
 import numpy as np
 import pytest
 
-from optrr_solvers import (
-    MethodTooLarge,
-    Problem,
-    SolveFailed,
-    Status,
-    ball_newton,
-    ball_pairs,
-    classes,
-    closed_form,
-    lower_bound,
-    reduced,
-)
-from optrr_solvers.ball import BallOptions, solve
-from optrr_solvers.ball_moments import Classes, CountedMoments, LowRankCurvature, SpectralMoments
-from optrr_solvers.ball_newton import Point
-from optrr_solvers.grid_bound import WeightedClasses
+from optrr_solvers import MethodTooLarge, Problem, SolveFailed, Status, closed_form, lower_bound
+from optrr_solvers.balls import newton as ball_newton
+from optrr_solvers.balls import pairs as ball_pairs
+from optrr_solvers.balls.moments import Classes, CountedMoments, LowRankCurvature, SpectralMoments
+from optrr_solvers.balls.newton import Point
+from optrr_solvers.balls.solve import BallOptions, solve
+from optrr_solvers.certificates.grid_bound import WeightedClasses
+from optrr_solvers.programs import classes, reduced
 from optrr_solvers.randomness import SeededSource
 
 EXACT = BallOptions(tolerance=1e-6, relative_tolerance=0.0)

@@ -5,8 +5,14 @@ import naive
 import numpy as np
 import pytest
 
-from optrr_solvers import certificate as module
-from optrr_solvers.certificate import Certificate, InvalidCertificate, kl_bound, lower_bound, single_classes
+from optrr_solvers.certificates import certificate as module
+from optrr_solvers.certificates.certificate import (
+    Certificate,
+    InvalidCertificate,
+    kl_bound,
+    lower_bound,
+    single_classes,
+)
 from optrr_solvers.laws import TableLaw
 from optrr_solvers.problem import Problem
 

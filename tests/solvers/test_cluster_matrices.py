@@ -5,14 +5,14 @@ from itertools import combinations, product
 
 import pytest
 
-from optrr_solvers.inverse_distance import (
+from optrr_solvers.laws import FewChangesLaw
+from optrr_solvers.laws.inverse_distance import (
     inverse_distance_law,
     inverse_distance_normaliser,
     inverse_distance_retention,
     records_at_distance,
 )
-from optrr_solvers.joint import joint_law, joint_retention, retention_epsilons
-from optrr_solvers.laws import FewChangesLaw
+from optrr_solvers.laws.joint import joint_law, joint_retention, retention_epsilons
 from optrr_solvers.problem import InvalidProblem, MethodTooLarge
 
 SIZES = [(2, 3), (4,), (2, 2, 3), (5, 2, 3, 2)]

@@ -19,11 +19,10 @@ from optrr_solvers import (
     closed_form,
     inductive,
     lower_bound,
-    lp,
-    reduced,
     solve,
 )
-from optrr_solvers import classes as classes_solver
+from optrr_solvers.programs import classes as classes_solver
+from optrr_solvers.programs import lp, reduced
 
 # The issue of trust: nothing below compares a solver with its own report.
 EXACT = 1e-9

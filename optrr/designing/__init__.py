@@ -1,0 +1,1 @@
+"""Specifications in, certified designs out; design files and their verification."""

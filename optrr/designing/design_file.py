@@ -1,0 +1,212 @@
+"""Design files: versioned JSON that carries everything needed to perturb, estimate and re-check (design §5.2).
+
+Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds of
+bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has to
+pass :mod:`optrr.designing.verify`, which trusts no number in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from optrr.designing.design import Design
+from optrr.designing.law_record import BlockRecord, LawRecord, law_of, record_of
+from optrr.designing.verify import failed_checks
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.domain import Attribute, Domain
+from optrr.records.files import whole_file
+from optrr_solvers import Certificate, Problem, Solution, Status
+
+FORMAT = "optrr-design/1"
+
+__all__ = ["FORMAT", "BlockRecord", "load_design", "save_design"]
+
+
+class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    categories: list[str | int | bool | None]
+    requested_epsilon: float
+    epsilon: float
+    conditional_epsilon: float
+    conditional_cap: float | None = None
+
+
+class _CertificateRecord(msgspec.Struct, forbid_unknown_fields=True):
+    classes: list[list[int]]
+    weights: list[str]
+    pairs: list[tuple[int, int, str]] = []
+    caps: list[tuple[int, int, bool, str]] = []
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    software: str
+    method: str
+    status: Status
+    epsilon: float
+    lower_bound: float
+    seconds: float
+    attributes: list[_AttributeRecord]
+    pairs: list[tuple[int, int]]
+    kappa: float
+    law: LawRecord
+    certificate: _CertificateRecord | None
+    notes: list[str]
+    tolerance: float | None = None
+    digest: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    format: str
+
+
+def save_design(design: Design, path: str | Path) -> None:
+    """Write a design file, whole or not at all."""
+    problem, solution = design.solution.problem, design.solution
+    caps = (
+        [None] * problem.m if problem.caps is None else [c if np.isfinite(c) else None for c in problem.caps.tolist()]
+    )
+    record = _Record(
+        format=FORMAT,
+        software=f"optrr {_software()}",
+        method=solution.method,
+        status=solution.status,
+        epsilon=design.epsilon,
+        lower_bound=solution.lower,
+        seconds=solution.seconds,
+        attributes=[
+            _AttributeRecord(a.name, list(a.categories), r, e, c, cap)
+            for a, r, e, c, cap in zip(
+                design.domain,
+                problem.epsilons.tolist(),
+                design.attribute_epsilons.tolist(),
+                design.conditional_epsilons.tolist(),
+                caps,
+                strict=True,
+            )
+        ],
+        pairs=list(problem.pairs),
+        kappa=problem.kappa,
+        law=record_of(solution.law),
+        certificate=_certificate_record(solution.certificate),
+        notes=list(solution.notes),
+        tolerance=solution.tolerance,
+    )
+    record.digest = _digest(record)
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))
+
+
+def load_design(path: str | Path, *, check: bool = True) -> Design:
+    """Read a design file and, with ``check``, recompute every number in it.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+    """
+    source = Path(path)
+    try:
+        raw = source.read_bytes()
+        found = msgspec.json.decode(raw, type=_Versioned).format
+        if found != FORMAT:
+            raise InvalidInput(
+                f"design file {source} has format {found!r}; this version reads {FORMAT!r}: design again"
+            )
+        record = msgspec.json.decode(raw, type=_Record)
+    except OSError as error:
+        raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
+    stated, record.digest = record.digest, ""
+    if check and stated != _digest(record):
+        raise InvalidInput(f"design file {source} was changed after it was written (its digest differs); design again")
+    try:
+        design = _design_of(record)
+        # laws compute their numbers on demand, and refuse some that their constructors took
+        wrong = failed_checks(design, stated_numbers(record)) if check else []
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
+    if wrong:
+        raise InvalidInput(f"design file {source} does not hold: {wrong[0].line()}; design again")
+    return design
+
+
+def read_stated(path: str | Path) -> tuple[Design, dict[str, list[float]], bool]:
+    """The design as written, the numbers it states, and whether its digest holds: for ``optrr verify``."""
+    design = load_design(path, check=False)
+    record = msgspec.json.decode(Path(path).read_bytes(), type=_Record)
+    digest, record.digest = record.digest, ""
+    return design, stated_numbers(record), digest == _digest(record)
+
+
+def stated_numbers(record: _Record) -> dict[str, list[float]]:
+    """The claims of a file, by name."""
+    return {
+        "epsilon": [record.epsilon],
+        "lower_bound": [record.lower_bound],
+        "attribute_epsilons": [a.epsilon for a in record.attributes],
+        "conditional_epsilons": [a.conditional_epsilon for a in record.attributes],
+    }
+
+
+def _design_of(record: _Record) -> Design:
+    domain = Domain(tuple(Attribute(a.name, tuple(a.categories)) for a in record.attributes))
+    caps = [np.inf if a.conditional_cap is None else a.conditional_cap for a in record.attributes]
+    problem = Problem(
+        domain.sizes,
+        np.asarray([a.requested_epsilon for a in record.attributes]),
+        pairs=tuple(record.pairs),
+        kappa=record.kappa,
+        caps=np.asarray(caps) if np.isfinite(caps).any() else None,
+        names=domain.names,
+    )
+    certificate = None if record.certificate is None else _certificate_of(record.certificate)
+    solution = Solution(
+        problem=problem,
+        method=record.method,
+        law=law_of(record.law, domain.sizes),
+        certificate=certificate,
+        lower=record.lower_bound,
+        status=record.status,
+        seconds=record.seconds,
+        notes=tuple(record.notes),
+        tolerance=record.tolerance,
+    )
+    return Design(domain, solution)
+
+
+def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:
+    if c is None:
+        return None
+    return _CertificateRecord(
+        [list(members) for members in c.classes],
+        [str(w) for w in c.weights],
+        [(a, b, str(v)) for a, b, v in c.pairs],
+        [(cell, g, up, str(v)) for cell, g, up, v in c.caps],
+    )
+
+
+def _certificate_of(r: _CertificateRecord) -> Certificate:
+    return Certificate(
+        tuple(tuple(members) for members in r.classes),
+        tuple(int(w) for w in r.weights),
+        tuple((a, b, int(v)) for a, b, v in r.pairs),
+        tuple((cell, g, up, int(v)) for cell, g, up, v in r.caps),
+    )
+
+
+def _digest(record: _Record) -> str:
+    return hashlib.sha256(msgspec.json.encode(record, order="sorted")).hexdigest()
+
+
+def _software() -> str:
+    try:
+        return version("optrr")
+    except PackageNotFoundError:
+        return "from source"

@@ -1,0 +1,136 @@
+"""Specifications: which attributes, how many categories, and how accurate each must be (TOML, JSON or name=size:epsilon).
+
+    {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9, "epsilon": 0.5}]}
+
+A size stands for the categories 0..size−1. A top-level ``epsilon`` serves attributes that give none.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.domain import Attribute, Category, Domain
+from optrr_solvers.problem import SIZE_RANGE, FloatArray
+
+
+class _AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    size: int | None = None
+    categories: list[str | int | bool | None] | None = None
+    epsilon: float | None = None
+
+
+class _Spec(msgspec.Struct, forbid_unknown_fields=True):
+    attributes: list[_AttributeSpec]
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """A domain and the requested ε_i in nats, shape (m,); ``nan`` where none was given (allocation fills them in)."""
+
+    domain: Domain
+    epsilons: FloatArray
+
+    def required_epsilons(self) -> FloatArray:
+        """The ε_i. Raises InvalidInput naming the first attribute that has none."""
+        missing = np.flatnonzero(np.isnan(self.epsilons))
+        if missing.size:
+            name = self.domain.names[int(missing[0])]
+            raise InvalidInput(
+                f"attribute {name!r} has no epsilon; give it one in nats, or a top-level epsilon for all"
+            )
+        return self.epsilons
+
+
+def read_specification(path: str | Path) -> Specification:
+    """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
+    source = Path(path)
+    try:
+        text = source.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read specification {source}: {in_one_line(error)}") from error
+    suffix = source.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise InvalidInput(f"specification {source} ends in {suffix!r}; name it .toml or .json")
+    if not text.strip():
+        raise InvalidInput(f"specification {source} is empty; list the attributes")
+    try:
+        raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
+        return _specification(msgspec.convert(raw, _Spec))
+    except (ValueError, RecursionError) as error:
+        # malformed text, numbers of thousands of digits, brackets nested thousands deep, and what we refuse ourselves
+        raise InvalidInput(f"specification {source}: {in_one_line(error)}") from error
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; of a key written twice, json would keep the second and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(
+            f"the key {next(k for k in keys if keys.count(k) > 1)!r} is given twice in one object; keep one"
+        )
+    return found
+
+
+def parse_attributes(texts: Sequence[str]) -> Specification:
+    """Attributes written ``name=size:epsilon`` (``name=size`` where no ε is asked for)."""
+    specs = []
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        size, _, epsilon = rest.partition(":")
+        try:
+            # Python would read 1_0 as ten
+            if not equals or not name or "_" in rest:
+                raise ValueError(text)
+            specs.append(_AttributeSpec(name, int(size), None, float(epsilon) if epsilon else None))
+        except ValueError as error:
+            raise InvalidInput(f"attribute {text!r} is not of the form name=size:epsilon, like age=9:0.5") from error
+    return _specification(_Spec(specs))
+
+
+def _specification(spec: _Spec) -> Specification:
+    attributes, epsilons = [], []
+    for a in spec.attributes:
+        _checked_text(a.name, a.name)
+        attributes.append(Attribute(a.name, _categories(a)))
+        given = a.epsilon if a.epsilon is not None else spec.epsilon
+        epsilons.append(np.nan if given is None else _checked_epsilon(a.name, given))
+    return Specification(Domain(tuple(attributes)), np.asarray(epsilons, dtype=np.float64))
+
+
+def _checked_text(name: str, text: Category) -> None:
+    # JSON and the command line can hold halves of surrogate pairs, which no file can be written with
+    if isinstance(text, str) and not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidInput(f"attribute {name!r} has text {text!r}, which is not Unicode; write it in UTF-8")
+
+
+def _checked_epsilon(name: str, epsilon: float) -> float:
+    # nan stands for "not given" from here on, so a written nan must not pass
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise InvalidInput(f"attribute {name!r} has epsilon {epsilon}; give a finite number of nats above 0")
+    return epsilon
+
+
+def _categories(spec: _AttributeSpec) -> tuple[Category, ...]:
+    if (spec.size is None) == (spec.categories is None):
+        raise InvalidInput(f"attribute {spec.name!r} must give either its size or its categories")
+    if spec.categories is not None:
+        for c in spec.categories:
+            _checked_text(spec.name, c)
+        return tuple(spec.categories)
+    assert spec.size is not None
+    if not SIZE_RANGE[0] <= spec.size <= SIZE_RANGE[1]:
+        raise InvalidInput(
+            f"attribute {spec.name!r} has size {spec.size}; a size is a whole number from {SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
+        )
+    return tuple(range(spec.size))

@@ -1,0 +1,175 @@
+"""Counts over any subset S of the domain (MDR §3, §6.5) and synthetic records.
+
+The count of S is estimated by n Σ_{u∈S} π̂_u. From the unbiased estimate its variance is exact, through P⁻¹ applied to the
+subset's indicator; no covariance matrix is built. Errors of MDR §6.5: e_S = |Y_S − X_S| and r_S = e_S/X_S (eq. 16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from optrr.errors import InvalidInput
+from optrr.estimation.result import Estimate, check_confidence
+from optrr.kernel import Randomizer, kernel_of
+from optrr.records.counts import Counts
+from optrr.records.domain import Category, Domain, category_text
+from optrr_solvers.problem import FloatArray, IntArray
+
+Subset = NDArray[np.bool_]
+
+# A standard error of a proportion below this is rounding: 10^15 records would have a larger one.
+_NO_ERROR = 1e-8
+
+
+@dataclass(frozen=True)
+class QueryAnswer:
+    """Estimated count of a subset with its standard error and interval, in records.
+
+    The last three are NaN where all reports that tell about the subset are alike, so that the data show no error.
+    """
+
+    count: float
+    standard_error: float
+    lower: float
+    upper: float
+    confidence: float
+
+
+def box(domain: Domain, categories: Mapping[str, Iterable[Category]]) -> Subset:
+    """The subset of cells whose named attributes take one of the given categories; the other attributes are free."""
+    out = np.ones(tuple(domain.sizes), dtype=np.bool_)
+    for name, wanted in categories.items():
+        i = domain.index(name)
+        inside = np.zeros(domain.attributes[i].size, dtype=np.bool_)
+        inside[[_code(domain, name, c) for c in wanted]] = True
+        shape = [1] * domain.m
+        shape[i] = -1
+        out &= inside.reshape(shape)
+    return out
+
+
+def records(domain: Domain, listed: Iterable[Sequence[Category]]) -> Subset:
+    """The subset of exactly these records, each a sequence of categories in the domain's order."""
+    out = np.zeros(tuple(domain.sizes), dtype=np.bool_)
+    for record in listed:
+        if len(record) != domain.m:
+            raise InvalidInput(
+                f"the record {tuple(record)!r} has {len(record)} values; give one for each of {domain.m}"
+            )
+        out[tuple(_code(domain, name, c) for name, c in zip(domain.names, record, strict=True))] = True
+    return out
+
+
+def random_subset(domain: Domain, coverage: float, random_state: int | np.random.Generator | None = None) -> Subset:
+    """A random subset that covers this proportion of the cells (σ of MDR §6.5), rounded, at least one cell."""
+    if not 0 < coverage <= 1:
+        raise InvalidInput(f"coverage = {coverage}; give a proportion of the cells above 0 and at most 1")
+    cells = int(np.prod(domain.sizes))
+    out = np.zeros(cells, dtype=np.bool_)
+    chosen = max(round(coverage * cells), 1)
+    out[np.random.default_rng(random_state).permutation(cells)[:chosen]] = True
+    return out.reshape(tuple(domain.sizes))
+
+
+def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidence: float = 0.95) -> QueryAnswer:
+    """Unbiased count of a subset of the counts' domain, with the population as target of its interval.
+
+    Raises
+    ------
+    InvalidInput
+        where the subset has another shape, the confidence is not between 0 and 1, or fewer than two records were
+        counted. SingularMarginal where the mechanism hides an effect of this attribute set.
+    """
+    inside = _checked(subset, counts.domain)
+    check_confidence(confidence)
+    if counts.n < 2:
+        raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
+    kernel = kernel_of(mechanism, counts.domain.names)
+    lam = counts.proportions
+    value = counts.n * float(kernel.solve(lam)[inside].sum())
+    error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))
+    # the number of all records, or of none, is known
+    if inside.any() and not inside.all() and error <= _NO_ERROR * counts.n:
+        error = float("nan")
+    reach = float(norm.isf((1 - confidence) / 2)) * error
+    return QueryAnswer(value, error, value - reach, value + reach, confidence)
+
+
+def estimated_count(estimate: Estimate, subset: Subset) -> float:
+    """n Σ π̂ over the subset, from any method's estimate."""
+    return float(estimate.counts[_checked(subset, estimate.domain)].sum())
+
+
+def independent_joint(marginals: Sequence[FloatArray]) -> FloatArray:
+    """RR-Independent's joint: the product of the marginals (MDR Protocol 1). Right only for independent attributes."""
+    out = np.array(1.0)
+    for pi in marginals:
+        out = np.multiply.outer(out, np.asarray(pi, dtype=np.float64))
+    return out
+
+
+def query_errors(estimated: float, true: float) -> tuple[float, float]:
+    """e_S and r_S of MDR §6.5, eq. 16; r_S is infinite where the true count is 0 and the estimate is not."""
+    absolute = abs(estimated - true)
+    if true == 0:
+        return absolute, 0.0 if absolute == 0 else float("inf")
+    return absolute, absolute / abs(true)
+
+
+def synthetic_records(
+    estimate: Estimate,
+    size: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    exact: bool = True,
+) -> IntArray:
+    """Records distributed as the estimated joint: codes of shape (size, m), in cell order (MDR §3.2).
+
+    Parameters
+    ----------
+    estimate
+        proper: made by any method but "unbiased", whose negative cells no records can have.
+    size
+        number of records; as many as were counted unless given.
+    exact
+        repeat every cell as its proportion dictates, fractions given to the largest remainders; False draws at random.
+    random_state
+        for the draw only.
+    """
+    if not estimate.is_proper:
+        raise InvalidInput(f"an estimate by method {estimate.method!r} has negative cells; estimate with 'projection'")
+    n = estimate.n if size is None else size
+    if n < 0 or n != int(n):
+        raise InvalidInput(f"size = {size}; give a whole number of records of at least 0")
+    pi = np.ravel(estimate.proportions) / estimate.proportions.sum()
+    if exact:
+        copies = np.floor(n * pi).astype(np.int64)
+        missing = n - int(copies.sum())
+        copies[np.argsort(copies - n * pi, kind="stable")[:missing]] += 1
+    else:
+        copies = np.random.default_rng(random_state).multinomial(n, pi)
+    cells = np.repeat(np.arange(pi.size), copies)
+    return np.stack(np.unravel_index(cells, estimate.proportions.shape), axis=1).astype(np.int64)
+
+
+def _code(domain: Domain, name: str, category: Category) -> int:
+    text = category_text(category)
+    codes = domain[name].codes
+    if text not in codes:
+        raise InvalidInput(f"attribute {name!r} has no category {category!r}; choose among its declared ones")
+    return codes[text]
+
+
+def _checked(subset: Subset, domain: Domain) -> Subset:
+    inside = np.asarray(subset)
+    if inside.shape != tuple(domain.sizes) or inside.dtype != np.bool_:
+        raise InvalidInput(
+            f"a subset is a table of true and false of shape {tuple(map(int, domain.sizes))}, got {inside.shape} of "
+            f"{inside.dtype}; make one with box() or records()"
+        )
+    return inside

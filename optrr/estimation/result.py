@@ -1,0 +1,159 @@
+"""What an estimate carries: the table, its errors, where its interval comes from, its bias, and how it converged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.errors import InvalidInput
+from optrr.records.domain import Domain
+from optrr_solvers.problem import FloatArray
+
+# What the intervals speak about: the population the records are a sample of, or exactly these records.
+Target = Literal["population", "data"]
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise InvalidInput for a confidence that no interval can have."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
+
+
+def check_bootstrap(samples: int) -> None:
+    """Raise InvalidInput for a number of bootstrap samples that has no standard deviation; 0 asks for none."""
+    if samples < 0 or samples == 1:
+        raise InvalidInput(f"bootstrap = {samples}; give a number of samples of at least 2, or 0 for none")
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How an iteration ended.
+
+    ``criterion`` says what ``value`` measures; it is at most ``tolerance`` where ``converged``. ``log_likelihood`` is in
+    nats over all records, None where the method does not maximise one.
+    """
+
+    iterations: int
+    converged: bool
+    criterion: str
+    value: float
+    tolerance: float
+    log_likelihood: float | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "iterations": self.iterations,
+            "converged": self.converged,
+            "criterion": self.criterion,
+            "value": self.value,
+            "tolerance": self.tolerance,
+            "log_likelihood": self.log_likelihood,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimated proportions of one attribute set.
+
+    Parameters
+    ----------
+    domain
+        the attribute set; ``proportions`` and the arrays after it have the shape of its sizes.
+    n
+        number of records counted.
+    standard_errors, lower, upper
+        of each cell, at ``confidence`` for that cell alone. They come from the unbiased estimate or from a parametric
+        bootstrap, as ``interval`` says, and are NaN where the cell cannot be estimated without bias, or all reports that
+        tell about it are alike.
+    target
+        "population" or "data": what the interval covers.
+    bias
+        one sentence on the bias of ``method``.
+    convergence
+        None for methods that do not iterate.
+    notes
+        what a reader must know, one sentence each.
+    """
+
+    domain: Domain
+    n: int
+    method: str
+    proportions: FloatArray
+    standard_errors: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    confidence: float
+    target: Target
+    interval: Literal["unbiased", "bootstrap", "none"]
+    bias: str
+    convergence: Convergence | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> FloatArray:
+        """Estimated counts n π̂, same shape."""
+        return self.n * self.proportions
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether no cell is negative; the cells always sum to 1."""
+        return bool(self.proportions.min() >= 0)
+
+    def marginal(self, names: str | Iterable[str]) -> FloatArray:
+        """Proportions summed to these attributes, axes in the order asked for."""
+        chosen = self.domain.indices(names)
+        rest = tuple(i for i in range(self.domain.m) if i not in chosen)
+        return np.transpose(self.proportions.sum(axis=rest), np.argsort(np.argsort(chosen)))
+
+    def to_table(self) -> pa.Table:
+        """One row per cell: the categories' texts (null where missing), estimate, standard_error, lower, upper."""
+        places = np.indices(self.proportions.shape).reshape(self.domain.m, -1)
+        columns: dict[str, Any] = {
+            a.name: pa.array(a.texts, pa.string()).take(pa.array(at)) for a, at in zip(self.domain, places, strict=True)
+        }
+        numbers = {
+            "estimate": self.proportions,
+            "standard_error": self.standard_errors,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+        # an attribute may be called "estimate": its column keeps the name, ours makes way
+        columns |= {_free(name, columns): pa.array(np.ravel(values)) for name, values in numbers.items()}
+        return pa.table(columns)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
+        return {
+            "attributes": list(self.domain.names),
+            "categories": [list(a.categories) for a in self.domain],
+            "estimate": self.proportions.tolist(),
+            "standard_error": _plain(self.standard_errors),
+            "n": self.n,
+            "lower": _plain(self.lower),
+            "upper": _plain(self.upper),
+            "confidence": self.confidence,
+            "method": self.method,
+            "target": self.target,
+            "interval": self.interval,
+            "bias": self.bias,
+            "convergence": None if self.convergence is None else self.convergence.summary(),
+            "notes": list(self.notes),
+        }
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _plain(array: FloatArray) -> Any:
+    """Nested lists with None for NaN, which JSON cannot say."""
+    plain = array.astype(object)
+    plain[np.isnan(array)] = None
+    return plain.tolist()

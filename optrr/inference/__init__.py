@@ -1,0 +1,28 @@
+"""Tests of hypotheses about true records, made on randomized ones, with p-values that say how far they can be trusted."""
+
+from optrr.inference.goodness import goodness_of_fit, homogeneity
+from optrr.inference.naive import naive_pearson
+from optrr.inference.power_analysis import Alternative, alternative, power, required_records
+from optrr.inference.result import TestResult
+from optrr.inference.score import ScoreTests, all_contrasts, score_tests, trend_contrast
+from optrr.inference.tail import reliable_down_to, tail_probability
+from optrr.inference.testing import TESTS, test
+
+__all__ = [
+    "TESTS",
+    "Alternative",
+    "ScoreTests",
+    "TestResult",
+    "all_contrasts",
+    "alternative",
+    "goodness_of_fit",
+    "homogeneity",
+    "naive_pearson",
+    "power",
+    "reliable_down_to",
+    "required_records",
+    "score_tests",
+    "tail_probability",
+    "test",
+    "trend_contrast",
+]

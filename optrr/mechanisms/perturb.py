@@ -1,0 +1,95 @@
+"""Randomize files and streams: batch by batch, in bounded memory, and all or nothing.
+
+A target file appears complete or not at all: batches go to a temporary file beside it, which is moved in place at the
+end. A half-written release would otherwise be a second look at the same people once the run is repeated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pyarrow as pa
+
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import RandomizesCodes
+from optrr.records.domain import Domain, listed
+from optrr.records.files import RecordFile, RecordWriter, checked_suffix, whole_file
+from optrr.records.frames import FrameCodec
+from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+Progress = Callable[[int], None]
+
+
+def perturb_batch(batch: pa.RecordBatch, mechanism: RandomizesCodes, source: BitSource) -> pa.RecordBatch:
+    """One randomized record batch, possibly empty: the kernel that engines share.
+
+    Columns, order and types as in :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`; metadata is dropped.
+
+    Raises
+    ------
+    InvalidInput
+        naming the column, the value and the first record it stands in.
+    """
+    codec = FrameCodec(mechanism.domain, batch.schema)
+    return codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+
+
+def perturb_file(  # noqa: PLR0913 (all but three have defaults)
+    source_path: str | os.PathLike[str],
+    mechanism: RandomizesCodes,
+    target_path: str | os.PathLike[str],
+    random_state: RandomState = None,
+    progress: Progress | None = None,
+    drop: Collection[str] = (),
+) -> int:
+    """Randomize a CSV or Parquet file into another; returns the number of records.
+
+    Time O(n m); memory for a few batches of 131,072 records, however long the file is. CSV values are text: numbers
+    match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`.
+
+    Parameters
+    ----------
+    source_path, target_path
+        end in ``.csv`` or ``.parquet``, not necessarily alike; an existing target is replaced, once complete.
+    random_state
+        None draws from the operating system's entropy; anything else is for studies.
+    progress
+        called after every batch with the number of records done.
+    drop
+        columns to leave out of the target, none of them an attribute.
+
+    Raises
+    ------
+    InvalidInput
+        for unusable paths, columns, categories or missing values, and for a file without records; nothing is written.
+    """
+    target = Path(target_path)
+    checked_suffix(target)
+    source = RecordFile(source_path, mechanism.domain)
+    if target.exists() and target.samefile(source.path):
+        raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
+    schema = _without(source.schema, drop, mechanism.domain)
+    codec = FrameCodec(mechanism.domain, schema)
+    bits = as_source(random_state)
+    with whole_file(target) as partial:
+        with RecordWriter(partial, target, codec.output_schema) as writer:
+            for batch in source.batches(schema.names):
+                writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))
+                if progress is not None:
+                    progress(codec.records)
+        if not codec.records:
+            raise InvalidInput(f"{source.path} holds no records; give at least one")
+    return codec.records
+
+
+def _without(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:
+    for name in drop:
+        if name in domain.names:
+            raise InvalidInput(
+                f"column {name!r} is an attribute of the design and cannot be dropped; design without it"
+            )
+        if name not in schema.names:
+            raise InvalidInput(f"there is no column {name!r} to drop; the data has {listed(schema.names)}")
+    return pa.schema([field for field in schema if field.name not in drop])

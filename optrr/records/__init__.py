@@ -1,0 +1,1 @@
+"""Records: domains, columns, data frames, files, and counts of them."""

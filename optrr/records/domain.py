@@ -1,0 +1,229 @@
+"""The domain: all columns with their categories, declared and never inferred silently from protected data (design §2).
+
+Which categories occur in the protected records is itself private: a category that only one person has would be
+published by a domain read off the data. So a domain is written down beforehand, or read from public reference data by
+the method that says so.
+
+Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
+(typed): an integer by its decimal digits, a boolean by ``true`` or ``false``, text by itself. ``None`` is the missing
+value, a category like any other, which must be declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr_solvers.problem import SIZE_RANGE, IntArray
+
+Category = str | int | bool | None
+
+# How many names or categories an error message lists before it says how many more there are.
+_LISTED = 10
+
+
+def category_text(value: Category) -> str | None:
+    """Canonical text of a category; None stays None."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def listed(values: Sequence[object]) -> str:
+    """The first few values for an error message, and how many more there are."""
+    more = f", … ({len(values)} in all)" if len(values) > _LISTED else ""
+    return ", ".join(repr(v) for v in values[:_LISTED]) + more
+
+
+@lru_cache(maxsize=256)
+def _numbered(size: int) -> tuple[int, ...]:
+    return tuple(range(size))
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column and its declared categories.
+
+    Parameters
+    ----------
+    name
+        the column's name, not empty.
+    categories
+        2 to 10^6 different values: text, integers, booleans, or None for "missing". A category's position is its code.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than two categories, two with the same text, or a value that is none of the above.
+    """
+
+    name: str
+    categories: tuple[Category, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
+        if isinstance(self.categories, tuple) and self.categories and self.categories is _numbered(self.size):
+            return  # made by us: a million attributes need not be checked one category at a time
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
+            raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
+        object.__setattr__(self, "categories", tuple(self._checked(c) for c in self.categories))
+        if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
+            raise InvalidInput(_bad_size(self.name, self.size))
+        if len(self.codes) < self.size:
+            raise InvalidInput(f"attribute {self.name!r} lists category {self._repeated()!r} twice; list it once")
+
+    def _checked(self, value: object) -> Category:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if plain is None or isinstance(plain, str | int):
+            return plain
+        raise InvalidInput(
+            f"attribute {self.name!r} has category {value!r}; categories are text, integers, true/false or null: "
+            "write it as text"
+        )
+
+    def _repeated(self) -> str | None:
+        seen: set[str | None] = set()
+        return next(t for t in self.texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
+
+    @property
+    def size(self) -> int:
+        """r_i, the number of categories."""
+        return len(self.categories)
+
+    @cached_property
+    def texts(self) -> tuple[str | None, ...]:
+        """Canonical text of every category, in order; None for the missing value."""
+        return tuple(category_text(c) for c in self.categories)
+
+    @cached_property
+    def codes(self) -> dict[str | None, int]:
+        """Position of every category, by its text."""
+        return {text: code for code, text in enumerate(self.texts)}
+
+    @property
+    def missing_code(self) -> int | None:
+        """Position of the missing value; None where it is not declared."""
+        return self.codes.get(None)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Attributes with different names, in the order of a record. Iterates over them.
+
+    Raises
+    ------
+    InvalidInput
+        where it has no attribute, or two of one name.
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            raise InvalidInput("the domain has no attributes; declare at least one")
+        if len(self._positions) < len(self.attributes):
+            names = [a.name for a in self.attributes]
+            twice = next(n for k, n in enumerate(names) if self._positions[n] != k)
+            raise InvalidInput(f"attribute {twice!r} is declared twice; give every attribute its own name")
+
+    @classmethod
+    def of(cls, declared: Mapping[str, int | Iterable[Category]]) -> Domain:
+        """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1."""
+        if not isinstance(declared, Mapping):
+            raise InvalidInput(
+                f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
+            )
+        return cls(tuple(Attribute(name, _declared(name, value)) for name, value in declared.items()))
+
+    @classmethod
+    def observed_in(cls, data: Any, columns: Sequence[str]) -> Domain:
+        """The categories that occur in PUBLIC or reference data: never use it on the records to be protected.
+
+        A domain read off protected records publishes which categories somebody has, before any randomization, and no
+        ε covers that. ``data`` is a frame, a path or an iterable of record batches as for :func:`optrr.records.counts.count`;
+        the categories come sorted, numbers by value, the missing value last. One pass, bounded memory.
+        """
+        # frames and files build on this module
+        from optrr.records.files import observed_categories  # noqa: PLC0415
+
+        return cls(tuple(Attribute(name, values) for name, values in observed_categories(data, columns).items()))
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {a.name: i for i, a in enumerate(self.attributes)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(self._positions)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """r_i, shape (m,), read-only."""
+        out = np.array([a.size for a in self.attributes], dtype=np.int64)
+        out.setflags(write=False)
+        return out
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return len(self.attributes)
+
+    def index(self, name: str) -> int:
+        """Position of the attribute of that name."""
+        if name not in self._positions:
+            raise InvalidInput(f"there is no attribute {name!r}; the domain has {listed(self.names)}")
+        return self._positions[name]
+
+    def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
+        """Positions of the attributes of these names, in this order; a single text is one name.
+
+        Raises
+        ------
+        InvalidInput
+            for an unknown name, a name given twice, or none at all.
+        """
+        chosen = (names,) if isinstance(names, str) else tuple(names)
+        out = tuple(self.index(n) for n in chosen)
+        if not out:
+            raise InvalidInput(f"no attributes were named; choose among {listed(self.names)}")
+        if len(set(out)) < len(out):
+            twice = next(n for k, n in enumerate(chosen) if n in chosen[:k])
+            raise InvalidInput(f"attribute {twice!r} is asked for twice; name it once")
+        return out
+
+    def subset(self, names: str | Iterable[str]) -> Domain:
+        """The domain of these attributes only, in this order."""
+        return Domain(tuple(self.attributes[i] for i in self.indices(names)))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+
+def _declared(name: str, value: int | Iterable[Category]) -> tuple[Category, ...]:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
+            raise InvalidInput(_bad_size(name, int(value)))
+        return _numbered(int(value))
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInput(f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories")
+    return tuple(value)
+
+
+def _bad_size(name: str, size: int) -> str:
+    low, high = SIZE_RANGE
+    remedy = "drop it, it carries no information" if 0 <= size < low else "merge categories"
+    return f"attribute {name!r} has {size} categories; an attribute needs {low} to {high}: {remedy}"

@@ -1,0 +1,221 @@
+"""Data frames to codes and back: pandas, polars, Arrow tables and record batches, and whatever speaks Arrow.
+
+Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes
+back has the columns' order and types, and nothing else of the original: a pandas index, metadata and dictionaries may
+hold true values, and no ε covers those.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
+from numpy.typing import NDArray
+
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.columns import ColumnCodec
+from optrr.records.domain import Domain, listed
+
+Frame = TypeVar("Frame")
+Kernel = Callable[[NDArray[np.int32]], None]
+
+# Records converted at once. At 8 attributes their codes and columns take a few megabytes and stay near the cache.
+RECORDS = 1 << 17
+
+_NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+
+def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | None) -> None:
+    """Refuse repeated columns, missing ones of ``wanted``, and, unless ``declared`` is None, ones not declared in it.
+
+    Raises
+    ------
+    InvalidInput
+        naming the column.
+    """
+    repeats = [name for name, times in Counter(present).items() if times > 1]
+    if repeats:
+        raise InvalidInput(f"column {repeats[0]!r} appears twice; give every column its own name")
+    seen = set(present)
+    missing = [name for name in wanted.names if name not in seen]
+    if missing:
+        raise InvalidInput(f"column {missing[0]!r} is missing; the data has {listed(present)}")
+    if declared is None:
+        return
+    known = set(declared.names)
+    extra = [name for name in present if name not in known]
+    if extra:
+        raise InvalidInput(
+            f"column {extra[0]!r} is not an attribute of the domain ({listed(declared.names)}); drop it or declare it"
+        )
+
+
+class FrameCodec:
+    """Record batches of one schema to code matrices and back; the matrix has the domain's attribute order.
+
+    ``records`` counts those encoded so far (from ``first_record``), so that errors can say which record is bad.
+
+    Raises
+    ------
+    InvalidInput
+        for missing, repeated, undeclared columns, or a type that cannot be categorical.
+    """
+
+    def __init__(self, domain: Domain, schema: pa.Schema, first_record: int = 0) -> None:
+        checked_columns(schema.names, domain, domain)
+        self.domain = domain
+        self.schema = schema
+        self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
+        self.records = first_record
+
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """Schema of decoded batches: the columns in the data's order, without metadata."""
+        fields = [self._field(self.schema.field(n), self.columns[n]) for n in self.schema.names if n in self.columns]
+        return pa.schema(fields)
+
+    @staticmethod
+    def _field(field: pa.Field, codec: ColumnCodec) -> pa.Field:
+        nullable = field.nullable or codec.attribute.missing_code is not None
+        return pa.field(field.name, codec.output_type, nullable=nullable)
+
+    def encode(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
+        """Codes, shape (n, m), column-major."""
+        out = np.empty((batch.num_rows, self.domain.m), dtype=np.int32, order="F")
+        for i, name in enumerate(self.domain.names):
+            out[:, i] = self.columns[name].encode(batch.column(name), self.records)
+        self.records += batch.num_rows
+        return out
+
+    def decode(self, codes: NDArray[np.integer]) -> pa.RecordBatch:
+        """A batch of ``output_schema``."""
+        schema = self.output_schema
+        at = self.domain.index
+        columns = [self.columns[name].decode(codes[:, at(name)]) for name in schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def recode(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+        """Encode, let ``kernel`` edit the codes in place, decode."""
+        codes = self.encode(batch)
+        kernel(codes)
+        return self.decode(codes)
+
+
+def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
+    """The frame with its codes edited by ``kernel``, of the kind it was given as.
+
+    O(n m) time and memory: the result, and one batch of codes at a time.
+
+    Raises
+    ------
+    InvalidInput
+        see :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`.
+    """
+    checked_columns(column_names(data), domain, domain)
+    table = _as_table(data)
+    if not table.num_rows:
+        raise InvalidInput("the data holds no records; give at least one")
+    codec = FrameCodec(domain, table.schema)
+    batches = [codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS)]
+    result = pa.Table.from_batches(batches, schema=codec.output_schema)
+    return cast(Frame, _like(data, result, codec))
+
+
+def column_names(data: Any) -> list[str]:
+    """Names of a frame's columns, as text."""
+    if is_pandas_dataframe(data) or is_polars_dataframe(data):
+        return [str(name) for name in data.columns]
+    return list(_as_table(data).schema.names)
+
+
+def frame_batches(data: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """These columns of a frame, as record batches of at most 131,072 records.
+
+    A pandas frame is converted piece by piece, so that columns of Python objects are never copied whole.
+    """
+    if is_pandas_dataframe(data):
+        at = {name: position for position, name in enumerate(column_names(data))}
+        positions = [at[name] for name in columns]
+        for start in range(0, len(data), RECORDS):
+            yield from _from_pandas(data.iloc[start : start + RECORDS, positions]).to_batches()
+        return
+    yield from _as_table(data).select(list(columns)).to_batches(max_chunksize=RECORDS)
+
+
+def is_frame(data: object) -> bool:
+    """Whether this is one table in memory that :func:`frame_batches` can read (an iterable of batches is not)."""
+    if is_pandas_dataframe(data) or is_polars_dataframe(data) or is_polars_lazyframe(data):
+        return True
+    # a RecordBatchReader speaks Arrow too, but it is a stream: reading it as a table would take all its memory
+    speaks_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    return speaks_arrow and not isinstance(data, pa.RecordBatchReader)
+
+
+def _as_table(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if is_pandas_dataframe(data):
+        return _from_pandas(data)
+    if is_polars_lazyframe(data):
+        raise InvalidInput("a polars LazyFrame holds no records yet; call collect() first")
+    if is_polars_dataframe(data):
+        return data.to_arrow()
+    if not is_frame(data):
+        one = "; optrr.protocols.Client randomizes one record" if isinstance(data, dict) else ""
+        raise InvalidInput(
+            f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table{one}"
+        )
+    return pa.table(data)
+
+
+def _from_pandas(data: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidInput(
+            f"the data frame does not fit Arrow types ({in_one_line(error)}); give every column one type"
+        ) from error
+
+
+def _like(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
+    if isinstance(data, pa.RecordBatch):
+        return result.combine_chunks().to_batches()[0]
+    if is_pandas_dataframe(data):
+        return _to_pandas(data, result, codec)
+    if is_polars_dataframe(data):
+        return _to_polars(data, result, codec)
+    return result
+
+
+def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
+    import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
+
+    series = {}
+    for name, given in zip(result.schema.names, data.dtypes, strict=True):
+        column, values, dtype = codec.columns[name], result[name], given
+        if isinstance(given, np.dtype) and given.kind in "iub" and column.attribute.missing_code is not None:
+            # plain integers and booleans have no room for the missing value that randomization may bring
+            dtype = pd.api.types.pandas_dtype("boolean" if given.kind == "b" else _NULLABLE[given.name])
+        if column.keeps_type and hasattr(dtype, "__from_arrow__"):
+            series[name] = pd.Series(dtype.__from_arrow__(values))
+            continue
+        plain = values.to_pandas()
+        retype = column.keeps_type and isinstance(dtype, np.dtype) and plain.dtype != dtype
+        series[name] = plain.astype(dtype) if retype else plain
+    out = pd.DataFrame(series)
+    out.columns = data.columns
+    return out
+
+
+def _to_polars(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
+    import polars as pl  # noqa: PLC0415  # optional, and loaded already: the data is its frame
+
+    out = pl.DataFrame(result)
+    enums = [name for name, dtype in data.schema.items() if isinstance(dtype, pl.Enum)]
+    texts = {name: [t for t in codec.columns[name].attribute.texts if t is not None] for name in enums}
+    return out.with_columns(pl.col(name).cast(pl.Enum(texts[name])) for name in enums)

@@ -1,0 +1,1 @@
+"""Pages that can be sent: one HTML file each."""

@@ -1,0 +1,238 @@
+"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.reports.page.Page`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optrr.allocating.advice import Advice, sampling
+from optrr.allocating.allocate import Allocation
+from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+from optrr.designing.design import Design
+from optrr.reports.page import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+from optrr.rounding import bound_text, epsilon_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Rows a page shows; the JSON has all.
+_ROWS = 200
+# Decimals of a privacy level in a table.
+_DECIMALS = 4
+# Totals of a page's curve relative to the one asked for.
+_AROUND = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+
+# Attributes up to which a page draws the slow curves: every pair kept, and caps.
+_KEPT, _CAPPED = 8, 9
+
+_MEANING = (
+    "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
+    "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
+    "correlated, an observer who knows less may learn up to the total."
+)
+_ERRORS = (
+    "Errors are n times the expected squared error, summed over a table's cells; exact for a uniform population, an upper "
+    "bound for any other. Standard errors are per cell, as a root mean square. The workload's error is the sum over its "
+    "tables, by weight."
+)
+_PAIRS = (
+    "Pair visibility: how much of the association of two attributes comes through, relative to randomizing each on its own "
+    "with the same attribute epsilons. Nearer to 0 than 1 tables of that pair are less accurate than so; near 0 they "
+    "cannot be estimated; below 0 the association comes out with its sign turned, which estimates undo."
+)
+_BOUNDS = (
+    "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
+    "in the chart is the best bound of all."
+)
+_RELATIVE = "Relative: times the smallest error. "
+# Gaps of the workload error that read as none, relative.
+_NO_GAP = 1e-5
+
+
+def allocation_page(found: Allocation) -> Page:
+    """Budgets, predicted errors, and the trade-off around the chosen total."""
+    design = found.design
+    lead = [
+        f"Total epsilon {epsilon_text(design.epsilon)} for {design.domain.m} attributes, workload {found.workload.name}."
+    ]
+    if found.gap is not None:
+        best = (
+            "certified to 0.001 %: no mechanism of this total has less"
+            if found.gap <= _NO_GAP
+            else f"no mechanism of this total gets below {found.lower_error:.6g} ({100 * found.gap:.2g} % less)"
+        )
+        lead.append(f"Workload error {found.error:.6g}; {best}.")
+    if found.least_total is not None:
+        lead.append(f"No mechanism with these accuracies has a total below {bound_text(found.least_total)}.")
+    if found.kronecker_error is not None:
+        lead.append(
+            f"Randomizing every attribute on its own, with the best split of the same total, has "
+            f"{found.kronecker_error / found.error:.3g} times this error."
+        )
+    told = [Text(line, warning=True) for line in found.warnings()]
+    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING), *told]), _predicted(found)]
+    sections.append(Section("What another total would buy", [_curves(found)]))
+    return Page("Allocation", sections, lead)
+
+
+def attribute_table(design: Design) -> Table:
+    """Name, size, attribute ε and conditional ε."""
+    rows = [
+        (a.name, a.size, e, epsilon_text(c, _DECIMALS))
+        for a, e, c in zip(
+            design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True
+        )
+    ]
+    return Table(
+        ["attribute", "categories", "attribute epsilon", "conditional epsilon"], rows[:_ROWS], note=_more(len(rows))
+    )
+
+
+def _predicted(found: Allocation) -> Section:
+    columns = ["table", "cells", "error", "of it from sampling people"]
+    rows: list[tuple[object, ...]] = [
+        (" × ".join(p.attributes), p.cells, p.error, p.sampling_error) for p in found.predictions
+    ]
+    if any(p.weight != 1 for p in found.predictions):
+        columns.insert(2, "weight")
+        rows = [(*row[:2], p.weight, *row[2:]) for row, p in zip(rows, found.predictions, strict=True)]
+    if found.n is not None:
+        columns += ["standard error", "required"]
+        rows = [(*row, p.standard_error, p.required) for row, p in zip(rows, found.predictions, strict=True)]
+        if all(p.required is None for p in found.predictions):
+            columns, rows = columns[:-1], [row[:-1] for row in rows]
+    title = (
+        "Predicted errors" if found.n is None else f"Predicted errors with {found.n:,} people".replace(",", "\u202f")
+    )
+    return Section(title, [Table(columns, rows[:_ROWS], note=_more(len(rows))), Text(_ERRORS)])
+
+
+def _curves(found: Allocation) -> Chart:
+    totals = [found.design.epsilon * share for share in _AROUND]
+    plain = tradeoff(found.design.domain, totals, workload=found.workload, n=found.n, keep_pairs=False)
+    caption = (
+        f"Each point is an allocation of its own, without floors, ceilings, caps or kept pairs; here: {totals[3]:.4g}."
+    )
+    return tradeoff_chart(plain, caption)
+
+
+def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
+    """The curves as a chart whose description lists them."""
+    names = ", ".join(c.name for c in curves.curves)
+    return Chart(figure_svg(curves.figure()), caption, f"Error against {curves.axis}: {names}")
+
+
+def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
+    """The options side by side, the verdict in words, and trade-off curves."""
+    columns = [
+        "way of asking",
+        "error",
+        "relative",
+        "full records",
+        "conditional epsilon",
+        "faintest pair's visibility",
+    ]
+    rows: list[tuple[object, ...]] = []
+    for o in found.options:
+        error, ratio = (o.error, found.ratio(o)) if np.isfinite(o.error) else (None, None)
+        row = (o.title, error, ratio, o.keeps_records, o.conditional_epsilon, o.pair_visibility)
+        rows.append(row if found.n is None else (*row, found.typical_standard_error(o)))
+    if found.n is not None:
+        columns.append("typical standard error")
+    given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in found.options])
+    options = Section(
+        "Ways of asking", [Table(columns, rows, strong=[0]), Text(_RELATIVE + _ERRORS), Text(_PAIRS), given_up]
+    )
+    sections = [options, Section("Budgets of the optimum", [attribute_table(found.allocation.design), Text(_MEANING)])]
+    if curves:
+        captions = (
+            "The same workload at other totals; each point is an allocation of its own.",
+            f"The total {found.total_epsilon:g} with every attribute's conditional epsilon capped at a multiple of what it is "
+            "under Kronecker's best split: 1 leaves Kronecker for one-way tables, the rightmost point caps nothing.",
+        )
+        sections.append(Section("Trade-offs", [tradeoff_chart(*c) for c in zip(curves, captions, strict=False)]))
+    title = f"Advice for workload {found.workload.name} at total epsilon {found.total_epsilon:g}"
+    return Page(title, sections, found.sentences())
+
+
+def curves_around(found: Advice) -> list[Tradeoff]:
+    """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
+    domain, total = found.domain, found.total_epsilon
+    totals = [total * s for s in _AROUND]
+    around = tradeoff(domain, totals, workload=found.workload, n=found.n, keep_pairs=domain.m <= _KEPT)
+    if len(found.workload.tables) > 1:
+        asked = [sampling(domain, found.workload, x)[-1] for x in around.curves[0].abscissae]
+        errors, typical = [o.error for o in asked], [found.typical_standard_error(o) for o in asked]
+        around = around.beside("sampling, best probabilities", errors, typical)
+    out = [around]
+    if 1 < domain.m <= _CAPPED:
+        out.append(cap_tradeoff(domain, total, workload=found.workload, n=found.n))
+    return out
+
+
+def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]] = ()) -> Page:
+    """Methods side by side: totals, bounds, pairs and conditional ε, and a chart of the totals."""
+    columns = [
+        "method",
+        "total epsilon",
+        "at least",
+        "gap",
+        "status",
+        "faintest pair's visibility",
+        "max conditional epsilon",
+        "seconds",
+    ]
+    rows = [
+        (
+            d.method,
+            epsilon_text(d.epsilon, _DECIMALS),
+            bound_text(d.lower_bound, _DECIMALS),
+            max(round(d.gap, 9), 0.0),
+            str(d.solution.status),
+            d.faintest_pair[0] if d.faintest_pair else None,
+            epsilon_text(float(d.conditional_epsilons.max()), _DECIMALS),
+            round(d.solution.seconds, 2),
+        )
+        for d in designs
+    ]
+    parts: list[Text | Table | Chart] = [Table(columns, rows), Text(_BOUNDS), Text(_PAIRS)]
+    parts += [Text(f"{d.method}: {note}") for d in designs for note in d.solution.notes]
+    parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
+    if designs:
+        parts.append(
+            Chart(figure_svg(_bars(designs)), "Total epsilon by method; the line is the best certified lower bound.")
+        )
+    sections = [Section("Methods", parts)]
+    if designs:
+        best = min(designs, key=lambda d: d.epsilon)
+        sections.append(Section(f"Attributes under {best.method}", [attribute_table(best), Text(_MEANING)]))
+    return Page("Methods compared", sections, _comparison(designs))
+
+
+def _comparison(designs: Sequence[Design]) -> list[str]:
+    """What the methods have in common, the best total, and Kronecker's."""
+    if not designs:
+        return []
+    best = min(designs, key=lambda d: d.epsilon)
+    return [
+        f"Total epsilon of {best.domain.m} attributes, each to be as accurate as randomized response at the attribute epsilon "
+        "asked for.",
+        f"Smallest: {epsilon_text(best.epsilon)} by {best.method}. Randomizing every attribute on its own needs "
+        f"{epsilon_text(best.solution.problem.kronecker_epsilon)}.",
+    ]
+
+
+def _bars(designs: Sequence[Design]) -> Figure:
+    figure = new_figure(height=0.8 + 0.4 * len(designs))
+    axes = figure.subplots()
+    names = [d.method for d in designs][::-1]
+    axes.barh(names, [d.epsilon for d in designs][::-1], color=COLOURS[0], height=0.6)
+    axes.axvline(max(d.lower_bound for d in designs), color=COLOURS[1])
+    axes.set_xlabel("total epsilon, nats")
+    return figure
+
+
+def _more(rows: int) -> str:
+    return f"The first {_ROWS} of {rows} rows." if rows > _ROWS else ""

@@ -1,0 +1,169 @@
+"""Report pages: one HTML file with its tables and charts inside, readable without a network.
+
+A page is data (title, sections; each section holds paragraphs, tables and charts) and one template turns it into HTML.
+Charts are matplotlib figures written as SVG into the page. The page's content security policy forbids every request, so
+nothing that a category or a file name says can make a reader's browser fetch or run anything; all text is escaped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from optrr.records.files import whole_file
+from optrr.rounding import reads_as_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Chart", "Page", "Section", "Table", "Text", "figure_svg", "new_figure", "page_html", "write_page"]
+
+# Kept apart by lightness as well as by hue, so that they survive grey printing and colour blindness.
+COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; plain text, escaped. ``warning`` sets it off."""
+
+    text: str
+    warning: bool = False
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under column names; numbers are formatted to four figures and stand to the right, None is an empty cell.
+
+    ``strong`` lists the row numbers to set off.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str = ""
+    note: str = ""
+    strong: Sequence[int] = ()
+    kind: ClassVar[str] = "table"
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as text."""
+        return [[cell_text(value) for value in row] for row in self.rows]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold only numbers, or text that reads as one, and empty cells."""
+        given = [[row[k] for row in self.rows if row[k] is not None] for k in range(len(self.columns))]
+        return [bool(column) and all(_to_the_right(v) for v in column) for column in given]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """An SVG from :func:`figure_svg` with its caption; ``description`` is read out where the chart cannot be seen."""
+
+    svg: str
+    caption: str = ""
+    description: str = ""
+    kind: ClassVar[str] = "chart"
+
+    @cached_property
+    def markup(self) -> Any:
+        """The SVG, marked as safe to insert, labelled for screen readers."""
+        from markupsafe import Markup, escape  # noqa: PLC0415 (comes with Jinja2, which only reports need)
+
+        label = escape(self.description or self.caption)
+        return Markup(self.svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    parts: Sequence[Text | Table | Chart]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, its sections, and the sentences that stand before them."""
+
+    title: str
+    sections: Sequence[Section]
+    lead: Sequence[str] = ()
+
+    @property
+    def footer(self) -> str:
+        """What made the page."""
+        try:
+            return f"optrr {version('optrr')}; epsilons in nats."
+        except PackageNotFoundError:
+            return "optrr from source; epsilons in nats."
+
+
+def _to_the_right(value: object) -> bool:
+    if isinstance(value, str):
+        return reads_as_number(value)
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def cell_text(value: object) -> str:
+    """Four significant figures for numbers (all digits of whole ones), nothing for None, text otherwise."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return f"{int(value):,}".replace(",", "\u202f")
+    return f"{float(value):.4g}" if isinstance(value, Real) else str(value)
+
+
+def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
+    """An empty figure, sizes in inches; made without pyplot, so it needs no display and leaves no global state."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only reports need it)
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def figure_svg(figure: Figure) -> str:
+    """The figure as an ``<svg>`` element: the same bytes for the same figure, no declaration, no metadata, own ids."""
+    import matplotlib as mpl  # noqa: PLC0415 (as above)
+
+    sink = io.StringIO()
+    # text stays text: it can be searched and copied, and the file is a fifth of the size
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "optrr"}):
+        figure.savefig(sink, format="svg", metadata={"Date": None})
+    drawn = sink.getvalue()
+    inner = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)
+    prefix = "c" + hashlib.sha256(inner.encode()).hexdigest()[:8] + "-"
+    # two charts on a page must not share ids
+    inner = re.sub(r'\bid="', f'id="{prefix}', inner)
+    return re.sub(r'(url\(#|href="#)', rf"\1{prefix}", inner).strip()
+
+
+def page_html(page: Page) -> str:
+    """The page as HTML text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only reports need it)
+
+    environment = Environment(
+        loader=PackageLoader("optrr.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html").render(page=page)
+
+
+def write_page(path: str | Path, page: Page) -> None:
+    """Write the page as one HTML file, whole or not at all. Raises InvalidInput where the directory is missing."""
+    html = page_html(page)
+    with whole_file(Path(path)) as partial:
+        partial.write_text(html, encoding="utf-8")

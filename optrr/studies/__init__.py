@@ -1,0 +1,1 @@
+"""What only the papers and comparisons need, beside the main path."""

@@ -1,0 +1,69 @@
+"""The three messages of the secure sum, the one of its audit, and their bytes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from optrr.studies.secure_sum.sealed import Seal
+
+
+class SecureSumFailed(ValueError):
+    """The protocol must stop: one line that names the party and what is wrong with its message."""
+
+
+class SealsNotOpened(SecureSumFailed):
+    """The sums do not belong to the seals: an audit can tell who broke the protocol."""
+
+
+class Commitment(msgspec.Struct, tag="commitment", frozen=True):
+    """To one party: the digest of the share it will get, and the sender's seal, the same to all (None without proofs)."""
+
+    session: str
+    sender: int
+    recipient: int
+    digest: bytes
+    seal: Seal | None = None
+
+
+class Share(msgspec.Struct, tag="share", frozen=True):
+    """To one party only: its share of the sender's zero, numbers run together, and the salt of its commitment."""
+
+    session: str
+    sender: int
+    recipient: int
+    numbers: bytes
+    salt: bytes
+
+
+class Partial(msgspec.Struct, tag="partial", frozen=True):
+    """To all: the sum of the shares received and of the sender's own numbers; and the digest of all seals it has seen."""
+
+    session: str
+    sender: int
+    numbers: bytes
+    seen: bytes = b""
+
+
+class Audit(msgspec.Struct, tag="audit", frozen=True):
+    """To all, after sums that open no seals: commitments to every share sent, a point per recipient and cell, run together."""
+
+    session: str
+    sender: int
+    points: bytes
+
+
+Message = Commitment | Share | Partial | Audit
+
+
+def encode(message: Message) -> bytes:
+    """A message as bytes."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode(raw: bytes) -> Message:
+    """A message from bytes. Raises SecureSumFailed for anything else."""
+    try:
+        found: Message = msgspec.msgpack.decode(raw, type=Message)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SecureSumFailed(f"received {len(raw)} bytes that are no message of the protocol ({error})") from error
+    return found

@@ -1,0 +1,319 @@
+"""The best ε_i for a given total, for any number of attributes: a search over the certified design solver (design §3.7).
+
+Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The
+ratios then descend along the design's dual weights. For weights w whose certificate proves that flips with w·f' ≤ w·f need
+more than E, every law of total at most E has w·f' > w·f, that is
+
+    Σ_i w_i d_i λ_i < Σ_i w_i (d_i − f_i)                                                        (cut)
+
+(design §3.3, dual). The laws' λ form a convex set and the cuts bound it from outside, so the next ratios are those that
+minimise the workload's error subject to all cuts so far (Kelley's method, :mod:`optrr_solvers.allocating.bound`). For one-way
+tables that minimum is a lower bound for every mechanism of that total. Where tables of several attributes meet kept pairs or
+caps, their errors are moved onto the λ_i by ∂F/∂λ_i at the current law, and nothing is bounded here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from optrr_solvers.allocating.bound import Cut, minimum_under_cuts
+from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
+from optrr_solvers.allocating.split import best_split, single_blocks
+from optrr_solvers.allocating.workload import eigenvalues_of
+from optrr_solvers.auto import SolveOptions
+from optrr_solvers.auto import solve as design
+from optrr_solvers.certificates.certificate import Certificate, InvalidCertificate, lower_bound
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, MethodTooLarge, Problem
+from optrr_solvers.solution import Solution, SolveFailed
+
+# Totals are met to this, relative, and never exceeded, on the way and at the end: an error of the same order.
+_ON_THE_WAY, _AT_THE_END = 2e-4, 1e-6
+_SCALINGS = 60
+# Rounds without an improvement of a quarter of the tolerance after which the search gives in.
+_IDLE_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """``tolerance``: relative gap to stop at; ``rounds``: profiles tried; ``design``: handed to the design solver."""
+
+    tolerance: float = 1e-3
+    rounds: int = 40
+    design: SolveOptions = SolveOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Design problems along a ray of ε_i: which pairs each keeps, and what solves them."""
+
+    problem: AllocationProblem
+    pairs: tuple[tuple[int, int], ...] = ()
+    kappa: float = 1.0
+    options: SolveOptions = field(default_factory=SolveOptions)
+
+    def at(self, epsilons: FloatArray) -> Problem:
+        """The design problem with these ε_i, kept within the supported range."""
+        caps = np.maximum(self.problem.cap, EPSILON_RANGE[0]) if self.problem.capped else None
+        inside = np.clip(epsilons, *EPSILON_RANGE)
+        if caps is not None:
+            inside = np.minimum(inside, caps)
+        sizes = self.problem.workload.sizes
+        return Problem(sizes, inside, pairs=self.pairs, kappa=self.kappa, caps=caps, names=self.problem.names)
+
+    def limited(self, epsilons: FloatArray) -> FloatArray:
+        """The same ε_i within floors and ceilings."""
+        low, high = EPSILON_RANGE
+        return np.clip(epsilons, np.maximum(self.problem.floor, low), np.minimum(self.problem.ceiling, high))
+
+    def solve(self, epsilons: FloatArray) -> Solution:
+        """The design for these ε_i."""
+        return design(self.at(self.limited(epsilons)), options=self.options)
+
+
+def solve(
+    problem: AllocationProblem,
+    options: ProfileOptions = ProfileOptions(),
+    pairs: tuple[tuple[int, int], ...] = (),
+) -> AllocatedLaw:
+    """The best law found, with its design; ``pairs`` stay as visible as under Kronecker at the ε_i found.
+
+    For one-way tables and no pairs the bound holds for every mechanism of that total; otherwise it is the trivial one. Cost:
+    a handful of designs a round.
+
+    Raises
+    ------
+    Infeasible
+        where the floors need more than the total; the message says how much.
+    MethodTooLarge, SolveFailed
+        from the design solver.
+    """
+    started = time.perf_counter()
+    if problem.joint_targets.size:
+        raise MethodTooLarge("method 'search' takes no targets on tables of several attributes; use method 'program'")
+    family = Family(problem, pairs, options=options.design)
+    search = _Search(family, options)
+    return search.run(started)
+
+
+def scaled_to_total(
+    family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = _AT_THE_END
+) -> tuple[Solution, float]:
+    """The design with ε_i = s · ratios whose total is within ``tolerance`` below E, and s. Limits bend the ray.
+
+    Bisection safeguarded secant on the total, which grows with s. Where even the ceilings leave the total unused, the
+    design at the ceilings.
+    """
+    total = family.problem.total
+    low, high = 0.0, np.inf
+    s, best = guess, None
+    points: list[tuple[float, float]] = []
+    for _ in range(_SCALINGS):
+        epsilons = s * ratios
+        found = family.solve(epsilons)
+        reached = found.upper
+        points.append((s, reached))
+        if reached <= total:
+            low = s
+            best = (found, s)
+            saturated = np.array_equal(family.limited(epsilons), family.limited(2 * epsilons))
+            if total - reached <= tolerance * total or saturated:
+                return best
+        else:
+            high = s
+            if np.array_equal(family.limited(epsilons), family.limited(epsilons / 2)):
+                raise Infeasible(
+                    f"the floors need a total epsilon of {found.upper:.6g}, more than {total:g}; "
+                    "raise the total or lower a floor"
+                )
+        s = _next_scale(points, low, high, total * (1 - tolerance / 2))
+        # where the total jumps, as it may with pairs kept, no scale meets it closely
+        if np.isfinite(high) and high - low <= 0.1 * tolerance * high:
+            break
+    if best is None:
+        raise SolveFailed(f"no scale of these ratios reaches total epsilon {total:g}; give other floors")
+    return best
+
+
+def _next_scale(points: list[tuple[float, float]], low: float, high: float, goal: float) -> float:
+    """Secant through the last two points where it stays inside the bracket, else halving or doubling."""
+    middle = 2 * low if np.isinf(high) else 0.5 * (low + high)
+    if len(points) >= 2:
+        (a, fa), (b, fb) = points[-2:]
+        if fa != fb:
+            step = b + (goal - fb) * (b - a) / (fb - fa)
+            # every third step halves, so that a kink cannot stall the secant
+            if low < step < high and step <= 4 * max(b, low) and len(points) % 3:
+                return float(step)
+        return middle
+    return float(points[-1][0] * min(max(goal / points[-1][1], 0.25), 4.0))
+
+
+class _Search:
+    """The profiles tried, the cuts found, the best law."""
+
+    def __init__(self, family: Family, options: ProfileOptions) -> None:
+        self.family, self.options = family, options
+        self.problem, self.workload = family.problem, family.problem.workload
+        if self.problem.capped and self.workload.m > 10:
+            raise MethodTooLarge(f"conditional caps take up to 10 attributes, got {self.workload.m}; drop the caps")
+        self.rounds, self.idle = 0, 0
+        # cuts of all laws; with pairs kept, tangents that hold near their own law only
+        self.steers: list[Cut] = []
+        limits = np.stack(
+            [self.workload.sizes, np.nan_to_num(self.problem.floor), np.nan_to_num(self.problem.ceiling)], 1
+        )
+        _, self.kind = np.unique(limits, axis=0, return_inverse=True)
+        self.uniform_flips = 1 - 1 / self.workload.sizes
+        self.best: tuple[float, Solution] | None = None
+        self.lower = float(self.workload.coefficients.sum())
+
+    def run(self, started: float) -> AllocatedLaw:
+        ratios, scale = self._start(), 1.0
+        for _ in range(self.options.rounds):
+            self.rounds += 1
+            try:
+                found, scale = scaled_to_total(self.family, ratios, scale, _ON_THE_WAY)
+            except SolveFailed:
+                if self.best is None:
+                    raise
+                # an extreme profile defeated the design solver: go half the way only
+                ratios = np.sqrt(ratios * self.best[1].attribute_epsilons)
+                continue
+            self._record(found)
+            # with pairs kept the cuts hold too, but say little
+            cut = self._steer(found) if self.family.pairs else self._cut(found)
+            if cut is None:
+                break
+            self.steers.append(cut)
+            assert self.best is not None
+            profile = self._outer(found)
+            if self.best[0] - self.lower <= self.options.tolerance * self.best[0]:
+                break
+            if self.idle > _IDLE_ROUNDS:
+                break
+            following = _epsilons_of(self.workload.sizes, profile)
+            if np.allclose(following, scale * ratios, rtol=1e-9):
+                break
+            ratios, scale = following, 1.0
+        return self._answer(started)
+
+    def _start(self) -> FloatArray:
+        """Kronecker's best split, without limits: scaling applies them."""
+        split = best_split(self.workload, single_blocks(self.workload), self.problem.total)
+        return np.maximum(split.epsilons, EPSILON_RANGE[0])
+
+    def _record(self, found: Solution) -> None:
+        lam = self.workload.eigenvalues(found.law)
+        error = self.workload.error(lam) if np.all(lam > 0) else np.inf
+        gained = self.best is None or error < self.best[0] * (1 - self.options.tolerance / 4)
+        self.idle = 0 if gained else self.idle + 1
+        if self.best is None or error < self.best[0]:
+            self.best = (error, found)
+
+    def _cut(self, found: Solution) -> Cut | None:
+        """The cut that the design's certificate proves at total E; None where there is no certificate."""
+        if found.certificate is None:
+            return None
+        weights = _weights(found.certificate, self.workload.m)
+        plain = Certificate(found.certificate.classes, found.certificate.weights)
+        ray = found.problem.epsilons
+        goal = self.problem.total
+        low, high = 1.0, 1.0
+        try:
+            while lower_bound(self._plain(high * ray), plain) <= goal:
+                low, high = high, high * 1.02
+                if high > 64:
+                    return None
+            while high - low > 1e-7 * high:
+                middle = 0.5 * (low + high)
+                if lower_bound(self._plain(middle * ray), plain) > goal:
+                    high = middle
+                else:
+                    low = middle
+        except (InvalidCertificate, ValueError):
+            return None
+        gaps = self._plain(high * ray).gaps
+        scale = float(weights @ self.uniform_flips)
+        normal = self._averaged(weights * self.uniform_flips / scale)
+        return Cut(normal, float(weights @ gaps) / scale * (1 + 1e-12))
+
+    def _averaged(self, normal: FloatArray) -> FloatArray:
+        """The mean over exchanges of attributes of one size and limits: each exchanged cut holds, so their mean does."""
+        sums = np.bincount(self.kind, weights=normal)
+        return np.asarray((sums / np.bincount(self.kind))[self.kind])
+
+    def _steer(self, found: Solution) -> Cut:
+        """The tangent at the current law of the surface of constant total: w_i d_i + κ Σ_j v_ij (r_i−1)(r_j−1) λ_j."""
+        certificate = found.certificate
+        assert certificate is not None
+        m, sizes, lam = self.workload.m, self.workload.sizes, found.problem.eigenvalues
+        normal = np.zeros(m)
+        for members, w in zip(certificate.classes, certificate.weights, strict=True):
+            normal[list(members)] = float(w) * self.uniform_flips[list(members)]
+        for a, b, v in certificate.pairs:
+            for i in certificate.classes[a]:
+                for j in certificate.classes[b]:
+                    if i < j or (a != b and i != j):
+                        each = float(v) * found.problem.kappa * float((sizes[i] - 1) * (sizes[j] - 1))
+                        normal[i] += each * lam[j]
+                        normal[j] += each * lam[i]
+        normal = self._averaged(normal / normal.sum())
+        return Cut(normal, float(normal @ found.law.one_way_eigenvalues()))
+
+    def _plain(self, epsilons: FloatArray) -> Problem:
+        return Problem(self.workload.sizes, np.clip(epsilons, *EPSILON_RANGE))
+
+    def _outer(self, found: Solution) -> FloatArray:
+        """Best λ_i subject to all cuts, shape (m,); raises the lower bound of F on the way."""
+        low = eigenvalues_of(self.workload.sizes, np.maximum(self.problem.floor, EPSILON_RANGE[0]))
+        # no ε_i exceeds the total
+        most = min(self.problem.total, EPSILON_RANGE[1])
+        high = eigenvalues_of(self.workload.sizes, np.minimum(self.problem.ceiling, most))
+        # the set with pairs kept is not convex: only the latest tangent is to be believed, and it bounds nothing
+        cuts = self.steers[-1:] if self.family.pairs else self.steers
+        profile, value = minimum_under_cuts(self._effective(found), cuts, low, high)
+        if not self.family.pairs and all(len(w) == 1 for w in self.workload.effects):
+            self.lower = max(self.lower, value)
+        return profile
+
+    def _effective(self, found: Solution) -> FloatArray:
+        """a_i with −2 a_i/λ_i³ = ∂F/∂λ_i where λ_W moves like Π λ_i: a_i = λ_i² Σ_{W∋i} C_W/λ_W² / |class|."""
+        lam = self.workload.eigenvalues(found.law)
+        one = found.law.one_way_eigenvalues()
+        # an effect that the law hides counts as under Kronecker
+        lam = np.where(lam > 0, lam, self.workload.products(one))
+        out = np.zeros(self.workload.m)
+        for w, c, value in zip(self.workload.effects, self.workload.coefficients, lam, strict=True):
+            for i in w:
+                members = self.workload.classes[self.workload.class_of[i]]
+                out[members] += c / value**2 * one[i] ** 2 / members.size
+        return out
+
+    def _answer(self, started: float) -> AllocatedLaw:
+        assert self.best is not None
+        self._record(scaled_to_total(self.family, self.best[1].problem.epsilons)[0])
+        error, found = self.best
+        if not np.isfinite(error):
+            raise SolveFailed(
+                "search: every law found hides an effect of the workload; keep pairs, or use method 'lattice'"
+            )
+        law = AllocatedLaw.of(self.problem, "search", found.law, self.lower, started, self.rounds)
+        return replace(law, design=found)
+
+
+def _weights(certificate: Certificate, m: int) -> FloatArray:
+    """The certificate's accuracy weights per attribute, shape (m,), largest 1."""
+    top = max(certificate.weights) or 1
+    out = np.zeros(m)
+    for members, w in zip(certificate.classes, certificate.weights, strict=True):
+        out[list(members)] = w / top
+    return out
+
+
+def _epsilons_of(sizes: np.ndarray, lam: FloatArray) -> FloatArray:
+    """ε_i = ln(1 + r λ/(1−λ)), the inverse of :func:`eigenvalues_of`, within the supported range."""
+    inside = np.clip(lam, 0, 1 - 1e-16)
+    return np.clip(np.log1p(sizes * inside / (1 - inside)), *EPSILON_RANGE)

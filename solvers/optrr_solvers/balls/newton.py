@@ -1,0 +1,183 @@
+"""Newton's method for the smoothed dual, and the path from wide to narrow (design §3.3, §3.5).
+
+Minimise ln φ_h(w) − ln w·g, g = n(d−f), which does not depend on the scale of w when h scales along; the direction solves
+H x = −(∇φ_h − ρ g) on the slice g·x = 0 with the exact Hessian. At the minimum ρ_i = (f_i τ − c_i)/(d_i−f_i) is the same for
+all i (τ the ball's mass, c_i its changed mass), and the ball mixed with the uniform answer meets every accuracy with
+
+    Q = 1 + 1/(φ_h min_i ρ_i),
+
+a true upper bound at every w, since the min leaves every other attribute more accurate than asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr_solvers.balls.moments import Classes, Moments, MomentSource, TooSharp
+from optrr_solvers.problem import FloatArray
+
+# ρ_i agree to this: attribute ε then agree to better than 1e-9.
+_SPREAD = 1e-9
+# With more classes rounding leaves proportionally more; the law's own accuracies are met afterwards, on its grid.
+_CLASSES = 10_000
+_MOST_STEPS = 80
+_MOST_HALVINGS = 30
+# ρ_i this far apart where Newton stops: it is stuck, because heavy attributes (flips below this, so many of them at most)
+# have second derivatives that say nothing of where their weights belong, orders of magnitude away.
+STUCK, _HEAVY, _MOST_HEAVY, _RESCUES = 1e-3, 1e-3, 12, 4
+# A weight is first moved by this factor, then by its square root, … down to the other; less improvement is none.
+_FIRST_FACTOR, _LAST_FACTOR, _IMPROVED = 4.0, 1.05, 1e-9
+# Smallest tilt, 1 in natural units, up to which one pass may move them.
+_LEAST_TILT = 0.03
+# What rounding and both bounds take afterwards, in evaluations.
+FINISHING = 4
+# A step may use up this much of the way to w_i = 0.
+_TO_BOUNDARY = 0.9
+
+
+class OutOfTime(RuntimeError):
+    """The deadline passed; ``point`` is where the search had come to."""
+
+    point: Point | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Weights with the moments there. ``spread``: largest |ρ_i/ρ̄ − 1|; ``log_ratio``: ln Q of the smooth ball."""
+
+    w: FloatArray
+    width: float
+    moments: Moments
+    objective: float
+    rho: FloatArray
+    mean_rho: float
+
+    @classmethod
+    def of(cls, classes: Classes, source: MomentSource, w: FloatArray, width: float) -> Point:
+        """Evaluate; O(one moment evaluation)."""
+        moments = source.at(w, width)
+        advantage = float(classes.counts @ (classes.gaps * w))
+        rho = (classes.f * moments.mass - moments.changed) / classes.gaps
+        mean = float(classes.counts @ (w * rho * classes.gaps)) / advantage
+        return cls(w, width, moments, moments.log_value - float(np.log(advantage)), rho, mean)
+
+    @property
+    def spread(self) -> float:
+        """Zero at the minimum."""
+        return float(np.max(np.abs(self.rho / self.mean_rho - 1))) if self.mean_rho > 0 else np.inf
+
+    @property
+    def log_ratio(self) -> float:
+        """ln Q in nats, infinite while some attribute is too inaccurate inside the ball."""
+        low = float(self.rho.min())
+        return float(np.logaddexp(0.0, -self.moments.log_value - np.log(low))) if low > 0 else np.inf
+
+
+def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArray:
+    """x with H x = −``residual`` on the slice g·x = 0 (residual relative to φ), shape (G,)."""
+    g = classes.counts * classes.gaps
+    a, b = point.moments.curvature.solve(np.stack([residual, g], axis=1)).T
+    return np.asarray(-(a - b * ((g @ a) / (g @ b))))
+
+
+def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, deadline: float) -> Point:
+    """Newton with backtracking until ρ is constant or no step improves; raises TooSharp or OutOfTime."""
+    return _newton(classes, source, Point.of(classes, source, w, width), deadline)
+
+
+def unstuck(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point:
+    """Move the heavy attributes' weights one by one, by factors, and start Newton again, while it gets stuck and that helps.
+
+    Raises OutOfTime.
+    """
+    for _ in range(_RESCUES):
+        try:
+            moved = _heavy_moved(classes, source, point, deadline)
+        except OutOfTime as late:
+            late.point = point
+            raise
+        if moved is None:
+            break
+        again = _newton(classes, source, moved, deadline)
+        if again.spread >= point.spread and again.objective >= point.objective - _IMPROVED:
+            break
+        point = again
+        if point.spread < STUCK:
+            break
+    return point
+
+
+def _heavy_moved(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point | None:
+    """One pass over the heavy attributes; None where there are none or nothing improves. 16 evaluations an attribute or so."""
+    heavy = np.flatnonzero(classes.f < _HEAVY)
+    heavy = heavy[np.argsort(classes.f[heavy], kind="stable")][:_MOST_HEAVY]
+    best, least = point, _LEAST_TILT * classes.tilt(point.w)
+    for i in heavy:
+        for sign in (1, -1):
+            factor = _FIRST_FACTOR
+            while factor > _LAST_FACTOR:
+                _watch(deadline - FINISHING * source.slowest)
+                w = best.w.copy()
+                w[i] *= factor**sign
+                try:
+                    # beyond that, weights only grow to make the width small beside them
+                    new = Point.of(classes, source, w, best.width) if classes.tilt(w) > least else None
+                except TooSharp:
+                    new = None
+                if new is not None and new.objective < best.objective - _IMPROVED:
+                    best = new
+                else:
+                    factor = float(np.sqrt(factor))
+    return None if best is point else Point.of(classes, source, rescaled(classes, best.w), best.width)
+
+
+def _newton(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point:
+    enough = _SPREAD * max(1.0, classes.counts.size / _CLASSES)
+    try:
+        for _ in range(_MOST_STEPS):
+            if point.spread < enough:
+                break
+            _watch(deadline - FINISHING * source.slowest)
+            residual = classes.counts * classes.gaps * (point.rho - point.mean_rho)
+            step = direction(classes, point, residual)
+            slope = float(residual @ step)
+            better = _line_search(classes, source, point, step, slope, deadline) if slope < 0 else None
+            if better is None:
+                break
+            point = better
+    except OutOfTime as late:
+        late.point = point
+        raise
+    return point
+
+
+def _line_search(  # noqa: PLR0913 (one search, all of it needed)
+    classes: Classes, source: MomentSource, point: Point, step: FloatArray, slope: float, deadline: float
+) -> Point | None:
+    down = step < 0
+    length = min(1.0, _TO_BOUNDARY * float(np.min(-point.w[down] / step[down]))) if down.any() else 1.0
+    # below this a decrease drowns in the objective's own rounding
+    noise = 1e-13 * (1 + abs(point.objective))
+    for _ in range(_MOST_HALVINGS):
+        _watch(deadline - FINISHING * source.slowest)
+        try:
+            new = Point.of(classes, source, point.w + length * step, point.width)
+        except TooSharp:
+            new = None
+        if new is not None and new.objective <= point.objective + 1e-4 * length * slope + noise:
+            return new
+        length *= 0.4
+    return None
+
+
+def _watch(deadline: float) -> None:
+    if time.perf_counter() > deadline:
+        raise OutOfTime
+
+
+def rescaled(classes: Classes, w: FloatArray) -> FloatArray:
+    """Weights in natural units: scaled so that the tilt at their radius is 1."""
+    return np.asarray(w * classes.tilt(w))

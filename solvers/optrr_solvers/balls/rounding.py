@@ -1,0 +1,102 @@
+"""From real weights to a BallLaw on an integer grid, with every accuracy met (design §3.5).
+
+The weights are written as unit × (a_i + b_i) and rounded at random, which blurs the ball a little: the flip probabilities move,
+smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. What is left is settled by the mixture:
+
+    Q = 1 + 1/(E_μ[t] min_i ρ_i),     ρ_i = (f_i − c_i)/(d_i − f_i),
+
+makes the worst attribute exact and the others at most more accurate than asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr_solvers.balls.moments import Classes
+from optrr_solvers.balls.newton import Point, direction
+from optrr_solvers.laws.ball import BallLaw, MixedBall
+from optrr_solvers.laws.spectrum import GridTooFine
+from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
+from optrr_solvers.problem import FloatArray
+
+_STEPS = 25
+# Each f_i is met to this, relatively: so are the attribute ε, absolutely.
+_SPREAD = 1e-10
+# Once this is reached, a step that does not halve it is the last: rounding.
+_ENOUGH = 1e-8
+# Takes the rounding of ρ and of the mass, so that no attribute falls short.
+_MARGIN = 2.0**-42
+# A weight this many widths beyond the radius is as good as any heavier one.
+_REACH = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A law and how far its most accurate attribute overshoots, as a share of its flip probability."""
+
+    law: BallLaw
+    spread: float
+
+
+def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
+    """The best BallLaw near ``point`` on a grid of ``unit``; None where no attribute set is met.
+
+    ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
+    first law found stands.
+    """
+    w, best = point.w, None
+    for _ in range(_STEPS):
+        if not classes.radius(w) + _REACH * point.width < TOTAL_LIMIT * unit:
+            # at ε_i near 50 a light attribute's second derivative underflows: its step is enormous, or no number
+            break
+        started = time.perf_counter()
+        try:
+            law, rho = _attempt(classes, w, point.width, unit, whole)
+        except GridTooFine:
+            break
+        if law is not None:
+            spread = float(np.max((rho - rho.min()) * classes.gaps / classes.f))
+            better = best is None or spread < 0.5 * best.spread
+            if best is None or law.log_ratio < best.law.log_ratio:
+                best = Fit(law, spread)
+            # the next step takes as long, and the lower bound about as long again
+            late = time.perf_counter() + 2 * (time.perf_counter() - started) > deadline
+            if spread < _SPREAD or (not better and spread < _ENOUGH) or late:
+                break
+        g = classes.counts * classes.gaps
+        mean = float((g * w) @ rho) / float(g @ w)
+        step = direction(classes, point, point.moments.mass * g * (rho - mean))
+        down = step < 0
+        limit = 0.5 * float(np.min(-w[down] / step[down])) if down.any() else 1.0
+        w = w + min(1.0, limit) * step
+    return best
+
+
+def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
+    """The soft ball of radius w·f, less what rounding moves, with weights in units of the grid."""
+    scaled = w / unit
+    floors = np.round(scaled) if whole else np.floor(scaled)
+    fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
+    # tilted by one per nat, a weight rounded at random has a mean that is lower by its variance
+    shift = unit * fractions * (1 - fractions)
+    radius = float(classes.counts @ (classes.f * (floors + fractions - shift)))
+    most = int(radius + _REACH * width / unit) + 2
+    heavy = floors > most
+    return soft(np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, width / unit)
+
+
+def _attempt(
+    classes: Classes, w: FloatArray, width: float, unit: float, whole: bool
+) -> tuple[BallLaw | None, FloatArray]:
+    ball = on_grid(classes, w, width, unit, whole)
+    law = BallLaw(classes.problem.sizes, classes.members, [MixedBall(1.0, ball)], 0.0)
+    part = law.inside[0]
+    rho = (classes.f - part.changed) / classes.gaps
+    low = float(rho.min())
+    if not low > 0:
+        return None, rho
+    log_ratio = float(np.logaddexp(0.0, -(part.log_mass + np.log(low)))) * (1 + 2.0**-51) + _MARGIN
+    return law.with_ratio(log_ratio), rho

@@ -1,0 +1,299 @@
+"""Lower bounds that anyone can recompute: weak duality of the design problem (design §3.3, §3.4, §3.6).
+
+For densities q ∈ [1, Q] against μ, every requirement is E_μ[q g] ≥ 0 for some function g of the change set:
+
+    accuracy of i          g = f_i − 1[i∈S]
+    pair (i, j) kept       g = (r_i−1)(r_j−1) (χ_ij − κ λ_i λ_j)
+    cap η on i from S to T g = n_S e^η 1_T − n_T 1_S                 (T and S differ in i only)
+
+so for any multipliers ≥ 0 their sum h has 0 ≤ E_μ[q h] ≤ E_μ[h] + (Q−1) E_μ[h⁺], that is
+
+    Q ≥ 1 + (−E_μ h) / E_μ[h⁺].
+
+Multipliers are integers, f and λ are replaced by rationals that can only enlarge h, hence lower the bound: h is then an
+integer plus one rational constant, −E_μ h is exact, and E_μ[h⁺] is a sum of nonnegative terms, done in exact rational
+arithmetic for few cells and otherwise in doubles with an a-priori error bound, outward.
+
+Attributes that are alike share their multipliers, so the sums run over counts per class, not over 2^m change sets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from optrr_solvers.certificates import grid_bound
+from optrr_solvers.certificates.grid_bound import WeightedClasses
+from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
+from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
+from optrr_solvers.laws.totals import WindowTooWide
+from optrr_solvers.problem import FloatArray, IntArray, Problem, class_numbers
+
+# Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
+EXACT_CELLS = 1 << 12
+# Beyond this nobody asks: the product of a million classes has 300,000 digits.
+_MOST_COUNTED = 1 << 64
+# The integers of h stay below this, so that int64 sums of them are exact.
+INTEGER_LIMIT = 1 << 62
+
+
+class InvalidCertificate(ValueError):
+    """The certificate does not fit its problem; the message says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Integer multipliers of the requirements, one per class of alike attributes.
+
+    Parameters
+    ----------
+    classes
+        index tuples that partition the attributes; members must be alike in size, ε and cap.
+    weights
+        w_g ≥ 0 for the accuracy of every member of class g.
+    pairs
+        (g, h, v): v ≥ 0 for every preserved pair with one member in g and the other in h (g ≤ h).
+    caps
+        (cell, g, up, c): c ≥ 0 for the cap of class g between change set ``cell`` (flat index over counts) and the one
+        with one more change in g; ``up`` when the one with more changes is bounded from above. Only for classes of one.
+    """
+
+    classes: tuple[tuple[int, ...], ...]
+    weights: tuple[int, ...]
+    pairs: tuple[tuple[int, int, int], ...] = ()
+    caps: tuple[tuple[int, int, bool, int], ...] = ()
+
+    def check(self, problem: Problem) -> None:
+        """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
+        if sorted(i for c in self.classes for i in c) != list(range(problem.m)) or not all(self.classes):
+            raise InvalidCertificate("the certificate's classes do not hold every attribute exactly once")
+        numbers = class_numbers([np.array(c) for c in self.classes])
+        first = np.array([c[0] for c in self.classes])[numbers]
+        unlike = (problem.sizes != problem.sizes[first]) | (problem.epsilons != problem.epsilons[first])
+        if unlike.any():
+            c = self.classes[int(numbers[unlike][0])]
+            raise InvalidCertificate(f"the certificate treats attributes {c} as alike, but they differ")
+        if len(self.weights) != len(self.classes):
+            raise InvalidCertificate("the certificate needs one weight for every class")
+        multipliers = [*self.weights, *(v for _, _, v in self.pairs), *(v for *_, v in self.caps)]
+        if any(type(v) is not int or v < 0 for v in multipliers):
+            raise InvalidCertificate("a multiplier of the certificate is not a whole number of at least 0")
+        named = [g for pair in self.pairs for g in pair[:2]] + [g for _, g, _, _ in self.caps]
+        if not all(0 <= g < len(self.classes) for g in named):
+            raise InvalidCertificate("the certificate names a class that it does not have")
+        self._check_wanted(problem)
+
+    def _check_wanted(self, problem: Problem) -> None:
+        wanted = set(problem.pairs)
+        for g, h, _ in self.pairs:
+            inside = {(min(i, j), max(i, j)) for i in self.classes[g] for j in self.classes[h] if i != j}
+            if not inside or not inside <= wanted:
+                raise InvalidCertificate(f"the certificate weighs pairs of classes {g}, {h} that need not be preserved")
+        for _, g, _, _ in self.caps:
+            alone = len(self.classes[g]) == 1
+            if problem.caps is None or not (alone and np.isfinite(problem.caps[self.classes[g][0]])):
+                raise InvalidCertificate(f"the certificate weighs a cap on class {g} that the problem does not have")
+
+
+def single_classes(m: int) -> tuple[tuple[int, ...], ...]:
+    """Every attribute a class of its own."""
+    return tuple((i,) for i in range(m))
+
+
+def cell_count(certificate: Certificate) -> int:
+    """How many vectors of counts the certificate's classes have, counted up to 2^64 or a little above."""
+    cells = 1
+    for c in certificate.classes:
+        if cells > _MOST_COUNTED:
+            break
+        cells *= len(c) + 1
+    return cells
+
+
+def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
+    """ε in nats that no mechanism of ``problem`` can go below, rounded down; never negative.
+
+    With multipliers: the dual bound, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL bound,
+    O(m).
+    """
+    if certificate is None:
+        return kl_bound(problem)
+    certificate.check(problem)
+    if cell_count(certificate) > MAX_CELLS:
+        return _grid_bound(problem, certificate)
+    h, constant, minus_mean = _dual_function(problem, certificate)
+    if minus_mean <= 0:
+        return 0.0
+    if h.size <= EXACT_CELLS:
+        return _exact_bound(problem, certificate, h, constant, minus_mean)
+    return _float_bound(problem, certificate, h, constant, minus_mean)
+
+
+def _grid_bound(problem: Problem, certificate: Certificate) -> float:
+    if certificate.pairs or certificate.caps:
+        raise InvalidCertificate(
+            f"pair and cap multipliers over {cell_count(certificate)} cells cannot be evaluated; {MAX_CELLS} cells at most"
+        )
+    if sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True)) >= INTEGER_LIMIT:
+        raise InvalidCertificate("the certificate's integers are too large to add without overflow")
+    try:
+        return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
+    except WindowTooWide as error:
+        raise InvalidCertificate(
+            f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; scale them down"
+        ) from error
+
+
+def kl_bound(problem: Problem) -> float:
+    """Σ KL(Bernoulli(f_i) ‖ Bernoulli(d_i)) in nats, rounded down: holds for every mechanism (design §3.3)."""
+    f, d, gap = problem.flips, problem.uniform_flips, problem.gaps
+    # f ln(f/d) + (1−f) ln((1−f)/(1−d)) with log1p, because f and d nearly agree at small ε
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.log1p(-np.minimum(gap / d, 0.5))
+    parts = f * np.where(gap < d / 2, near, np.log(f / d)) + problem.keeps * np.log1p(gap * problem.sizes)
+    scale = f * np.abs(np.log(f / d)) + problem.keeps * np.log1p(gap * problem.sizes)
+    # ln(r−1) − ε, up to 64 in size, costs f and 1 − f up to 44 roundings; the logarithms cost a few, the sum log2(m) more
+    return max(float(parts.sum() - (64 + np.log2(problem.m + 1)) * 2.0**-53 * scale.sum()), 0.0)
+
+
+def _dual_function(problem: Problem, certificate: Certificate) -> tuple[IntArray, Fraction, Fraction]:
+    """H as integers over the counts, its rational constant (rounded up), and −E_μ h with that constant."""
+    shape = tuple(len(c) + 1 for c in certificate.classes)
+    # few cells: Python's integers, so that weights may differ by any factor; many: int64, checked against overflow
+    kind = object if math.prod(shape) <= EXACT_CELLS else np.int64
+    h = np.zeros(shape, dtype=kind)
+    constant = Fraction(0)
+    minus_mean = Fraction(0)
+    budget = _Budget(math.inf if kind is object else INTEGER_LIMIT)
+    for g, (members, w) in enumerate(zip(certificate.classes, certificate.weights, strict=True)):
+        r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
+        budget.spend(w * len(members))
+        h -= w * _axis(np.arange(len(members) + 1).astype(kind), g, len(shape))
+        constant += Fraction(w * len(members) * flip_ceiling(r, epsilon), 1 << FLIP_BITS)
+        minus_mean += Fraction(w * len(members) * (r - 1), r)
+    for a, b, v in certificate.pairs:
+        spans = [len(certificate.classes[g]) * (int(problem.sizes[certificate.classes[g][0]]) - 1) for g in (a, b)]
+        budget.spend(v * spans[0] * spans[1])
+        count, values, kept = _pair_row(problem, certificate, a, b, kind)
+        h += v * values
+        constant -= v * count * kept
+    minus_mean -= constant
+    if certificate.caps:
+        bump, mean, most = _cap_rows(problem, certificate, shape)
+        budget.spend(most)
+        h += bump.astype(kind)
+        minus_mean -= mean
+    return h, constant, minus_mean
+
+
+class _Budget:
+    """Bounds the integers met so far; raises InvalidCertificate before one could overflow."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit, self._spent = limit, 0
+
+    def spend(self, largest: int) -> None:
+        self._spent += largest
+        if self._spent >= self._limit:
+            raise InvalidCertificate("the certificate's integers are too large to add without overflow")
+
+
+def _axis(values: IntArray, axis: int, ndim: int) -> IntArray:
+    shape = [1] * ndim
+    shape[axis] = -1
+    return values.reshape(shape)
+
+
+def _pair_row(problem: Problem, certificate: Certificate, a: int, b: int, kind: type) -> tuple[int, IntArray, Fraction]:
+    """Number of pairs, Σ (r−1)(r'−1) χ_ij over them for every cell, and a lower bound of (r−1)(r'−1) κ λ_i λ_j."""
+    ndim = len(certificate.classes)
+    scaled, floors = [], []
+    for g in (a, b):
+        members = certificate.classes[g]
+        r, epsilon = int(problem.sizes[members[0]]), float(problem.epsilons[members[0]])
+        k: IntArray = np.arange(len(members) + 1).astype(kind)
+        scaled.append(_axis((r - 1) * (len(members) - k) - k, g, ndim))
+        floors.append(r - 1 - r * Fraction(flip_ceiling(r, epsilon), 1 << FLIP_BITS))
+    kept = Fraction(problem.kappa) * max(floors[0], Fraction(0)) * max(floors[1], Fraction(0))
+    if a != b:
+        return len(certificate.classes[a]) * len(certificate.classes[b]), scaled[0] * scaled[1], kept
+    n = len(certificate.classes[a])
+    r, k = int(problem.sizes[certificate.classes[a][0]]), np.arange(n + 1).astype(kind)
+    squares = _axis((r - 1) ** 2 * (n - k) + k, a, ndim)
+    return n * (n - 1) // 2, (scaled[0] ** 2 - squares) // 2, kept
+
+
+def _cap_rows(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> tuple[IntArray, Fraction, int]:
+    """Contribution of the cap multipliers to h, to E_μ h, and the largest integer met."""
+    assert problem.caps is not None
+    out = np.zeros(shape, dtype=object)
+    flat = out.reshape(-1)
+    outputs = _output_counts(problem, certificate, shape)
+    total = math.prod(int(r) for r in problem.sizes)
+    mean = Fraction(0)
+    strides = [math.prod(shape[g + 1 :]) for g in range(len(shape))]
+    for cell, g, up, c in certificate.caps:
+        more = cell + strides[g]
+        if not 0 <= cell < more < flat.size or (cell // strides[g]) % shape[g] != 0:
+            raise InvalidCertificate(f"the certificate's cap at cell {cell} is not a step of class {g}")
+        capped, other = (more, cell) if up else (cell, more)
+        gain = math.ceil(c * outputs[capped] * exp_bounds(float(problem.caps[certificate.classes[g][0]]))[1])
+        flat[other] += gain
+        flat[capped] -= c * outputs[other]
+        mean += Fraction(gain * outputs[other] - c * outputs[other] * outputs[capped], total)
+    return out, mean, max((abs(int(x)) for x in flat), default=0)
+
+
+def _output_counts(problem: Problem, certificate: Certificate, shape: tuple[int, ...]) -> list[int]:
+    """How many outputs each cell holds, exactly, in flat order: Π C(m_g, k_g) (r_g−1)^{k_g}."""
+    out = [1]
+    for members, _ in zip(certificate.classes, shape, strict=True):
+        n, r = len(members), int(problem.sizes[members[0]])
+        step = [1]
+        for k in range(n):
+            step.append(step[-1] * (n - k) * (r - 1) // (k + 1))
+        out = [x * y for x in out for y in step]
+    return out
+
+
+def _exact_bound(
+    problem: Problem, certificate: Certificate, h: IntArray, constant: Fraction, minus_mean: Fraction
+) -> float:
+    outputs = _output_counts(problem, certificate, h.shape)
+    den, num = constant.denominator, constant.numerator
+    positive = sum(n * max(int(x) * den + num, 0) for n, x in zip(outputs, h.ravel().tolist(), strict=True))
+    if positive == 0:
+        raise InvalidCertificate("the certificate's multipliers prove the problem infeasible or are all zero")
+    total = math.prod(int(r) for r in problem.sizes)
+    return max(log_floor(1 + minus_mean * total * den / positive), 0.0)
+
+
+def _float_bound(
+    problem: Problem, certificate: Certificate, h: IntArray, constant: Fraction, minus_mean: Fraction
+) -> float:
+    # integer and fractional part of the constant apart: their sum keeps its relative accuracy however small it is
+    whole = math.floor(constant)
+    fraction = math.nextafter(float(constant - whole), math.inf)
+    inside = h + whole >= 0
+    if not inside.any():
+        raise InvalidCertificate("the certificate's multipliers prove the problem infeasible or are all zero")
+    classes = [np.asarray(c, dtype=np.int64) for c in certificate.classes]
+    logs = log_uniform_counts(problem.sizes, classes)[inside]
+    error = log_uniform_counts_error(problem.sizes, classes)[inside]
+    top = float(logs.max())
+    terms = np.exp(logs - top) * ((h[inside] + whole).astype(np.float64) + fraction)
+    log_sum, log_mean = top + math.log(float(terms.sum())), log_floor(minus_mean)
+    log_ratio = log_mean - log_sum - _log_sum_error(terms, logs - top, error)
+    log_ratio -= 2.0**-51 * (abs(top) + abs(log_sum) + abs(log_mean))
+    bound = float(np.logaddexp(0.0, log_ratio))
+    return max(bound - 4 * math.ulp(bound), 0.0)
+
+
+def _log_sum_error(terms: FloatArray, exponents: FloatArray, error: FloatArray) -> float:
+    """A-priori error of ln Σ terms: each inherits its logarithm's error; numpy sums blocks of 128, then pairs."""
+    inherited = float(np.sum(terms * (error + 2.0**-52 * np.abs(exponents))) / terms.sum())
+    # e^error − 1 and the rounding of this very sum are within 2 % of it
+    return 1.02 * inherited + 2.0**-53 * (128 + math.log2(terms.size) + 16)

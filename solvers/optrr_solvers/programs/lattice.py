@@ -1,0 +1,204 @@
+"""The counts lattice and the requirement rows on it, shared by the reduced and the classes solver.
+
+A cell k = (k_1, …, k_G) says how many attributes of each class change; classes of one attribute give the 2^m change sets.
+Every requirement is E_μ[q g] ≥ 0 (see :mod:`optrr_solvers.certificates.certificate`), averaged over alike attributes:
+
+    accuracy of class g    (f_g − k_g/m_g) / (f_g (1−f_g))            (so scaled that flips near 0 and near 1 count)
+    pairs of classes g, h  mean of χ_ij over the pairs − κ λ_g λ_h
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
+from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
+from optrr_solvers.problem import FloatArray, IntArray, InvalidProblem, MethodTooLarge, Problem, class_numbers
+
+# Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
+# for exact rationals there is room for weights of very different size.
+_BITS = 60
+_EXACT_BITS = 240
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Cells and requirement rows of a problem under a partition into classes of alike attributes."""
+
+    problem: Problem
+    classes: tuple[IntArray, ...]
+
+    def __post_init__(self) -> None:
+        if self.cells > MAX_CELLS:
+            raise MethodTooLarge(
+                f"{self.cells} vectors of counts; at most {MAX_CELLS}: use method 'ball' or fewer different attributes"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(m_1+1, …, m_G+1)."""
+        return tuple(c.size + 1 for c in self.classes)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def log_mu(self) -> FloatArray:
+        """ln μ of every cell, shape ``shape``."""
+        return log_uniform_counts(self.problem.sizes, self.classes)
+
+    @cached_property
+    def class_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Preserved pairs as pairs of classes (g ≤ h); each must be preserved for all members or for none."""
+        class_of = class_numbers(self.classes)
+        found: dict[tuple[int, int], int] = {}
+        for i, j in self.problem.pairs:
+            a, b = sorted((int(class_of[i]), int(class_of[j])))
+            found[a, b] = found.get((a, b), 0) + 1
+        for (a, b), count in found.items():
+            if count != self._pair_count(a, b):
+                raise InvalidProblem(
+                    "alike attributes must be preserved all or none; name all their pairs or use method 'reduced'"
+                )
+        return tuple(sorted(found))
+
+    def _pair_count(self, a: int, b: int) -> int:
+        n = self.classes[a].size
+        return n * (n - 1) // 2 if a == b else n * self.classes[b].size
+
+    def epsilon_weights(self) -> FloatArray:
+        """The multipliers of w = ε_i, the right weights up to scale for many attributes (design §3.3); no pairs."""
+        n = np.asarray([c.size for c in self.classes])
+        return np.append(self.problem.epsilons[self.firsts] * self._spread * n, np.zeros(len(self.class_pairs)))
+
+    def log_dual_guess(self) -> float:
+        """ln of a guess of Q − 1: the dual bound at w = ε_i. Programs scaled by it have y near 1."""
+        w = self.epsilon_weights()
+        with np.errstate(divide="ignore"):
+            logs = self.log_mu + np.log(np.maximum(self.combine(w), 0))
+        return float(np.log(-(w @ self.means)) - logsumexp(logs))
+
+    @cached_property
+    def firsts(self) -> IntArray:
+        """One member of each class."""
+        return np.asarray([c[0] for c in self.classes])
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """E_μ g of every row, shape (rows,): −(d−f)/(f(1−f)) for accuracies, −κ λ λ for pairs."""
+        p = self.problem
+        accuracy = -p.gaps[self.firsts] / self._spread
+        lam = p.eigenvalues[self.firsts]
+        pairs = [-p.kappa * lam[a] * lam[b] for a, b in self.class_pairs]
+        return np.append(accuracy, pairs)
+
+    def _axis(self, values: FloatArray, g: int) -> FloatArray:
+        shape = [1] * len(self.classes)
+        shape[g] = -1
+        return values.reshape(shape)
+
+    @cached_property
+    def _kept(self) -> FloatArray:
+        """1 − f_g, without cancellation."""
+        return np.asarray(self.problem.keeps[self.firsts])
+
+    @cached_property
+    def _spread(self) -> FloatArray:
+        """f_g (1 − f_g)."""
+        return np.asarray(self.problem.flips[self.firsts] * self._kept)
+
+    @cached_property
+    def _accuracy_values(self) -> list[FloatArray]:
+        # (f − x)/(f(1−f)) = (1−x)/(1−f) − x/f cancels least where it matters, at x = 0 and x = 1
+        share = [np.arange(c.size + 1) / c.size for c in self.classes]
+        f = self.problem.flips[self.firsts]
+        return [(1 - x) / k - x / g for x, k, g in zip(share, self._kept, f, strict=True)]
+
+    @cached_property
+    def _effects(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Per class, for every count: the mean of χ_i over the members, and of χ_i χ_j over its pairs."""
+        out = []
+        for members, r in zip(self.classes, self.problem.sizes[self.firsts], strict=True):
+            n, k = members.size, np.arange(members.size + 1.0)
+            single = (n - k - k / (r - 1)) / n
+            both = ((n * single) ** 2 - (n - k) - k / (r - 1) ** 2) / max(n * (n - 1), 1)
+            out.append((single, both))
+        return out
+
+    def combine(self, multipliers: FloatArray) -> FloatArray:
+        """h = Σ multipliers · g on every cell, shape ``shape``; O(cells · (1 + pairs))."""
+        return self._pairs_added(self._accuracies_added(multipliers, self._accuracy_values), multipliers)
+
+    def magnitude(self, multipliers: FloatArray) -> FloatArray:
+        """At least Σ |multipliers · g| on every cell, shape ``shape``: what the rounding error of h is relative to."""
+        sizes = [np.abs(values) for values in self._accuracy_values]
+        on_pairs = 2 * float(np.abs(multipliers[len(self.classes) :]).sum())
+        return self._accuracies_added(np.abs(multipliers), sizes) + on_pairs
+
+    def _accuracies_added(self, multipliers: FloatArray, rows: list[FloatArray]) -> FloatArray:
+        out = np.zeros((1,) * len(self.classes))
+        for g, values in enumerate(rows):
+            out = out + self._axis(multipliers[g] * values, g)
+        return out
+
+    def _pairs_added(self, out: FloatArray, multipliers: FloatArray) -> FloatArray:
+        extra = multipliers[len(self.classes) :]
+        for (a, b), v, mean in zip(self.class_pairs, extra, self.means[len(self.classes) :], strict=True):
+            if v != 0:
+                out = out + (v * self._pair_values(a, b) + v * mean)
+        return out
+
+    def _pair_values(self, a: int, b: int) -> FloatArray:
+        if a == b:
+            return self._axis(self._effects[a][1], a)
+        return self._axis(self._effects[a][0], a) * self._axis(self._effects[b][0], b)
+
+    def rows_at(self, cells: IntArray) -> FloatArray:
+        """Every row at the given flat cells, shape (rows, cells)."""
+        counts = np.unravel_index(cells, self.shape)
+        rows = [values[k] for values, k in zip(self._accuracy_values, counts, strict=True)]
+        for (a, b), mean in zip(self.class_pairs, self.means[len(self.classes) :], strict=True):
+            if a == b:
+                rows.append(self._effects[a][1][counts[a]] + mean)
+            else:
+                rows.append(self._effects[a][0][counts[a]] * self._effects[b][0][counts[b]] + mean)
+        return np.stack(rows)
+
+    def mass_times_rows(self, mass: FloatArray) -> FloatArray:
+        """Σ over cells of mass · g for every row, shape (rows,); ``mass`` has shape ``shape``. O(cells · (1 + pairs))."""
+        axes = range(len(self.classes))
+        out = []
+        for g, values in enumerate(self._accuracy_values):
+            out.append(float(mass.sum(axis=tuple(a for a in axes if a != g)) @ values))
+        for (a, b), mean in zip(self.class_pairs, self.means[len(self.classes) :], strict=True):
+            out.append(float(np.sum(mass * self._pair_values(a, b))) + mean * float(mass.sum()))
+        return np.asarray(out)
+
+    def certificate(self, multipliers: FloatArray, caps: Sequence[tuple[int, int, bool, float]] = ()) -> Certificate:
+        """Integer multipliers per attribute, pair and cap, proportional to the rows' real ones (negative ones dropped)."""
+        p, groups = self.problem, len(self.classes)
+        r = p.sizes[self.firsts].astype(np.float64)
+        n = np.asarray([c.size for c in self.classes])
+        weights = np.maximum(multipliers[:groups], 0) / (n * self._spread)
+        scales = np.asarray([self._pair_count(a, b) * (r[a] - 1) * (r[b] - 1) for a, b in self.class_pairs])
+        pairs = np.maximum(multipliers[groups:], 0) / scales
+        total = float(weights @ n + np.sum(np.abs(multipliers[groups:])))
+        if not (np.isfinite(total) and total > 0):
+            weights, pairs, total = np.ones(groups), np.zeros(len(pairs)), float(n.sum())
+        unit = (1 << (_EXACT_BITS if self.cells <= EXACT_CELLS else _BITS)) / total
+        return Certificate(
+            classes=tuple(tuple(int(i) for i in c) for c in self.classes),
+            weights=tuple(round(x * unit) for x in weights.tolist()),
+            pairs=tuple(
+                (a, b, round(v * unit)) for (a, b), v in zip(self.class_pairs, pairs.tolist(), strict=True) if v > 0
+            ),
+            caps=tuple((cell, g, up, round(c * unit)) for cell, g, up, c in caps),
+        )
