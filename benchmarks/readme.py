@@ -116,7 +116,6 @@ def naive_lines() -> list[str]:
         f"n = {int(worst['n']):,}, a Pearson χ² at nominal 5 %",
         f"  rejects {float(worst['naive_pearson']):.1%} of the time; `optrr.inference`'s test rejects "
         f"{float(worst['score']):.1%}.",
-        f"`optrr.inference`'s test rejects {float(worst['score']):.1%}.",
     ]
 
 
