@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from optrr.allocating.advice import Advice, advise
     from optrr.allocating.allocate import Allocation, allocate

@@ -1,10 +1,27 @@
-"""The error of bad data or a bad specification: one line that says what, where, and the remedy."""
+"""The errors a user meets, under one root; the family itself is the solvers' (:mod:`optrr_solvers.errors`)."""
 
 from __future__ import annotations
 
+from optrr_solvers.errors import (
+    Infeasible,
+    InvalidCertificate,
+    InvalidInput,
+    InvalidProblem,
+    MethodTooLarge,
+    OptrrError,
+    SolveFailed,
+)
 
-class InvalidInput(ValueError):
-    """Data or a specification cannot be used; the message is one line: what was received, where, and the remedy."""
+__all__ = [
+    "Infeasible",
+    "InvalidCertificate",
+    "InvalidInput",
+    "InvalidProblem",
+    "MethodTooLarge",
+    "OptrrError",
+    "SolveFailed",
+    "in_one_line",
+]
 
 
 def in_one_line(message: object) -> str:

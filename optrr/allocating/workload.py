@@ -27,7 +27,8 @@ import numpy as np
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Domain
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs, single_classes
-from optrr_solvers.problem import FloatArray, Infeasible, IntArray
+from optrr_solvers.errors import Infeasible
+from optrr_solvers.problem import FloatArray, IntArray
 
 Spec = TypeVar("Spec")
 

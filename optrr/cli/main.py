@@ -12,6 +12,9 @@ from typing import Any
 
 import click
 
+from optrr import __version__
+from optrr.errors import OptrrError, SolveFailed
+
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {
     "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
@@ -55,7 +58,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="optrr")
+@click.version_option(__version__)
 def cli() -> None:
     """Mechanism design for randomized response on multi-attribute records, with certified optimality."""
 
@@ -81,19 +84,15 @@ def run(arguments: list[str] | None = None) -> int:
         # the reader closed the pipe; keep the interpreter from complaining while it shuts down
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError) as error:
-        return _complain(_worded(error), 2)
-    except RuntimeError as error:
-        if type(error).__name__ != "SolveFailed":
+    except SolveFailed as error:
+        return _complain(str(error), 1)
+    except (OptrrError, OSError) as error:
+        return _complain(str(error), 2)
+    except ValueError as error:
+        # a library's refusal of a file has a kind of its own; a plain ValueError is a defect, and its traceback is wanted
+        if type(error) is ValueError:
             raise
-        return _complain(_worded(error), 1)
-
-
-def _worded(error: Exception) -> str:
-    # an unexpected ValueError is a defect, and its traceback is wanted; every expected kind has a name of its own
-    if type(error) is ValueError:
-        raise error
-    return " ".join(str(error).split())
+        return _complain(str(error), 2)
 
 
 def _complain(message: str, code: int) -> int:

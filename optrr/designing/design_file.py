@@ -8,12 +8,12 @@ pass :mod:`optrr.designing.verify`, which trusts no number in the file.
 from __future__ import annotations
 
 import hashlib
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from optrr import __version__
 from optrr.designing.design import Design
 from optrr.designing.law_record import BlockRecord, LawRecord, law_of, record_of
 from optrr.designing.verify import failed_checks
@@ -73,7 +73,7 @@ def save_design(design: Design, path: str | Path) -> None:
     )
     record = _Record(
         format=FORMAT,
-        software=f"optrr {_software()}",
+        software=f"optrr {__version__}",
         method=solution.method,
         status=solution.status,
         epsilon=design.epsilon,
@@ -203,10 +203,3 @@ def _certificate_of(r: _CertificateRecord) -> Certificate:
 
 def _digest(record: _Record) -> str:
     return hashlib.sha256(msgspec.json.encode(record, order="sorted")).hexdigest()
-
-
-def _software() -> str:
-    try:
-        return version("optrr")
-    except PackageNotFoundError:
-        return "from source"

@@ -13,8 +13,9 @@ import numpy as np
 
 from optrr.designing.design import Design
 from optrr_solvers import SolveFailed, Status, lower_bound
-from optrr_solvers.certificates.certificate import EXACT_CELLS, InvalidCertificate, cell_count
+from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.certificates.exact import exact_attribute_epsilons, exact_epsilon_ceiling
+from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.solution import require, shortfalls
 
 # Another machine's exp and log may differ in the last places; anything a person would edit differs by more.

@@ -1,10 +1,44 @@
 """Solvers: arrays in, laws and bounds out. Knows nothing of records; imports nothing of the optrr package."""
 
-from optrr_solvers.auto import METHODS, SolveOptions, applicable, solve
-from optrr_solvers.certificates.certificate import Certificate, InvalidCertificate, kl_bound, lower_bound
-from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
-from optrr_solvers.problem import Infeasible, InvalidProblem, MethodTooLarge, Problem
-from optrr_solvers.solution import Solution, SolveFailed, Status
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optrr_solvers.auto import METHODS, SolveOptions, applicable, solve
+    from optrr_solvers.certificates.certificate import Certificate, kl_bound, lower_bound
+    from optrr_solvers.errors import (
+        Infeasible,
+        InvalidCertificate,
+        InvalidInput,
+        InvalidProblem,
+        MethodTooLarge,
+        OptrrError,
+        SolveFailed,
+    )
+    from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+    from optrr_solvers.problem import Problem
+    from optrr_solvers.solution import Solution, Status
+
+# Where each public name lives. Imported on first use, so that an error class can be had without loading a solver.
+_HOMES = {
+    "auto": ("METHODS", "SolveOptions", "applicable", "solve"),
+    "certificates.certificate": ("Certificate", "kl_bound", "lower_bound"),
+    "errors": (
+        "Infeasible",
+        "InvalidCertificate",
+        "InvalidInput",
+        "InvalidProblem",
+        "MethodTooLarge",
+        "OptrrError",
+        "SolveFailed",
+    ),
+    "laws": ("BallLaw", "BlockLaw", "CountLaw", "FewChangesLaw", "Law", "ProductLaw", "TableLaw"),
+    "problem": ("Problem",),
+    "solution": ("Solution", "Status"),
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "METHODS",
@@ -15,9 +49,11 @@ __all__ = [
     "FewChangesLaw",
     "Infeasible",
     "InvalidCertificate",
+    "InvalidInput",
     "InvalidProblem",
     "Law",
     "MethodTooLarge",
+    "OptrrError",
     "Problem",
     "ProductLaw",
     "Solution",
@@ -30,3 +66,14 @@ __all__ = [
     "lower_bound",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'optrr_solvers' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"optrr_solvers.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

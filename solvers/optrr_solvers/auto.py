@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from optrr_solvers import closed_form, inductive, kronecker
 from optrr_solvers.balls import solve as ball
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.table import MAX_TABLE
-from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.programs import classes, lp, reduced
-from optrr_solvers.solution import Solution, SolveFailed, shortfalls
+from optrr_solvers.solution import Solution, shortfalls
 
 # Lattices above this many cells take minutes; the ball solver is faster there.
 _CLASSES_CELLS = 1 << 19

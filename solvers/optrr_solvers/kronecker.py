@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 
+from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws.product import ProductLaw
-from optrr_solvers.problem import InvalidProblem, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, checked
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from optrr_solvers.enclosure import sum_ceiling
+from optrr_solvers.errors import Infeasible, InvalidProblem
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -26,18 +27,6 @@ IntArray = NDArray[np.int64]
 EPSILON_RANGE = (1e-6, 50.0)
 SIZE_RANGE = (2, 1_000_000)
 MAX_ATTRIBUTES = 1_000_000
-
-
-class InvalidProblem(ValueError):
-    """The specification cannot be a design problem; the message names the attribute, the value and the remedy."""
-
-
-class MethodTooLarge(ValueError):
-    """The method cannot take a problem of this size; the message names one that can."""
-
-
-class Infeasible(ValueError):
-    """No mechanism satisfies every constraint; the message says which to relax."""
 
 
 def flip_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:

@@ -14,6 +14,7 @@ from enum import StrEnum
 import numpy as np
 
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
+from optrr_solvers.errors import SolveFailed
 from optrr_solvers.laws.base import Law
 from optrr_solvers.problem import FloatArray, Problem
 
@@ -34,10 +35,6 @@ class Status(StrEnum):
     BRACKETED = "bracketed"  # both bounds hold, the gap is larger than asked for (time limit)
     BASELINE = "baseline"  # a mechanism that does not try to be optimal
     ALLOCATED = "allocated"  # the most accurate law found for its total; what is bounded is the error, not the total
-
-
-class SolveFailed(RuntimeError):
-    """The backend's answer did not survive its check; nothing is returned."""
 
 
 @dataclass(frozen=True, eq=False)

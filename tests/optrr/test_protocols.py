@@ -31,8 +31,8 @@ from optrr.protocols import (
 from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
 from optrr.records.domain import Domain
 from optrr.rounding import bound_text, epsilon_text
+from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import BlockLaw
-from optrr_solvers.problem import InvalidProblem
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 4, "c": [True, False], "d": 2})
 CLUSTERS = [("a", "b"), ("c", "d")]

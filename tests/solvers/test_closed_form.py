@@ -7,9 +7,10 @@ import pytest
 
 from optrr_solvers import closed_form
 from optrr_solvers.closed_form import ClosedFormOptions, solve
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws import CountLaw, ProductLaw, TableLaw
-from optrr_solvers.problem import InvalidProblem, MethodTooLarge, Problem
-from optrr_solvers.solution import SolveFailed, Status
+from optrr_solvers.problem import Problem
+from optrr_solvers.solution import Status
 
 # Sizes and ε that reach all four cases, their borders and both ends of the supported range.
 SIZES = (2, 3, 7, 1000, 10**6)

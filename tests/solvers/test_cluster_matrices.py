@@ -5,6 +5,7 @@ from itertools import combinations, product
 
 import pytest
 
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws import FewChangesLaw
 from optrr_solvers.laws.inverse_distance import (
     inverse_distance_law,
@@ -13,7 +14,6 @@ from optrr_solvers.laws.inverse_distance import (
     records_at_distance,
 )
 from optrr_solvers.laws.joint import joint_law, joint_retention, retention_epsilons
-from optrr_solvers.problem import InvalidProblem, MethodTooLarge
 
 SIZES = [(2, 3), (4,), (2, 2, 3), (5, 2, 3, 2)]
 

@@ -9,8 +9,9 @@ import pytest
 
 from optrr_solvers.certificates import certificate as certificate_module
 from optrr_solvers.certificates import grid_bound, modulus_bound
-from optrr_solvers.certificates.certificate import Certificate, InvalidCertificate, lower_bound, single_classes
+from optrr_solvers.certificates.certificate import Certificate, lower_bound, single_classes
 from optrr_solvers.certificates.grid_bound import WeightedClasses
+from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.laws import totals
 from optrr_solvers.problem import Problem
 

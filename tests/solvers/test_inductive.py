@@ -3,8 +3,9 @@ import numpy as np
 import pytest
 
 from optrr_solvers import inductive, kl_bound, kronecker
+from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import FewChangesLaw, ProductLaw
-from optrr_solvers.problem import InvalidProblem, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Status
 
 # (number of attributes, smallest and largest ε, largest size)

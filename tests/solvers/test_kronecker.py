@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from optrr_solvers import kronecker
-from optrr_solvers.problem import InvalidProblem, Problem
+from optrr_solvers.errors import InvalidProblem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Status
 
 

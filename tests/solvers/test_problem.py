@@ -7,14 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_ceiling, log_floor
-from optrr_solvers.problem import (
-    Infeasible,
-    InvalidProblem,
-    Problem,
-    flip_gaps,
-    flip_probabilities,
-    keep_probabilities,
-)
+from optrr_solvers.errors import Infeasible, InvalidProblem
+from optrr_solvers.problem import Problem, flip_gaps, flip_probabilities, keep_probabilities
 
 SIZES = [2, 3, 17, 1000, 10**6]
 EPSILONS = [1e-6, 3.3e-5, 0.1, 1.0, 13.8, 50.0]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from optrr.errors import OptrrError
 from optrr.studies.secure_sum.sealed import Seal
 
 
-class SecureSumFailed(ValueError):
+class SecureSumFailed(OptrrError, ValueError):
     """The protocol must stop: one line that names the party and what is wrong with its message."""
 
 

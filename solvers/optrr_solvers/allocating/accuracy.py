@@ -32,9 +32,9 @@ from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
 from optrr_solvers.auto import SolveOptions
 from optrr_solvers.auto import solve as design
+from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, MethodTooLarge, Problem
-from optrr_solvers.solution import SolveFailed
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Problem
 
 # Targets are asked for this much more tightly, relative, so that Clarabel's last digits do not miss them; costs 1e-7 nats.
 _MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)

@@ -9,7 +9,7 @@ from optrr_solvers.allocating.descent import Corner, Descent
 from optrr_solvers.allocating.effects import EffectLattice
 from optrr_solvers.allocating.frame import Answer, kronecker_start, oracle_of
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
-from optrr_solvers.problem import MethodTooLarge
+from optrr_solvers.errors import MethodTooLarge
 
 # Bounds from linear programs are widened for the backend's tolerance, so gaps below this would not show.
 _CAPPED_TOLERANCE = 1e-5

@@ -25,9 +25,10 @@ from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
 from optrr_solvers.auto import SolveOptions
 from optrr_solvers.auto import solve as design
-from optrr_solvers.certificates.certificate import Certificate, InvalidCertificate, lower_bound
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Infeasible, MethodTooLarge, Problem
-from optrr_solvers.solution import Solution, SolveFailed
+from optrr_solvers.certificates.certificate import Certificate, lower_bound
+from optrr_solvers.errors import Infeasible, InvalidCertificate, MethodTooLarge, SolveFailed
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Problem
+from optrr_solvers.solution import Solution
 
 # Totals are met to this, relative, and never exceeded, on the way and at the end: an error of the same order.
 _ON_THE_WAY, _AT_THE_END = 2e-4, 1e-6

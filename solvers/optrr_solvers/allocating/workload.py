@@ -23,15 +23,9 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
+from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import (
-    FloatArray,
-    Infeasible,
-    IntArray,
-    InvalidProblem,
-    class_numbers,
-    flip_gaps,
-)
+from optrr_solvers.problem import FloatArray, IntArray, class_numbers, flip_gaps
 
 # All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
 MAX_EFFECTS = 25_000

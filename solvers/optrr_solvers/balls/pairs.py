@@ -22,12 +22,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from optrr_solvers.balls.moments import Classes
+from optrr_solvers.errors import MethodTooLarge, SolveFailed
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.weighted_ball import WeightedBall, soft
-from optrr_solvers.problem import FloatArray, IntArray, MethodTooLarge, Problem
+from optrr_solvers.problem import FloatArray, IntArray, Problem
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
-from optrr_solvers.solution import PAIR_TOLERANCE, Solution, SolveFailed, checked
+from optrr_solvers.solution import PAIR_TOLERANCE, Solution, checked
 
 METHOD = "ball"
 LATE = "time limit reached: the best bracket so far"

@@ -25,8 +25,9 @@ from optrr_solvers.balls.moments import Classes, CountedMoments, MomentSource, S
 from optrr_solvers.balls.newton import STUCK, OutOfTime, Point, minimise, rescaled, unstuck
 from optrr_solvers.balls.rounding import Fit, fitted
 from optrr_solvers.certificates.certificate import Certificate
-from optrr_solvers.problem import FloatArray, MethodTooLarge, Problem
-from optrr_solvers.solution import Solution, SolveFailed, checked
+from optrr_solvers.errors import MethodTooLarge, SolveFailed
+from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.solution import Solution, checked
 
 METHOD = "ball"
 

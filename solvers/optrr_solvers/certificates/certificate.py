@@ -28,6 +28,7 @@ import numpy as np
 from optrr_solvers.certificates import grid_bound
 from optrr_solvers.certificates.grid_bound import WeightedClasses
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
+from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.laws.totals import WindowTooWide
 from optrr_solvers.problem import FloatArray, IntArray, Problem, class_numbers
@@ -38,10 +39,6 @@ EXACT_CELLS = 1 << 12
 _MOST_COUNTED = 1 << 64
 # The integers of h stay below this, so that int64 sums of them are exact.
 INTEGER_LIMIT = 1 << 62
-
-
-class InvalidCertificate(ValueError):
-    """The certificate does not fit its problem; the message says where."""
 
 
 @dataclass(frozen=True, eq=False)

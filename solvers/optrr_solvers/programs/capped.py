@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from optrr_solvers.certificates.certificate import Certificate
-from optrr_solvers.problem import FloatArray, Infeasible, IntArray, MethodTooLarge, Problem
+from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
+from optrr_solvers.problem import FloatArray, IntArray, Problem
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 from optrr_solvers.programs.lattice import Lattice
 from optrr_solvers.programs.sifting import LatticeOptimum
-from optrr_solvers.solution import SolveFailed
 
 MAX_CAPPED = 10
 # e^η of a cap is a coefficient of the program.

@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.count import CountLaw
-from optrr_solvers.problem import MethodTooLarge, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.programs import sifting
 from optrr_solvers.programs.lattice import Lattice
 from optrr_solvers.solution import Solution, checked

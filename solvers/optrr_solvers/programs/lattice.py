@@ -18,8 +18,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
-from optrr_solvers.problem import FloatArray, IntArray, InvalidProblem, MethodTooLarge, Problem, class_numbers
+from optrr_solvers.problem import FloatArray, IntArray, Problem, class_numbers
 
 # Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
 # for exact rationals there is room for weights of very different size.

@@ -16,13 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.table import TableLaw
-from optrr_solvers.problem import FloatArray, InvalidProblem, MethodTooLarge, Problem
+from optrr_solvers.problem import FloatArray, Problem
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 from optrr_solvers.programs.events import event_program, monotonicity
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import Solution, SolveFailed, checked
+from optrr_solvers.solution import Solution, checked
 
 MAX_LP = 14
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
-from optrr_solvers.problem import MethodTooLarge, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.programs import capped, sifting
 from optrr_solvers.programs.lattice import Lattice
 from optrr_solvers.solution import Solution, checked

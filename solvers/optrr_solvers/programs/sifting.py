@@ -20,11 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from optrr_solvers.certificates.certificate import Certificate
-from optrr_solvers.problem import FloatArray, Infeasible, IntArray
+from optrr_solvers.errors import Infeasible, SolveFailed
+from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import BasicAnswer, LinearProgram
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import SolveFailed
 
 # Lattices up to here go to the backend whole.
 _ALL_CELLS = 4096

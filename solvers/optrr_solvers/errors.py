@@ -1,0 +1,42 @@
+"""Everything that can be wrong, as one family: catch `OptrrError` for all of it, or the kind that you can mend.
+
+    OptrrError
+      InvalidInput          data, a specification or a file cannot be used (also a ValueError)
+        InvalidProblem      the specification is no design problem
+        MethodTooLarge      the method cannot take a problem of this size
+        Infeasible          no mechanism meets every constraint
+        InvalidCertificate  the certificate does not fit its problem
+      SolveFailed           an answer did not survive its check (also a RuntimeError)
+
+Each message is one line: what was received, where, and the remedy; never a person's true value.
+"""
+
+from __future__ import annotations
+
+
+class OptrrError(Exception):
+    """Anything that optrr refuses or could not do; the message is one line for the user."""
+
+
+class InvalidInput(OptrrError, ValueError):
+    """Data or a specification cannot be used; the message says what was received, where, and the remedy."""
+
+
+class InvalidProblem(InvalidInput):
+    """The specification cannot be a design problem; the message names the attribute, the value and the remedy."""
+
+
+class MethodTooLarge(InvalidInput):
+    """The method cannot take a problem of this size; the message names one that can."""
+
+
+class Infeasible(InvalidInput):
+    """No mechanism satisfies every constraint; the message says which to relax."""
+
+
+class InvalidCertificate(InvalidInput):
+    """The certificate does not fit its problem; the message says where."""
+
+
+class SolveFailed(OptrrError, RuntimeError):
+    """The backend's answer did not survive its check; nothing is returned."""
