@@ -23,10 +23,10 @@ import numpy as np
 
 from optrr.allocating.advice import sampled_error
 from optrr.allocating.allocate import Allocation, allocate
+from optrr.charts import COLOURS, figure_svg, new_figure
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.reports.page import COLOURS, figure_svg, new_figure
 from optrr.studies.baselines.oracles import report, support_probabilities, supports
 from optrr_solvers.allocating import program as allocation_program
 from optrr_solvers.allocating import search as allocation_search

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq
 
+from optrr.charts import COLOURS, new_figure
 from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.scores import association_chi_squared, naive_score_test, score_test
-from optrr.reports.page import COLOURS, new_figure
 from optrr_solvers import Law, Problem, Solution, SolveOptions, solve
 from optrr_solvers.randomness import as_source, bounded
 

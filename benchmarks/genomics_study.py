@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from optrr.charts import COLOURS, new_figure
 from optrr.cli.main import run
-from optrr.reports.page import COLOURS, new_figure
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"

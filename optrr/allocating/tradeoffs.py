@@ -20,9 +20,9 @@ import numpy as np
 
 from optrr.allocating.allocate import allocate
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
+from optrr.charts import COLOURS, new_figure
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
-from optrr.reports.page import COLOURS, new_figure
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.allocating.split import best_split, single_blocks
 

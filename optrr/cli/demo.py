@@ -128,7 +128,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
 
 
 def _chart(table: TableResult) -> str:
-    from optrr.reports.page import COLOURS, figure_svg, new_figure  # noqa: PLC0415
+    from optrr.charts import COLOURS, figure_svg, new_figure  # noqa: PLC0415
 
     rows = list(_cells(table))
     figure = new_figure(height=1.2 + 0.22 * len(rows))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from optrr.charts import figure_svg
 from optrr.designing.design import Design
 from optrr.genomics.associations import Associations
 from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
 from optrr.genomics.scores import ASSUMING
-from optrr.reports.page import Chart, Page, Section, Table, Text, figure_svg
+from optrr.reports.page import Chart, Page, Section, Table, Text
 from optrr.rounding import bound_text, epsilon_text
 
 _TOP = 30

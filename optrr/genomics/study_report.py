@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student
 
+from optrr.charts import COLOURS, figure_svg, new_figure
 from optrr.genomics.plots import manhattan, qq
 from optrr.genomics.scores import ASSUMING, ASSUMPTION
 from optrr.genomics.study import Outcome, Study
-from optrr.reports.page import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+from optrr.reports.page import Chart, Page, Section, Table, Text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

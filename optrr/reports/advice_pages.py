@@ -10,8 +10,9 @@ import numpy as np
 from optrr.allocating.advice import Advice, sampling
 from optrr.allocating.allocate import Allocation
 from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+from optrr.charts import COLOURS, figure_svg, new_figure
 from optrr.designing.design import Design
-from optrr.reports.page import COLOURS, Chart, Page, Section, Table, Text, figure_svg, new_figure
+from optrr.reports.page import Chart, Page, Section, Table, Text
 from optrr.rounding import bound_text, epsilon_text
 
 if TYPE_CHECKING:

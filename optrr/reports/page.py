@@ -7,27 +7,18 @@ nothing that a category or a file name says can make a reader's browser fetch or
 
 from __future__ import annotations
 
-import hashlib
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from optrr import __version__
 from optrr.records.files import whole_file
 from optrr.rounding import reads_as_number
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["Chart", "Page", "Section", "Table", "Text", "figure_svg", "new_figure", "page_html", "write_page"]
-
-# Kept apart by lightness as well as by hue, so that they survive grey printing and colour blindness.
-COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
+__all__ = ["Chart", "Page", "Section", "Table", "Text", "page_html", "write_page"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """An SVG from :func:`figure_svg` with its caption; ``description`` is read out where the chart cannot be seen."""
+    """An SVG from :func:`optrr.charts.figure_svg`, its caption, and a ``description`` that screen readers read out."""
 
     svg: str
     caption: str = ""
@@ -102,10 +93,7 @@ class Page:
     @property
     def footer(self) -> str:
         """What made the page."""
-        try:
-            return f"optrr {version('optrr')}; epsilons in nats."
-        except PackageNotFoundError:
-            return "optrr from source; epsilons in nats."
+        return f"optrr {__version__}; epsilons in nats."
 
 
 def _to_the_right(value: object) -> bool:
@@ -123,29 +111,6 @@ def cell_text(value: object) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}".replace(",", "\u202f")
     return f"{float(value):.4g}" if isinstance(value, Real) else str(value)
-
-
-def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
-    """An empty figure, sizes in inches; made without pyplot, so it needs no display and leaves no global state."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only reports need it)
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def figure_svg(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element: the same bytes for the same figure, no declaration, no metadata, own ids."""
-    import matplotlib as mpl  # noqa: PLC0415 (as above)
-
-    sink = io.StringIO()
-    # text stays text: it can be searched and copied, and the file is a fifth of the size
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "optrr"}):
-        figure.savefig(sink, format="svg", metadata={"Date": None})
-    drawn = sink.getvalue()
-    inner = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)
-    prefix = "c" + hashlib.sha256(inner.encode()).hexdigest()[:8] + "-"
-    # two charts on a page must not share ids
-    inner = re.sub(r'\bid="', f'id="{prefix}', inner)
-    return re.sub(r'(url\(#|href="#)', rf"\1{prefix}", inner).strip()
 
 
 def page_html(page: Page) -> str:
