@@ -8,7 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from optrr import advise, allocate, charts, design
+from optrr import advise, allocate, design
+from optrr.charts import figure_svg, new_figure
 from optrr.cli.main import run
 from optrr.records.domain import Domain
 from optrr.reports import page as report
@@ -18,12 +19,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-h
 
 
 def chart(label="rising"):
-    figure = charts.new_figure()
+    figure = new_figure()
     axes = figure.subplots()
     axes.plot([1, 2, 3], [1, 4, 9], "o-", label=label)
     axes.set_xlabel("total epsilon")
     axes.legend()
-    return charts.figure_svg(figure)
+    return figure_svg(figure)
 
 
 def page():
