@@ -26,7 +26,7 @@ from optrr.cluster import choose_clusters
 from optrr.dependence.from_records import dependences_of
 from optrr.estimation.accuracy import expected_squared_error
 from optrr.estimation.simplex import projection
-from optrr.kernel import SingularMarginal, kernel_of
+from optrr.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
 from optrr.records.counts import count_many
@@ -79,7 +79,7 @@ def of_mechanism(mechanism: Mechanism, rng: np.random.Generator) -> tuple[Errors
 
 
 def _of_tables(mechanism: Mechanism, sets: list[tuple[str, ...]], rng: np.random.Generator) -> Errors:
-    kernels = {names: kernel_of(mechanism, names) for names in sets}
+    kernels = {names: mechanism.kernel(names) for names in sets}
     try:
         exact = float(np.mean([expected_squared_error(k, N, target="data") for k in kernels.values()]))
     except SingularMarginal:

@@ -21,7 +21,7 @@ from inference_level import MECHANISMS, markdown, write
 from optrr import Counts, Domain, design
 from optrr.estimation import STATISTICS, derive
 from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
-from optrr.kernel import EffectKernel, kernel_of
+from optrr.kernel import EffectKernel
 
 N, EPSILON = 10_000, 2.0
 CASES = {
@@ -77,7 +77,7 @@ def rows(runs: int) -> Iterator[dict[str, object]]:
         shape = (3, 2) if isinstance(given, float) else given.shape
         domain = Domain.of({"a": shape[0], "b": shape[1], "c": 3})
         mechanism = design(domain, epsilon, **MECHANISMS[name]).mechanism
-        kernel = kernel_of(mechanism, ("a", "b"))
+        kernel = mechanism.kernel(("a", "b"))
         if not kernel.is_invertible:
             continue
         pi = at_distance(kernel, given) if isinstance(given, float) else given

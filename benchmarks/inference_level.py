@@ -21,7 +21,7 @@ import numpy as np
 
 from optrr import Counts, Domain, design
 from optrr.inference import naive_pearson, score_tests, test, trend_contrast
-from optrr.kernel import EffectKernel, kernel_of
+from optrr.kernel import EffectKernel
 
 RESULTS = Path(__file__).parent / "results"
 SHAPES = ((2, 2), (3, 2), (6, 3))
@@ -35,7 +35,7 @@ COLUMNS = ("score", "trend", "likelihood_ratio", "naive_pearson")
 def kernels(shape: tuple[int, int]) -> Iterator[tuple[str, EffectKernel]]:
     domain = {"a": shape[0], "b": shape[1], "c": 4}
     for name, wish in MECHANISMS.items():
-        yield name, kernel_of(design(domain, 1.0, **wish).mechanism, ("a", "b"))
+        yield name, design(domain, 1.0, **wish).mechanism.kernel(("a", "b"))
 
 
 def uneven(r: int, rare: float | None = None) -> np.ndarray:

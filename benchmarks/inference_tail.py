@@ -18,7 +18,7 @@ from optrr import Mechanism
 from optrr.inference import all_contrasts, reliable_down_to, score_tests, tail_probability, trend_contrast
 from optrr.inference.nullfit import NullFit, independence_fit
 from optrr.inference.tail import whitened_influence
-from optrr.kernel import EffectKernel, kernel_of
+from optrr.kernel import EffectKernel
 from optrr.records.domain import Domain
 from optrr_solvers.laws import ProductLaw
 
@@ -40,7 +40,7 @@ def measure() -> list[dict[str, object]]:
     rows = []
     domain = Domain.of({"genotype": 3, "status": 2})
     for epsilon in (1.0, 2.0, 4.0, 8.0):
-        kernel = kernel_of(Mechanism(domain, ProductLaw(domain.sizes, np.full(2, epsilon))), domain.names)
+        kernel = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, epsilon))).kernel(domain.names)
         for name, contrasts in TESTS.items():
             for n in (300, 1000, 10_000, 100_000):
                 row: dict[str, object] = {"test": name, "epsilon": epsilon, "n": n}

@@ -17,7 +17,7 @@ from inference_level import markdown, write
 
 from optrr import design
 from optrr.estimation.likelihood import ibu, log_likelihood
-from optrr.kernel import EffectKernel, kernel_of
+from optrr.kernel import EffectKernel
 
 SMALL = ((3, 2), (6, 3), (4, 3, 2), (2, 2, 2, 2), (9, 16))
 
@@ -36,7 +36,7 @@ def small_rows() -> list[dict[str, object]]:
     for sizes in SMALL:
         domain = {f"a{i}": r for i, r in enumerate(sizes)}
         for epsilon in (0.5, 1.0, 2.0):
-            kernel = kernel_of(design(domain, epsilon, preserve="pairs").mechanism, list(domain))
+            kernel = design(domain, epsilon, preserve="pairs").mechanism.kernel(list(domain))
             truth = rng.dirichlet(np.full(kernel.cells, 0.3)).reshape(sizes)
             observed = rng.multinomial(5000, kernel.expected(truth).ravel()).reshape(sizes) / 5000
             start = time.perf_counter()
@@ -58,7 +58,7 @@ def small_rows() -> list[dict[str, object]]:
 
 def million(updates: int) -> str:
     domain = {f"a{i}": 10 for i in range(6)}
-    kernel = kernel_of(design(domain, 2.0, method="kronecker").mechanism, list(domain))
+    kernel = design(domain, 2.0, method="kronecker").mechanism.kernel(list(domain))
     rng = np.random.default_rng(8)
     expected = kernel.expected(rng.dirichlet(np.full(10**6, 0.01)).reshape(kernel.sizes)).ravel()
     observed = rng.multinomial(10**6, expected / expected.sum()).reshape(kernel.sizes) / 1e6

@@ -30,7 +30,6 @@ from mdr_tables import true_dependence
 
 from optrr.cluster import greedy_clusters
 from optrr.estimation.adjustment import adjust
-from optrr.kernel import kernel_of
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.cluster_laws import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
@@ -61,7 +60,7 @@ def cluster_tables(data: Data, clusters: tuple, mechanism: Mechanism, randomized
     for c in clusters:
         sizes = tuple(data.domain.sizes[list(c)])
         cells = np.ravel_multi_index(tuple(randomized[:, list(c)].T), sizes)
-        kernel = kernel_of(mechanism, [data.domain.names[i] for i in c])
+        kernel = mechanism.kernel([data.domain.names[i] for i in c])
         seen = np.bincount(cells, minlength=int(np.prod(sizes))).reshape(sizes) / len(randomized)
         out.append((c, clip(kernel.solve(seen)) if kernel.is_invertible else np.full(sizes, 1 / np.prod(sizes))))
     return out

@@ -14,7 +14,6 @@ import numpy as np
 import rvl_data
 
 from optrr.estimation.simplex import clip, projection
-from optrr.kernel import kernel_of
 from optrr.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
 from optrr.records.counts import count
 
@@ -52,7 +51,7 @@ def figure_1(axes, pi: np.ndarray) -> list[list[float]]:
     for k, family in enumerate(("randomized response", "Laplace")):
         mechanism = MatrixMechanism(dom, (FAMILIES[family](6, 5.0),))
         seen = count(mechanism.perturb_codes(rvl_data.biomarkers()[:, :1], 5), dom, ("LDL",))
-        kernel = kernel_of(mechanism, "LDL")
+        kernel = mechanism.kernel("LDL")
         estimate = kernel.solve(seen.proportions)
         deviation = np.sqrt(kernel.variance(seen.proportions, seen.n))
         axes.bar(np.arange(6) + 0.27 * k, estimate, 0.25, yerr=deviation, capsize=2, label=family)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.perturb import perturb_file
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.domain import Attribute, Domain
+    from optrr.records.observed import observed_domain
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "count_many": "records.counts",
     "design": "designing.design",
     "load_design": "designing.design_file",
+    "observed_domain": "records.observed",
     "perturb_file": "mechanisms.perturb",
     "read_specification": "designing.specification",
     "save_design": "designing.design_file",
@@ -72,6 +74,7 @@ __all__ = [
     "count_many",
     "design",
     "load_design",
+    "observed_domain",
     "perturb_file",
     "read_specification",
     "save_design",

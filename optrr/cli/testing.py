@@ -25,7 +25,7 @@ from optrr.inference import (
 from optrr.inference import power as power_of
 from optrr.inference import test as test_table
 from optrr.inference.testing import CALIBRATIONS
-from optrr.kernel import Randomizer, kernel_of
+from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.counts import Counts, count
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
@@ -152,7 +152,7 @@ def power(
         raise InvalidInput(f"power is of a test of two attributes, got {domain.m}; name a pair")
     rows, columns = map(int, domain.sizes)
     contrasts = trend_contrast(range(rows), range(columns)) if name == "trend" else all_contrasts(rows, columns)
-    kernel = kernel_of(design.mechanism, domain.names)
+    kernel = design.mechanism.kernel(domain.names)
     effect = alternative(read_proportions(proportions, domain), kernel, contrasts)
     found: dict[str, Any] = {
         "attributes": list(domain.names),

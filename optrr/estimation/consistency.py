@@ -20,7 +20,8 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Convergence
 from optrr.estimation.simplex import projection
-from optrr.kernel import Randomizer
+from optrr.kernel import EffectKernel
+from optrr.mechanisms.randomizer import Randomizer
 from optrr_solvers.problem import FloatArray
 
 Names = tuple[str, ...]
@@ -135,10 +136,8 @@ def _subsets(names: Names) -> Iterator[Names]:
 
 def _eigenvalue(mechanism: Randomizer, effect: Names) -> float:
     # general matrices have no λ: only laws of change sets do
-    law = getattr(mechanism, "law", None)
-    if law is None:
-        return 1.0
-    return float(np.ravel(law.eigenvalues(mechanism.domain.indices(effect)))[-1])
+    kernel = mechanism.kernel(effect)
+    return float(np.ravel(kernel.eigenvalues)[-1]) if isinstance(kernel, EffectKernel) else 1.0
 
 
 def _negative(tables: Mapping[Names, FloatArray]) -> float:

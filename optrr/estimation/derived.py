@@ -28,7 +28,8 @@ from optrr.estimation.intervals import on_root_scale, second_order, skewness
 from optrr.estimation.result import check_bootstrap, check_confidence
 from optrr.estimation.simplex import projection
 from optrr.estimation.statistics import Expansion
-from optrr.kernel import Kernel, Randomizer, kernel_of
+from optrr.kernel import Kernel
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr_solvers.problem import FloatArray
 
@@ -159,7 +160,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     check_bootstrap(bootstrap)
     setting = _setting(counts, statistic, scores)
-    kernel = kernel_of(mechanism, counts.domain.names)
+    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     lam = counts.proportions
     raw = kernel.solve(lam)
     pi = _point(setting, raw)

@@ -26,7 +26,8 @@ from optrr.errors import InvalidInput
 from optrr.estimation import likelihood, simplex
 from optrr.estimation.adjustment import adjust
 from optrr.estimation.result import Convergence, Estimate, Target, check_bootstrap, check_confidence
-from optrr.kernel import EffectKernel, Kernel, Randomizer, SingularMarginal, kernel_of
+from optrr.kernel import EffectKernel, Kernel, SingularMarginal
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr_solvers.problem import FloatArray
 
@@ -164,8 +165,8 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     """
     _check(counts, mechanism, method, confidence, target, bootstrap)
     names = counts.domain.names
-    single = tuple(kernel_of(mechanism, name) for name in names)
-    data = _Data(counts.proportions, counts.n, kernel_of(mechanism, names), single)
+    single = tuple(checked_mechanism(mechanism).kernel(name) for name in names)
+    data = _Data(counts.proportions, counts.n, mechanism.kernel(names), single)
     fitted = _FITTERS[method](data)
     errors, notes, identified = _standard_errors(data, target)
     out = Estimate(

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Estimate, check_confidence
-from optrr.kernel import Randomizer, kernel_of
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain, category_text
 from optrr_solvers.problem import FloatArray, IntArray
@@ -89,7 +89,7 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     check_confidence(confidence)
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
-    kernel = kernel_of(mechanism, counts.domain.names)
+    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))

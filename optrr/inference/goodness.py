@@ -18,7 +18,8 @@ from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
 from optrr.inference.result import TestResult
-from optrr.kernel import Kernel, Randomizer, kernel_of
+from optrr.kernel import Kernel
+from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
 from optrr_solvers.problem import FloatArray
 
@@ -39,7 +40,7 @@ def goodness_of_fit(counts: Counts, mechanism: Randomizer | Kernel, proportions:
     InvalidInput
         for proportions of another shape, negative, or not summing to 1, or a kernel of other sizes.
     """
-    kernel = mechanism if isinstance(mechanism, Kernel) else kernel_of(mechanism, counts.domain.names)
+    kernel = kernel_from(mechanism, counts.domain.names)
     _check_sizes(counts, kernel)
     kernel.check_invertible()
     pi = np.asarray(proportions, dtype=np.float64)
@@ -79,7 +80,7 @@ def homogeneity(
     each = list(mechanisms) if isinstance(mechanisms, Sequence) else [mechanisms] * len(groups)
     if len(each) != len(groups):
         raise InvalidInput(f"{len(each)} mechanisms for {len(groups)} groups; give one for all or one for each")
-    kernels = [m if isinstance(m, Kernel) else kernel_of(m, groups[0].domain.names) for m in each]
+    kernels = [kernel_from(m, groups[0].domain.names) for m in each]
     cells = kernels[0].cells
     if cells > _MAX_CELLS:
         raise InvalidInput(f"the table has {cells} cells; the homogeneity test takes at most {_MAX_CELLS}")

@@ -27,7 +27,8 @@ from optrr.inference.nullfit import Fitter, hardy_weinberg_fit, independence_fit
 from optrr.inference.result import TestResult
 from optrr.inference.score import all_contrasts, score_tests, trend_contrast
 from optrr.inference.tail import reliable_down_to, tail_probability
-from optrr.kernel import Kernel, Randomizer, kernel_of
+from optrr.kernel import Kernel
+from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
 from optrr_solvers.problem import FloatArray
 
@@ -112,7 +113,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         for an unknown test or calibration, or a table it cannot take. SingularMarginal where the mechanism hides the
         association.
     """
-    kernel = mechanism if isinstance(mechanism, Kernel) else kernel_of(mechanism, counts.domain.names)
+    kernel = kernel_from(mechanism, counts.domain.names)
     plan = _plan(counts, kernel, test, scores)
     if calibration not in CALIBRATIONS:
         raise InvalidInput(f"there is no calibration {calibration!r}; choose among {', '.join(CALIBRATIONS)}")

@@ -13,9 +13,8 @@ does, so it is diagonal in effects too and gives all variances at the same cost.
 Tables have the attribute set's shape in their last k axes; axes before these are a batch.
 """
 
-from optrr.kernel.effects import EffectKernel
+from optrr.kernel.effects import EffectKernel, unrandomized
 from optrr.kernel.matrices import MatrixKernel
-from optrr.kernel.of_mechanism import Randomizer, SupportsKernel, kernel_of, unrandomized
 from optrr.kernel.operator import MAX_DENSE, MIN_EIGENVALUE, Kernel, SingularMarginal
 from optrr.kernel.products import ProductKernel
 
@@ -26,9 +25,6 @@ __all__ = [
     "Kernel",
     "MatrixKernel",
     "ProductKernel",
-    "Randomizer",
     "SingularMarginal",
-    "SupportsKernel",
-    "kernel_of",
     "unrandomized",
 ]

@@ -63,6 +63,15 @@ class EffectKernel(Kernel):
             out = out / np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(out.ndim)])
         return np.asarray(out)
 
+    def _dense(self) -> FloatArray:
+        """P by looking up each entry's change set, exact where the change sets' probabilities are."""
+        k, changed = len(self.sizes), []
+        for axis, r in enumerate(self.sizes):
+            shape = [1] * (2 * k)
+            shape[axis] = shape[k + axis] = r
+            changed.append((1 - np.eye(r, dtype=np.int64)).reshape(shape))
+        return np.asarray(self.cell_probabilities[tuple(changed)]).reshape(self.cells, self.cells)
+
     @property
     def range(self) -> tuple[float, float]:
         """Smallest and largest entry of P."""
@@ -123,6 +132,11 @@ class EffectKernel(Kernel):
         for axis in self.axes:
             out = _from_deviations(out, axis)
         return out
+
+
+def unrandomized(sizes: Sequence[int], names: Iterable[str] = ()) -> EffectKernel:
+    """The kernel of attributes that were reported truthfully, such as a public case/control status."""
+    return EffectKernel(sizes, np.ones((2,) * len(sizes)), names)
 
 
 def _to_deviations(table: FloatArray, axis: int) -> FloatArray:

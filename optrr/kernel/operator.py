@@ -125,6 +125,9 @@ class Kernel(ABC):
     def matrix(self) -> FloatArray:
         """P itself, (R, R), row-stochastic, cells row-major; R at most 4096."""
         self._check_dense()
+        return self._dense()
+
+    def _dense(self) -> FloatArray:
         # row u of P is where a record surely in cell u goes
         return self.forward(np.eye(self.cells).reshape(-1, *self.sizes)).reshape(self.cells, self.cells)
 

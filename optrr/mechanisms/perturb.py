@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import RandomizesCodes
+from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain, listed
 from optrr.records.files import RecordFile, RecordWriter, checked_suffix, whole_file
 from optrr.records.frames import FrameCodec
@@ -22,10 +22,10 @@ from optrr_solvers.randomness import BitSource, RandomState, as_source
 Progress = Callable[[int], None]
 
 
-def perturb_batch(batch: pa.RecordBatch, mechanism: RandomizesCodes, source: BitSource) -> pa.RecordBatch:
+def perturb_batch(batch: pa.RecordBatch, mechanism: Randomizer, source: BitSource) -> pa.RecordBatch:
     """One randomized record batch, possibly empty: the kernel that engines share.
 
-    Columns, order and types as in :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`; metadata is dropped.
+    Columns, order and types as in :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`; metadata is dropped.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def perturb_batch(batch: pa.RecordBatch, mechanism: RandomizesCodes, source: Bit
 
 def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     source_path: str | os.PathLike[str],
-    mechanism: RandomizesCodes,
+    mechanism: Randomizer,
     target_path: str | os.PathLike[str],
     random_state: RandomState = None,
     progress: Progress | None = None,
@@ -47,7 +47,7 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     """Randomize a CSV or Parquet file into another; returns the number of records.
 
     Time O(n m); memory for a few batches of 131,072 records, however long the file is. CSV values are text: numbers
-    match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`.
+    match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
 
     Parameters
     ----------

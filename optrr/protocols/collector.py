@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from optrr.errors import InvalidInput
 from optrr.estimation.adjustment import AdjustedRecords, adjust
 from optrr.estimation.simplex import clip
-from optrr.kernel import kernel_of
-from optrr.mechanisms.mechanism import checked_codes
 from optrr.protocols.message import Message
 from optrr.protocols.protocol import Protocol
+from optrr.records.codes import checked_codes
 from optrr.records.counts import MAX_CELLS
 from optrr.records.domain import Domain, category_text, listed
 from optrr_solvers.problem import FloatArray, IntArray
@@ -182,7 +181,7 @@ class Collector:
         sizes = _tabulated(domain, members)
         cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
         observed = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes) / counts.sum()
-        kernel = kernel_of(self.protocol.mechanism, [domain.names[i] for i in members])
+        kernel = self.protocol.mechanism.kernel([domain.names[i] for i in members])
         return clip(kernel.solve(observed).ravel()).reshape(sizes)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import checked_codes
+from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain, listed
 from optrr.records.files import record_batches
 from optrr.records.frames import RECORDS, FrameCodec

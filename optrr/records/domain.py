@@ -1,8 +1,8 @@
 """The domain: all columns with their categories, declared and never inferred silently from protected data (design §2).
 
 Which categories occur in the protected records is itself private: a category that only one person has would be
-published by a domain read off the data. So a domain is written down beforehand, or read from public reference data by
-the method that says so.
+published by a domain read off the data. So a domain is written down beforehand, or read from public reference data
+(:func:`optrr.records.observed.observed_domain`).
 
 Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
 (typed): an integer by its decimal digits, a boolean by ``true`` or ``false``, text by itself. ``None`` is the missing
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -141,19 +140,6 @@ class Domain:
                 f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
             )
         return cls(tuple(Attribute(name, _declared(name, value)) for name, value in declared.items()))
-
-    @classmethod
-    def observed_in(cls, data: Any, columns: Sequence[str]) -> Domain:
-        """The categories that occur in PUBLIC or reference data: never use it on the records to be protected.
-
-        A domain read off protected records publishes which categories somebody has, before any randomization, and no
-        ε covers that. ``data`` is a frame, a path or an iterable of record batches as for :func:`optrr.records.counts.count`;
-        the categories come sorted, numbers by value, the missing value last. One pass, bounded memory.
-        """
-        # frames and files build on this module
-        from optrr.records.files import observed_categories  # noqa: PLC0415
-
-        return cls(tuple(Attribute(name, values) for name, values in observed_categories(data, columns).items()))
 
     @cached_property
     def _positions(self) -> dict[str, int]:

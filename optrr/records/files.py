@@ -23,7 +23,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.domain import Category, Domain
+from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS, checked_columns, column_names, frame_batches, is_frame
 
 SUFFIXES = (".csv", ".parquet")
@@ -163,23 +163,6 @@ def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterat
         raise InvalidInput(
             f"cannot read records from a {type(data).__name__}; give a data frame, a path or record batches"
         )
-
-
-def observed_categories(data: Any, columns: Sequence[str]) -> dict[str, tuple[Category, ...]]:
-    """Values that occur in each column, sorted, the missing value last. For public data only."""
-    seen: dict[str, set[Category]] = {name: set() for name in columns}
-    # any two categories will do: only the columns' names matter here, and an empty CSV field is the missing value
-    named = Domain.of(dict.fromkeys(columns, ("", None)))
-    batches = record_batches(data, named, declared=None)
-    for batch in batches:
-        for name in columns:
-            seen[name].update(pc.unique(batch.column(name)).to_pylist())
-    return {name: tuple(sorted(values, key=_rank)) for name, values in seen.items()}
-
-
-def _rank(value: Category) -> tuple[bool, float, str]:
-    number = float(value) if isinstance(value, int) else 0.0
-    return value is None, number, str(value)
 
 
 @contextmanager

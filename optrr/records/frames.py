@@ -114,7 +114,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     Raises
     ------
     InvalidInput
-        see :meth:`optrr.mechanisms.mechanism.Mechanism.perturb`.
+        see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
     """
     checked_columns(column_names(data), domain, domain)
     table = _as_table(data)

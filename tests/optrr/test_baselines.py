@@ -11,7 +11,6 @@ from scipy.stats import binom
 
 from optrr.errors import InvalidInput
 from optrr.estimation import expected_squared_error
-from optrr.kernel import kernel_of
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr.studies.baselines import (
@@ -190,10 +189,10 @@ def test_splitting_with_randomized_response_is_kronecker():
     margins = [joint.sum(axis=1), joint.sum(axis=0)]
     drawn, fixed = protocol.variance(margins, n), protocol.data_variance(margins, n)
     for i, name in enumerate("ab"):
-        kernel = kernel_of(mechanism, name)
+        kernel = mechanism.kernel(name)
         assert drawn[i].sum() == pytest.approx(expected_squared_error(kernel, n, margins[i]), rel=1e-12)
         assert fixed[i].sum() == pytest.approx(expected_squared_error(kernel, n, target="data"), rel=1e-12)
-    both = kernel_of(mechanism, ("a", "b"))
+    both = mechanism.kernel(("a", "b"))
     assert pair_variance(protocol, 0, 1, joint, n).sum() == pytest.approx(
         expected_squared_error(both, n, joint), rel=1e-12
     )

@@ -10,7 +10,7 @@ import pytest
 
 from optrr.records.counts import count_many
 from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.records.domain import Domain
+from optrr.records.observed import observed_domain
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT.parent / "shared" / "data" / "adult.csv"
@@ -25,7 +25,7 @@ def test_shape():
 
 
 def test_every_declared_category_occurs_and_no_other():
-    observed = Domain.observed_in(adult(), adult_domain().names)
+    observed = observed_domain(adult(), adult_domain().names)
     for declared, seen in zip(adult_domain(), observed, strict=True):
         assert set(declared.categories) == set(seen.categories)
 

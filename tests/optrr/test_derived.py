@@ -15,7 +15,6 @@ from optrr import Counts, Domain, InvalidInput, design
 from optrr.estimation import STATISTICS, derive
 from optrr.estimation.intervals import skewness
 from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
-from optrr.kernel import kernel_of
 
 PI = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
 SCORES = (np.array([0.0, 1, 2, 5]), np.array([-1.0, 0.5, 2]))
@@ -87,7 +86,7 @@ def test_value_gradient_and_bias_in_many_digits(function, formula):
 
 
 def drawn(mechanism, pi, n, runs, seed):
-    kernel = kernel_of(mechanism, ("a", "b"))
+    kernel = mechanism.kernel(("a", "b"))
     draws = np.random.default_rng(seed).multinomial(n, kernel.expected(pi).ravel(), size=runs)
     return [Counts(mechanism.domain.subset(["a", "b"]), t.reshape(kernel.sizes)) for t in draws]
 
@@ -154,7 +153,7 @@ def near_zero(epsilon, distance):
     """A 3 × 2 table with a cell so many standard errors above 0 at n = 10,000."""
     made = design(Domain.of({"a": 3, "b": 2}), epsilon, method="kronecker").mechanism
     rest = np.array([[0.30, 0.10], [0.25, 0.15], [0.0, 0.20]])
-    kernel, small = kernel_of(made, ("a", "b")), 0.01
+    kernel, small = made.kernel(("a", "b")), 0.01
     for _ in range(30):
         pi = rest * (1 - small)
         pi[2, 0] = small

@@ -8,6 +8,7 @@ import pytest
 
 from optrr.errors import InvalidInput
 from optrr.records.domain import Attribute, Domain
+from optrr.records.observed import observed_domain
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})
 
@@ -80,16 +81,16 @@ def test_a_long_domain_is_not_listed_whole():
     assert len(str(caught.value)) < 200
 
 
-def test_observed_in_public_data(tmp_path):
+def test_observed_domain_of_public_data(tmp_path):
     table = pa.table({"b": ["z", None, "a", "z"], "a": [10, 9, 9, 2], "c": [1.5, 2.5, 1.5, 1.5]})
-    assert Domain.observed_in(table, ["a", "b"]) == Domain.of({"a": [2, 9, 10], "b": ["a", "z", None]})
+    assert observed_domain(table, ["a", "b"]) == Domain.of({"a": [2, 9, 10], "b": ["a", "z", None]})
     path = tmp_path / "x.csv"
     path.write_text("a,b\n10,x\n9,\n")
-    assert Domain.observed_in(path, ["b", "a"]) == Domain.of({"b": ["x", None], "a": ["10", "9"]})
+    assert observed_domain(path, ["b", "a"]) == Domain.of({"b": ["x", None], "a": ["10", "9"]})
     with pytest.raises(InvalidInput, match="'d' is missing"):
-        Domain.observed_in(path, ["d"])
+        observed_domain(path, ["d"])
 
 
 def test_no_silent_inference():
     assert not hasattr(Domain, "infer")
-    assert "public" in Domain.observed_in.__doc__.lower()
+    assert "public" in observed_domain.__doc__.lower()

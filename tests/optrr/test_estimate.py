@@ -9,7 +9,8 @@ import pytest
 from optrr import Counts, Domain, InvalidInput, Mechanism, count, design
 from optrr.estimation import METHODS, estimate
 from optrr.estimation.simplex import clip, norm_sub, projection
-from optrr.kernel import EffectKernel, MatrixKernel, SingularMarginal, kernel_of
+from optrr.kernel import EffectKernel, SingularMarginal
+from optrr.matrix import MatrixMechanism, from_probabilities
 from optrr.records import datasets
 from optrr_solvers.laws import ProductLaw
 
@@ -22,7 +23,7 @@ def mechanism():
 
 
 def counts_of(mechanism, names, pi, n, seed=0):
-    kernel = kernel_of(mechanism, names)
+    kernel = mechanism.kernel(names)
     draws = np.random.default_rng(seed).multinomial(n, kernel.expected(pi).ravel())
     return Counts(mechanism.domain.subset(names), draws.reshape(kernel.sizes))
 
@@ -86,16 +87,12 @@ def test_rvl_binary_formulas():
 
 
 def test_general_matrices_are_estimated_through_the_same_door():
-    class Custom:
-        domain = Domain.of({"A": 3})
-
-        def kernel(self, names):
-            return MatrixKernel([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]], names=names)
-
+    domain, p = Domain.of({"A": 3}), [[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]
+    custom = MatrixMechanism(domain, (from_probabilities(p),))
     lam = np.array([420, 330, 250])
-    found = estimate(Counts(Custom.domain, lam), Custom())
-    np.testing.assert_allclose(np.array(Custom().kernel("A").p).T @ found.proportions, lam / 1000)
-    assert estimate(Counts(Custom.domain, lam), Custom(), method="mle").convergence.converged
+    found = estimate(Counts(domain, lam), custom)
+    np.testing.assert_allclose(np.array(p).T @ found.proportions, lam / 1000)
+    assert estimate(Counts(domain, lam), custom, method="mle").convergence.converged
 
 
 def test_what_cannot_be_estimated_is_refused_or_said():

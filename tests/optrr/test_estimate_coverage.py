@@ -10,7 +10,6 @@ import pytest
 
 from optrr import Counts, Domain, design
 from optrr.estimation import estimate
-from optrr.kernel import kernel_of
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 2})
 RUNS, N = 2000, 1000
@@ -35,7 +34,7 @@ def test_estimates_are_unbiased_and_intervals_cover(kind):
         sizes = truth.shape
         at = np.ravel_multi_index((run, *out[:, list(DOMAIN.indices(names))].T), (RUNS, *sizes))
         counted = np.bincount(at, minlength=RUNS * truth.size).reshape(RUNS, *sizes)
-        kernel = kernel_of(mechanism, names)
+        kernel = mechanism.kernel(names)
         values = kernel.solve(counted / N)
         errors = np.sqrt(kernel.variance(counted / N, N))
         z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(RUNS))
@@ -53,7 +52,7 @@ def test_estimates_are_unbiased_and_intervals_cover(kind):
 def test_data_set_intervals_cover_the_data_set():
     """The same records perturbed again and again: only the randomization varies."""
     mechanism = design(DOMAIN, [1.5, 1.2, 1.0], preserve="pairs").mechanism
-    kernel = kernel_of(mechanism, ("a", "b"))
+    kernel = mechanism.kernel(("a", "b"))
     fixed = np.array([[200, 150], [250, 100], [180, 120]])
     rng = np.random.default_rng(3)
     p = kernel.matrix()

@@ -8,7 +8,7 @@ from optrr import Domain, InvalidInput, design
 from optrr.estimation import adjust, distinct_records, likelihood
 from optrr.estimation.adjustment import adjust_once
 from optrr.estimation.likelihood import closed_form, ibu, log_likelihood
-from optrr.kernel import MatrixKernel, kernel_of
+from optrr.kernel import MatrixKernel
 
 SHAPES = [(7,), (2, 2), (3, 2), (6, 3), (4, 3, 2)]
 
@@ -18,7 +18,7 @@ def observed_case(sizes, seed, kind="pairs"):
     names = [f"a{i}" for i in range(len(sizes))]
     wish = {"preserve": "pairs"} if kind == "pairs" else {"method": "kronecker"}
     made = design(dict(zip(names, sizes, strict=True)), float(rng.uniform(0.5, 2)), **wish).mechanism
-    kernel = kernel_of(made, names)
+    kernel = made.kernel(names)
     pi = rng.dirichlet(np.full(kernel.cells, 0.3)).reshape(sizes)
     n = int(10 ** rng.uniform(2, 5))
     return rng.multinomial(n, kernel.expected(pi).ravel()).reshape(sizes) / n, kernel, n
@@ -65,11 +65,11 @@ def test_the_closed_form_is_the_optimum_of_one_attribute(seed):
 
 def test_the_closed_form_has_cells_at_zero():
     made = design({"a": 5}, 1.0).mechanism
-    kernel = kernel_of(made, "a")
+    kernel = made.kernel("a")
     observed = np.array([0.55, 0.3, 0.15, 0.0, 0.0])
     assert np.count_nonzero(closed_form(observed, kernel) == 0) == 3
     with pytest.raises(InvalidInput, match="'ibu'"):
-        closed_form(np.full((2, 2), 0.25), kernel_of(design({"a": 2, "b": 2}, 1.0).mechanism, ("a", "b")))
+        closed_form(np.full((2, 2), 0.25), design({"a": 2, "b": 2}, 1.0).mechanism.kernel(("a", "b")))
 
 
 def test_a_general_matrix():
@@ -106,7 +106,7 @@ def test_large_joints_are_finished_on_their_support(monkeypatch, sizes, seed):
 @pytest.mark.full
 def test_a_million_cells():
     made = design({f"a{i}": 10 for i in range(6)}, 2.0, method="kronecker").mechanism
-    kernel = kernel_of(made, made.domain.names)
+    kernel = made.kernel(made.domain.names)
     rng = np.random.default_rng(1)
     truth = rng.dirichlet(np.full(10**6, 0.01)).reshape(kernel.sizes)
     expected = kernel.expected(truth).ravel()
@@ -186,9 +186,9 @@ def test_margins_that_no_weights_have_are_reported():
 def test_adjustment_leaves_associations_weakened():
     """What its bias statement says: with all records there are, the joint is not the true one."""
     made = design(Domain.of({"a": 2, "b": 2}), 1.0, method="kronecker").mechanism
-    kernel = kernel_of(made, ("a", "b"))
+    kernel = made.kernel(("a", "b"))
     truth = np.array([[0.4, 0.1], [0.1, 0.4]])
     seen = kernel.forward(truth)
-    margins = [kernel_of(made, name).solve(seen.sum(axis=1 - k)) for k, name in enumerate("ab")]
+    margins = [made.kernel(name).solve(seen.sum(axis=1 - k)) for k, name in enumerate("ab")]
     found = adjust(np.argwhere(seen > 0), seen.ravel(), margins).weights.reshape(2, 2)
     assert found[0, 0] == pytest.approx(seen[0, 0]) and found[0, 0] < 0.33

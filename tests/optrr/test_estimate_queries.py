@@ -21,7 +21,6 @@ from optrr.estimation import (
 )
 from optrr.estimation.accuracy import bonferroni_quantile, even_relative_error
 from optrr.estimation.queries import box, independent_joint, random_subset, records
-from optrr.kernel import kernel_of
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
 
@@ -161,7 +160,7 @@ def test_mean_errors_and_rij_theorem_3():
 
 @pytest.mark.parametrize("names", [("a",), ("b", "c"), ("a", "b", "c")])
 def test_the_exact_expected_error(mechanism, names):
-    kernel = kernel_of(mechanism, names)
+    kernel = mechanism.kernel(names)
     pi = np.random.default_rng(0).dirichlet(np.ones(kernel.cells)).reshape(kernel.sizes)
     q = np.linalg.inv(kernel.matrix().T)
     lam = kernel.forward(pi).ravel()

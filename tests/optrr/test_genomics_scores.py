@@ -12,6 +12,7 @@ from optrr.genomics.odds import odds_ratios
 from optrr.genomics.saddlepoint import two_sided
 from optrr.genomics.scores import TESTS, association_chi_squared, naive_score_test, score_test
 from optrr.genomics.star import star_eigenvalues
+from optrr.inference import score_tests
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr_solvers import Problem, solve
@@ -117,15 +118,13 @@ def test_without_mechanism_they_are_the_classical_tests():
 
 
 def test_agrees_with_the_general_score_tests():
-    score = pytest.importorskip("optrr.inference.score", reason="the general tests are not there")
-    kernels = pytest.importorskip("optrr.kernel", reason="the kernel is not there")
     law, lam, _ = mechanism(3, "auto")
     domain = Domain.of({"status": 2} | {f"v{k}": 3 for k in range(4)})
-    kernel = kernels.kernel_of(Mechanism(domain, law), ["v0", "status"])
+    kernel = Mechanism(domain, law).kernel(["v0", "status"])
     weak = np.outer([0.5, 0.35, 0.15], [0.6, 0.4])[None] + 0.01 * np.array([[[1, -1], [0, 0], [-1, 1]]])
     # a weak association in many records: the null fits (moments here, likelihood there) differ by O(association) only
     counts = np.round(1_000_000 * scale_effects(weak, lam)).astype(int)
-    general = score.score_tests(counts, kernel)
+    general = score_tests(counts, kernel)
     np.testing.assert_allclose(score_test(counts, lam, "genotypic").statistic, general.statistic, rtol=0.02)
 
 

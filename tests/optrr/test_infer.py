@@ -22,7 +22,7 @@ from optrr.inference import (
     trend_contrast,
 )
 from optrr.inference.nullfit import independence_fit
-from optrr.kernel import ProductKernel, SingularMarginal, kernel_of, unrandomized
+from optrr.kernel import ProductKernel, SingularMarginal, unrandomized
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])
@@ -48,7 +48,7 @@ def tables(kernel, pi, n, runs, seed):
 
 
 def test_the_null_fit_is_the_generic_optimum(mechanism):
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     p = kernel.matrix()
     for t in tables(kernel, EFFECT, 3000, 4, 1):
         observed = t.ravel() / t.sum()
@@ -68,7 +68,7 @@ def test_the_null_fit_is_the_generic_optimum(mechanism):
 
 def test_all_contrasts_make_pearson_against_the_fitted_expectation(mechanism):
     """Rao's score statistic of a saturated alternative is Σ (observed − expected)²/expected at the null fit."""
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     t = tables(kernel, EFFECT, 5000, 20, 2)
     found = score_tests(t, kernel)
     expected = 5000 * found.fit.expected
@@ -105,7 +105,7 @@ def test_without_randomization_they_are_the_classical_tests():
 
 
 def test_the_sign_of_a_trend_and_its_scores(pairs):
-    rising = Counts(PAIR, tables(kernel_of(pairs, ("g", "s")), EFFECT, 100_000, 1, 3)[0])
+    rising = Counts(PAIR, tables(pairs.kernel(("g", "s")), EFFECT, 100_000, 1, 3)[0])
     found = test(rising, pairs, "trend")
     assert found.effect > 4 and found.effect**2 == pytest.approx(found.statistic)
     # scores count up to shift and scale only
@@ -113,7 +113,7 @@ def test_the_sign_of_a_trend_and_its_scores(pairs):
 
 
 def test_a_public_status_beside_a_randomized_genotype():
-    genotype = kernel_of(design({"g": 3}, 1.0).mechanism, "g")
+    genotype = design({"g": 3}, 1.0).mechanism.kernel("g")
     kernel = ProductKernel([genotype, unrandomized((2,))])
     t = tables(kernel, NULL, 4000, 2000, 4)
     found = score_tests(t, kernel, trend_contrast([0, 1, 2], [0, 1]))
@@ -124,7 +124,7 @@ def test_a_public_status_beside_a_randomized_genotype():
 @pytest.mark.parametrize("n", [1000, 100_000])
 def test_the_level_holds_where_pearson_on_randomized_counts_fails(mechanism, n):
     """2000 tables: 3.5–6.5 % is 3.1 standard deviations, a false alarm in 500 per case for an exact test; seeds fixed."""
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, n, 2000, 5)
     for contrasts in (None, trend_contrast([0, 1, 2], [0, 1])):
         assert 0.035 < (score_tests(t, kernel, contrasts).p_value < 0.05).mean() < 0.065
@@ -138,7 +138,7 @@ def test_the_level_holds_where_pearson_on_randomized_counts_fails(mechanism, n):
 
 def test_the_warning_example_of_naive_pearson():
     """As its docstring says: 2000 tables of 6 × 3; the naive share is 93 % with standard deviation 0.6 %."""
-    kernel = kernel_of(design({"a": 6, "b": 3, "c": 4}, 2.0).mechanism, ("a", "b"))
+    kernel = design({"a": 6, "b": 3, "c": 4}, 2.0).mechanism.kernel(("a", "b"))
     a, b = (1 / np.arange(1, r + 1) for r in (6, 3))
     t = tables(kernel, np.outer(a / a.sum(), b / b.sum()), 10_000, 2000, 1)
     assert (naive_pearson(t)[2] < 0.05).mean() == pytest.approx(0.93, abs=0.03)
@@ -146,7 +146,7 @@ def test_the_warning_example_of_naive_pearson():
 
 
 def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
-    kernel = kernel_of(pairs, ("g", "s"))
+    kernel = pairs.kernel(("g", "s"))
     groups = [Counts(PAIR, t) for t in tables(kernel, EFFECT, 2000, 3, 7)]
     found = homogeneity(groups, pairs)
     pearson = chi2_contingency([g.table.ravel() for g in groups], correction=False)
@@ -155,7 +155,7 @@ def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
 
 def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pairs):
     other = design(DOMAIN, [2.0, 0.8, 1.0], method="kronecker").mechanism
-    kernels = [kernel_of(m, ("g", "s")) for m in (pairs, other)]
+    kernels = [m.kernel(("g", "s")) for m in (pairs, other)]
     first, second = (tables(k, EFFECT, 3000, 1000, s) for k, s in zip(kernels, (8, 9), strict=True))
     together = [
         homogeneity([Counts(PAIR, a), Counts(PAIR, b)], kernels).p_value for a, b in zip(first, second, strict=True)
@@ -171,7 +171,7 @@ def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pai
 
 def test_power_is_what_simulation_finds(mechanism):
     """4000 tables: standard deviation at most 0.8 %; the noncentral limit is good to 1.5 % here."""
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     for contrasts in (all_contrasts(3, 2), trend_contrast([0, 1, 2], [0, 1])):
         effect = alternative(EFFECT, kernel, contrasts)
         n = required_records(effect, 0.8)
@@ -186,7 +186,7 @@ def test_power_is_what_simulation_finds(mechanism):
 
 @pytest.mark.parametrize("name", TESTS)
 def test_results_can_be_written(pairs, name):
-    counts = Counts(PAIR, tables(kernel_of(pairs, ("g", "s")), NULL, 5000, 1, 11)[0])
+    counts = Counts(PAIR, tables(pairs.kernel(("g", "s")), NULL, 5000, 1, 11)[0])
     read = json.loads(json.dumps(test(counts, pairs, name).summary()))
     assert {"statistic", "df", "p_value", "n", "reliable_down_to", "target"} <= set(read)
     assert read["n"] == 5000 and 0 <= read["p_value"] <= 1
@@ -213,17 +213,17 @@ def test_bad_requests_are_refused(pairs):
         goodness_of_fit(counts, unrandomized((2, 3)), np.full((3, 2), 1 / 6))
     with pytest.raises(InvalidInput, match="of these attributes"):
         homogeneity([counts, counts], unrandomized((2, 2)))
-    effect = alternative(EFFECT, kernel_of(pairs, ("g", "s")))
+    effect = alternative(EFFECT, pairs.kernel(("g", "s")))
     with pytest.raises(InvalidInput, match="n = -5"):
         power(effect, -5)
     for level in (0, 1, np.nan):
         with pytest.raises(InvalidInput, match="level"):
             power(effect, 100, level)
     with pytest.raises(InvalidInput, match="leave it out of the batch"):
-        score_tests(np.zeros((1, 3, 2)), kernel_of(pairs, ("g", "s")))
+        score_tests(np.zeros((1, 3, 2)), pairs.kernel(("g", "s")))
     for wrong in (np.nan, -1.0, np.inf):
         with pytest.raises(InvalidInput, match="negative or non-finite"):
-            score_tests(np.full((2, 3, 2), [[[wrong, 5]]]), kernel_of(pairs, ("g", "s")))
+            score_tests(np.full((2, 3, 2), [[[wrong, 5]]]), pairs.kernel(("g", "s")))
     with pytest.raises(InvalidInput, match="at least two"):
         homogeneity([counts], pairs)
     with pytest.raises(InvalidInput, match="sum to 1"):

@@ -9,7 +9,7 @@ from scipy.stats import binom, chi2
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.inference import likelihood_ratio, test
 from optrr.inference.likelihood_ratio import likeliest_product, likelihood_ratios, padded_null
-from optrr.kernel import MatrixKernel, kernel_of, unrandomized
+from optrr.kernel import MatrixKernel, unrandomized
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])
@@ -29,7 +29,7 @@ def tables(kernel, pi, n, runs, seed):
 
 def test_both_fits_are_the_generic_optima(mechanism):
     """Free by an interior-point method, null by a simplex search over softmax margins from several starts."""
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     p = kernel.matrix()
     t = tables(kernel, EFFECT, 300, 6, 6)
     found = likelihood_ratios(t, kernel)
@@ -50,7 +50,7 @@ def test_both_fits_are_the_generic_optima(mechanism):
 
 
 def test_a_batch_is_its_tables_one_by_one(mechanism):
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, 200, 50, 3)
     together = likelihood_ratios(t, kernel)
     alone = [likelihood_ratios(x[None], kernel) for x in t]
@@ -60,7 +60,7 @@ def test_a_batch_is_its_tables_one_by_one(mechanism):
 
 
 def test_large_batches_are_cut_into_pieces(monkeypatch):
-    kernel = kernel_of(design({"g": 3, "s": 2}, 1.0).mechanism, ("g", "s"))
+    kernel = design({"g": 3, "s": 2}, 1.0).mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, 400, 20, 4)
     whole = likelihood_ratios(t, kernel)
     monkeypatch.setattr(likelihood_ratio, "_HELD", 7 * 36)
@@ -69,7 +69,7 @@ def test_large_batches_are_cut_into_pieces(monkeypatch):
 
 def test_the_null_fit_is_stationary_on_the_boundary(mechanism):
     """No margin can gain: the gradient in a margin is at most 1 everywhere, and 1 where the margin is positive."""
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     sparse = np.outer([0.98, 0.02, 0.0], [0.99, 0.01])
     t = tables(kernel, sparse, 300, 30, 2) / 300
     fit = likeliest_product(t, kernel)
@@ -83,7 +83,7 @@ def test_the_null_fit_is_stationary_on_the_boundary(mechanism):
 
 
 def test_the_calibration_is_said(mechanism):
-    kernel = kernel_of(mechanism, ("g", "s"))
+    kernel = mechanism.kernel(("g", "s"))
     few, many = (Counts(PAIR, tables(kernel, NULL, n, 1, 8)[0]) for n in (300, 1_000_000))
     near = test(few, mechanism, "likelihood-ratio", bootstrap=199, random_state=1)
     assert near.calibration == "bootstrap" and near.relative_error > 0
@@ -99,7 +99,7 @@ def test_the_calibration_is_said(mechanism):
 def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
     made = design(DOMAIN, 1.0, method="kronecker").mechanism
     strong = np.array([[0.5, 0.0], [0.0, 0.4], [0.0, 0.1]])
-    counts = Counts(PAIR, tables(kernel_of(made, ("g", "s")), strong, 3000, 1, 1)[0])
+    counts = Counts(PAIR, tables(made.kernel(("g", "s")), strong, 3000, 1, 1)[0])
     found = test(counts, made, "likelihood-ratio", calibration="bootstrap", bootstrap=99, random_state=2)
     assert found.p_value == 0.01 and not found.reliable
     assert "0 of 99 simulated tables" in found.notes[0]
@@ -108,7 +108,7 @@ def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
 def test_on_the_boundary_the_level_is_the_nominal_one():
     """6 × 3 at n = 1000, where χ² rejects hardly ever. 300 tables: 1e-5 either way by the binomial law; seeds fixed."""
     domain = Domain.of({"a": 6, "b": 3})
-    kernel = kernel_of(design({"a": 6, "b": 3, "c": 4}, 1.0).mechanism, ("a", "b"))
+    kernel = design({"a": 6, "b": 3, "c": 4}, 1.0).mechanism.kernel(("a", "b"))
     a, b = (1 / np.arange(1, r + 1) for r in (6, 3))
     t = tables(kernel, np.outer(a / a.sum(), b / b.sum()), 1000, 300, 11)
     rng = np.random.default_rng(12)

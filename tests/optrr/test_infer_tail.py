@@ -9,7 +9,6 @@ from scipy.stats import multinomial
 from optrr import Counts, Domain, Mechanism, design
 from optrr.inference import all_contrasts, reliable_down_to, score_tests, tail_probability, test, trend_contrast
 from optrr.inference.nullfit import hardy_weinberg_fit, independence_fit
-from optrr.kernel import kernel_of
 from optrr_solvers.laws import ProductLaw
 
 RARE = np.outer([0.02, 0.38, 0.6], [0.3, 0.7])
@@ -30,7 +29,7 @@ def every_table(n, cells):
 @pytest.mark.parametrize("table", [[[12, 3], [4, 11]], [[24, 1], [1, 4]], [[14, 0], [1, 15]], [[9, 6], [7, 8]]])
 def test_the_simulated_tail_is_the_enumerated_one(table):
     """n = 30 over 2 × 2: 5456 tables, each refitted. Tolerance: five of the simulation's own standard errors."""
-    kernel = kernel_of(kronecker((2, 2), 1.5), ("a0", "a1"))
+    kernel = kronecker((2, 2), 1.5).kernel(("a0", "a1"))
     t = np.array(table, dtype=float)
     observed = score_tests(t[None], kernel)
     every = every_table(30, 4)
@@ -47,7 +46,7 @@ def test_the_simulated_tail_is_the_enumerated_one(table):
 @pytest.mark.parametrize("fitter", [independence_fit, hardy_weinberg_fit])
 def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
     """Weak randomization and a rare category, where χ² is not exact. 200,000 plain tables: 1/sqrt(200) = 7 % at 1e-3."""
-    kernel = kernel_of(kronecker((3, 2), 4), ("a0", "a1"))
+    kernel = kronecker((3, 2), 4).kernel(("a0", "a1"))
     rng = np.random.default_rng(2)
     t = rng.multinomial(400, kernel.expected(RARE).ravel(), size=3000).reshape(-1, 3, 2).astype(float)
     found = score_tests(t, kernel, contrasts, fitter)
@@ -63,7 +62,7 @@ def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
 @pytest.mark.parametrize("n", [300, 3000, 30_000])
 def test_chi_square_is_within_two_of_the_simulated_tail_where_it_says_so(n):
     """The trend with a rare category, down to the genome-wide 5e-8."""
-    kernel = kernel_of(kronecker((3, 2), 2), ("a0", "a1"))
+    kernel = kronecker((3, 2), 2).kernel(("a0", "a1"))
     contrasts = trend_contrast([0, 1, 2], [0, 1])
     base = kernel.expected(RARE).ravel()
     direction = np.outer([-1.4, -0.4, 0.6], [-0.7, 0.3]).ravel()

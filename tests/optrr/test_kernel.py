@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 
 from optrr import Domain, InvalidInput, Mechanism, design
-from optrr.kernel import (
-    MIN_EIGENVALUE,
-    EffectKernel,
-    MatrixKernel,
-    ProductKernel,
-    SingularMarginal,
-    kernel_of,
-    unrandomized,
-)
+from optrr.kernel import MIN_EIGENVALUE, EffectKernel, MatrixKernel, ProductKernel, SingularMarginal, unrandomized
 from optrr_solvers.laws import ProductLaw, TableLaw
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4})
@@ -32,7 +24,7 @@ def mechanism(kind):
 @pytest.mark.parametrize("kind", ["kronecker", "pairs", "table"])
 def test_every_operation_is_the_dense_one(kind, names):
     made = mechanism(kind)
-    kernel = kernel_of(made, names)
+    kernel = made.kernel(names)
     p = made.matrix(names)
     q = np.linalg.inv(p.T)
     rng = np.random.default_rng(3)
@@ -58,7 +50,7 @@ def test_every_operation_is_the_dense_one(kind, names):
 
 
 def test_batches_are_the_tables_one_by_one():
-    kernel = kernel_of(mechanism("table"), ("c", "a"))
+    kernel = mechanism("table").kernel(("c", "a"))
     tables = np.random.default_rng(0).normal(size=(5, 2, 4, 3))
     for operation in (kernel.forward, kernel.solve, kernel.solve_squared):
         whole = operation(tables)
@@ -69,7 +61,7 @@ def test_batches_are_the_tables_one_by_one():
 def test_products_and_matrices_agree_with_the_kronecker_product():
     rng = np.random.default_rng(1)
     left, right = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(2), 2)
-    middle = kernel_of(mechanism("table"), ("b", "a"))
+    middle = mechanism("table").kernel(("b", "a"))
     product = ProductKernel([MatrixKernel(left), middle, MatrixKernel(right)])
     p = np.kron(np.kron(left, mechanism("table").matrix(("b", "a"))), right)
     whole = MatrixKernel(p, product.sizes)
@@ -87,33 +79,33 @@ def test_rij_is_the_kronecker_case():
     made = mechanism("kronecker")
     lam = np.random.default_rng(2).dirichlet(np.ones(6)).reshape(3, 2)
     by_rij = np.linalg.inv(np.kron(made.matrix("a"), made.matrix("b")).T) @ lam.ravel()
-    np.testing.assert_allclose(kernel_of(made, ("a", "b")).solve(lam).ravel(), by_rij, rtol=1e-10)
+    np.testing.assert_allclose(made.kernel(("a", "b")).solve(lam).ravel(), by_rij, rtol=1e-10)
 
 
 def test_a_hidden_pair_is_refused_by_name_with_the_remedy():
     hidden = design({"x": 2, "y": 2, "z": 2}, 0.5).mechanism
-    kernel = kernel_of(hidden, ("x", "z"))
+    kernel = hidden.kernel(("x", "z"))
     with pytest.raises(SingularMarginal, match=r"'x', 'z'.*λ = .*preserve='pairs' \(--preserve pairs\)"):
         kernel.solve(np.full((2, 2), 0.25))
     assert kernel.hidden_effects() == [["x", "z"]]
     assert not kernel.is_invertible
     # what randomizes can always be looked forward through, and each attribute alone is fine
     np.testing.assert_allclose(kernel.forward(np.full((2, 2), 0.25)), 0.25)
-    assert kernel_of(hidden, "x").is_invertible
+    assert hidden.kernel("x").is_invertible
 
 
 def test_a_hidden_attribute_and_a_hidden_triple_have_their_own_remedies():
     with pytest.raises(SingularMarginal, match=r"'x'.*larger epsilon"):
         EffectKernel((2,), [1.0, MIN_EIGENVALUE / 2], ["x"]).solve([0.5, 0.5])
     law = ProductLaw(np.array([2, 2, 2]), np.full(3, 0.01))
-    kernel = kernel_of(Mechanism(Domain.of({"x": 2, "y": 2, "z": 2}), law), ("x", "y", "z"))
+    kernel = Mechanism(Domain.of({"x": 2, "y": 2, "z": 2}), law).kernel(("x", "y", "z"))
     with pytest.raises(SingularMarginal, match=r"'x', 'y', 'z'.*smaller sets"):
         kernel.check_invertible()
 
 
 def test_expected_proportions_stay_positive_where_rounding_would_not():
     law = ProductLaw(np.array([50, 50]), np.full(2, 25.0))
-    kernel = kernel_of(Mechanism(Domain.of({"x": 50, "y": 50}), law), ("x", "y"))
+    kernel = Mechanism(Domain.of({"x": 50, "y": 50}), law).kernel(("x", "y"))
     surely = np.zeros((50, 50))
     surely[0, 0] = 1
     smallest = float(np.exp(-50) / (49 * np.exp(-25) + 1) ** 2)

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from optrr import inference as infer
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
-from optrr.kernel import SingularMarginal, kernel_of
+from optrr.kernel import SingularMarginal
 from optrr.matrix import (
     MatrixMechanism,
     from_probabilities,
@@ -250,7 +250,7 @@ def test_estimate_and_dispersion_are_equations_17_18_22_and_23():
     codes = np.column_stack([rng.integers(0, 6, 5000), rng.integers(0, 3, 5000)])
     table = count(mechanism.perturb_codes(codes, 3), domain, domain.names)
     for names in (("ldl",), ("tc",), ("ldl", "tc"), ("tc", "ldl")):
-        kernel = kernel_of(mechanism, names)
+        kernel = mechanism.kernel(names)
         dense = np.eye(1)
         for name in names:
             dense = np.kron(dense, mechanism.matrices[domain.index(name)].probabilities)
@@ -321,7 +321,7 @@ def test_every_estimation_method_takes_a_matrix_mechanism():
     truth = rng.dirichlet(np.full(12, 3.0)).reshape(4, 3)
     cells = rng.choice(12, size=200_000, p=truth.ravel())
     seen = count(mechanism.perturb_codes(np.column_stack([cells // 3, cells % 3]), rng), domain, domain.names)
-    error = np.sqrt(kernel_of(mechanism, domain.names).variance(seen.proportions, seen.n))
+    error = np.sqrt(mechanism.kernel(domain.names).variance(seen.proportions, seen.n))
     for method in ("unbiased", "norm-sub", "clip", "mle", "ibu"):
         found = estimate(seen, mechanism, method=method)
         assert np.all(np.abs(found.proportions - truth) < 5 * error), method
@@ -331,7 +331,7 @@ def test_the_independence_test_keeps_its_level_on_laplace_records():
     """300 null collections of 2,000 people at level 5 %: 4 to 28 rejections, false alarm 1e-3; dependence is found."""
     domain = Domain.of({"a": 3, "b": 2})
     mechanism = MatrixMechanism(domain, (laplace(3, 5.0), randomized_response(2, 2.0)))
-    law = kernel_of(mechanism, domain.names)
+    law = mechanism.kernel(domain.names)
     rng = np.random.default_rng(12)
     independent = np.outer([0.5, 0.3, 0.2], [0.7, 0.3])
     rejections = 0

@@ -95,7 +95,7 @@ def test_kronecker_is_a_kronecker_product():
 
 def test_a_large_matrix_is_refused():
     domain = Domain.of({"a": 65, "b": 64})
-    with pytest.raises(InvalidInput, match="has 4160 rows"):
+    with pytest.raises(InvalidInput, match="over 4160 cells"):
         Mechanism(domain, ProductLaw(domain.sizes, np.ones(2))).matrix()
 
 

@@ -18,7 +18,6 @@ from optrr.inference import (
     required_records,
     trend_contrast,
 )
-from optrr.kernel import kernel_of
 
 TRUTH = np.array([[0.20, 0.10], [0.15, 0.25], [0.05, 0.25]])
 SHARES = ",".join(str(x) for x in TRUTH.ravel())
@@ -142,7 +141,7 @@ def test_homogeneity(place, capsys):
 
 @pytest.mark.parametrize("name", ["independence", "trend"])
 def test_power(place, capsys, name):
-    kernel = kernel_of(place.mechanism, ("grade", "sex"))
+    kernel = place.mechanism.kernel(("grade", "sex"))
     contrasts = all_contrasts(3, 2) if name == "independence" else trend_contrast([0, 1, 2], [0, 1])
     effect = alternative(TRUTH, kernel, contrasts)
     call = ("power", *CALL, "--proportions", SHARES, "--test", name)

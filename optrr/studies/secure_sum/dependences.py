@@ -20,7 +20,8 @@ from optrr.account import Account, Spent, checked_epsilon
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
-from optrr.mechanisms.mechanism import Mechanism, checked_codes
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain
 from optrr.studies.secure_sum.messages import SecureSumFailed
 from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory

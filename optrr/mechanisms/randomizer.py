@@ -1,0 +1,132 @@
+"""What randomizes records: the interface of every mechanism, whatever it is made of.
+
+The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says which
+records it takes (``domain``), what it costs (``epsilon`` and its kin), how it randomizes (``randomize_in_place``) and how what
+it did is undone (``kernel``); everything else follows from these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.errors import InvalidInput
+from optrr.kernel import Kernel
+from optrr.records.codes import checked_codes
+from optrr.records.domain import Domain
+from optrr_solvers.problem import FloatArray
+from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+Frame = TypeVar("Frame")
+
+
+class Randomizer(ABC):
+    """A mechanism over the records of ``domain``.
+
+    There are two kinds: :class:`~optrr.mechanisms.mechanism.Mechanism`, a law of change sets, and
+    :class:`~optrr.matrix.MatrixMechanism`, a distortion matrix for each attribute.
+    """
+
+    domain: Domain
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up: local differential privacy of the whole record."""
+
+    @property
+    @abstractmethod
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
+
+    @property
+    @abstractmethod
+    def conditional_epsilons(self) -> FloatArray:
+        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+
+    @abstractmethod
+    def kernel(self, names: str | Iterable[str]) -> Kernel:
+        """The kernel on the named attributes, axes in this order; sizes and cost do not depend on the other attributes.
+
+        A set that cannot be estimated has a kernel all the same: its own solves refuse.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown or repeated names.
+        """
+
+    @abstractmethod
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+
+    def matrix(self, names: str | Iterable[str] | None = None) -> FloatArray:
+        """Distortion matrix P[u, v] = Pr(output v | input u) over the named attributes' product, row-stochastic.
+
+        Cells are numbered in row-major order (last attribute fastest). For looking at: estimation never needs it.
+
+        Raises
+        ------
+        InvalidInput
+            above 4096 cells (128 MB).
+        """
+        return self.kernel(self.domain.names if names is None else names).matrix()
+
+    def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
+        """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
+
+        Columns, their order and their types are kept; a type that cannot hold every declared category becomes text.
+        Everything else that could tell about the true records is left out: a pandas index, metadata, and the
+        dictionaries of categorical columns, which are rebuilt from the domain. (A type may tell something by itself:
+        some readers make a column of integers floating point as soon as one value is missing. Declare types, too.)
+
+        Parameters
+        ----------
+        data
+            one column per attribute, in any order, and no other column; at least one record.
+        random_state
+            None draws from the operating system's entropy. A seed or a Generator makes the draw repeatable, for
+            studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
+            Generator must not be in the state that the records were drawn from.
+
+        Raises
+        ------
+        InvalidInput
+            naming the column, the value and the first record it stands in.
+        """
+        # data frames bring Arrow, which takes longer to import than most designs take to solve
+        from optrr.records.frames import recode_frame  # noqa: PLC0415
+
+        source = as_source(random_state)
+        return recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
+
+    def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
+        """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
+
+        O(n m) time; beyond the result, memory for about 4 million cells at a time.
+        """
+        out = checked_codes(codes, self.domain).copy()
+        self.randomize_in_place(out, as_source(random_state))
+        return out
+
+
+def checked_mechanism(given: object) -> Randomizer:
+    """What was given, if it is a mechanism.
+
+    Raises
+    ------
+    InvalidInput
+        for anything else, such as the design that the mechanism belongs to.
+    """
+    if not isinstance(given, Randomizer):
+        raise InvalidInput(f"got a {type(given).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
+    return given
+
+
+def kernel_from(given: Randomizer | Kernel, names: str | Iterable[str]) -> Kernel:
+    """The kernel that was given, or the given mechanism's on these attributes. Raises InvalidInput for anything else."""
+    return given if isinstance(given, Kernel) else checked_mechanism(given).kernel(names)
