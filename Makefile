@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find optrr solvers -name '*.py' -o -name '*.csv.gz' -o -name '*.html')
 
-.PHONY: demo test test-full checks clean
+.PHONY: demo test test-full results results-long results-stale checks clean
 
 demo: .venv/installed
 	$(BIN)/optrr demo
@@ -13,6 +13,17 @@ test: .venv/installed checks
 
 test-full: .venv/installed checks
 	$(BIN)/pytest -m "full or not full"
+
+# every kept figure and table again: the cheap ones take about a minute, the long ones under an hour on two cores;
+# results-stale makes again, of all, those that are older than their code, and takes up an interrupted run
+results: .venv/installed
+	$(BIN)/python benchmarks/run.py cheap
+
+results-long: .venv/installed
+	$(BIN)/python benchmarks/run.py long --jobs 2
+
+results-stale: .venv/installed
+	$(BIN)/python benchmarks/run.py all --stale --jobs 2
 
 checks: .venv/installed
 	$(BIN)/ruff check optrr solvers proofs tests benchmarks

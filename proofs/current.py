@@ -10,12 +10,13 @@ read the function again, adapt the proof to it, run the proof, and record the ne
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.machinery
 import importlib.util
 import json
 import sys
 from pathlib import Path
+
+from syntax import digest_of_trees
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "backed.json"
@@ -43,7 +44,7 @@ def digest(function: str) -> str:
             tree: ast.AST = ast.parse(Path(spec.origin).read_text())
             for name in parts[cut:]:
                 tree = next(x for x in ast.iter_child_nodes(tree) if getattr(x, "name", None) == name)
-            return hashlib.sha256(repr(_shape(_bare(tree))).encode()).hexdigest()[:16]
+            return digest_of_trees([tree])
     raise ValueError(f"no module holds {function}")
 
 
@@ -52,21 +53,6 @@ def _find(module: str) -> importlib.machinery.ModuleSpec | None:
         return importlib.util.find_spec(module)
     except ModuleNotFoundError:
         return None
-
-
-def _bare(tree: ast.AST) -> ast.AST:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree
-
-
-def _shape(node: object) -> object:
-    # ast.dump would do, but its treatment of empty fields differs between versions of Python
-    if isinstance(node, ast.AST):
-        fields = ((name, _shape(value)) for name, value in ast.iter_fields(node))
-        return (type(node).__name__, *((name, value) for name, value in fields if value not in (None, ())))
-    return tuple(_shape(x) for x in node) if isinstance(node, list) else node
 
 
 def recorded() -> dict[str, dict[str, str]]:

@@ -1,0 +1,91 @@
+"""Every benchmark whose results are kept: one line each.
+
+A line says how long the benchmark takes, how closely a second run must agree with the first, which benchmarks it reads from,
+and which packages outside the project it cannot do without. What it writes and what it depends on is seen when it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXACT = 1e-6
+"""Relative: seeds are fixed, so only the last digits may differ, between versions of the numerical libraries."""
+SOLVED = 2e-3
+"""Relative: a solver's answer within its tolerance; another build of it may stop elsewhere."""
+SIMULATED = 0.1
+"""Relative: three standard errors at a thousand runs, for draws that another version of numpy may make otherwise."""
+TIMED = None
+"""Holds times: a second run is not compared."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A script, how long it takes and how closely two runs of it agree.
+
+    Attributes
+    ----------
+    script : str
+        Its file in ``benchmarks``, without suffix.
+    cheap : bool
+        Seconds: run again by the tests.
+    agrees : float or None
+        Largest relative difference between a number now and the same number before; None where nothing is compared.
+    after : tuple of str
+        Benchmarks whose results it reads.
+    needs : tuple of str
+        Packages that are not among the project's dependencies.
+    arguments : tuple of str
+        Given to the script.
+    """
+
+    script: str
+    cheap: bool
+    agrees: float | None
+    after: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+
+def cheap(script: str, agrees: float | None, **more: tuple[str, ...]) -> Benchmark:
+    """A benchmark of seconds."""
+    return Benchmark(script, True, agrees, **more)
+
+
+def long(script: str, agrees: float | None, **more: tuple[str, ...]) -> Benchmark:
+    """A benchmark of minutes."""
+    return Benchmark(script, False, agrees, **more)
+
+
+BENCHMARKS = (
+    long("allocation", TIMED),
+    long("ball_sampling", TIMED),
+    long("ball_scaling", TIMED),
+    long("ball_totals", SOLVED),
+    long("baselines", SIMULATED),
+    long("baselines_library", TIMED, needs=("pure_ldp", "multi_freq_ldpy")),
+    long("exact_solvers", TIMED),
+    long("genomics_fig5", SIMULATED),
+    long("genomics_scale", TIMED),
+    long("genomics_study", SIMULATED),
+    long("genomics_type_one", SIMULATED),
+    long("inference_coverage", SIMULATED),
+    long("inference_level", SIMULATED),
+    long("inference_tail", SIMULATED),
+    long("likelihood", TIMED),
+    cheap("mdr_fig1", EXACT),
+    cheap("mdr_fig2", EXACT),
+    long("mdr_fig3", SIMULATED),
+    long("mdr_tables", SIMULATED),
+    long("protocols_comparison", SIMULATED),
+    long("protocols_costs", TIMED),
+    long("readme", SOLVED, after=("ball_totals", "inference_level")),
+    long("records", TIMED),
+    cheap("rij", SIMULATED),
+    cheap("rij_age_sex", SIMULATED),
+    cheap("rvl_derived", SIMULATED),
+    long("rvl_graphs", SIMULATED),
+    cheap("rvl_proportions", SIMULATED),
+    long("sic_figures", SIMULATED),
+    cheap("sic_table1", EXACT),
+)
+BY_NAME = {b.script: b for b in BENCHMARKS}
