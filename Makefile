@@ -1,42 +1,62 @@
-# Two commands: `make demo` runs the main job, `make test` runs every check. Each sets up .venv by itself.
+# Two commands for everyone: `make demo` runs the main job, `make test` runs every check. Each sets up .venv by itself.
+# Two more for the daily loop: `make dev` installs the checkout so that edits take effect, `make quick` checks it in a minute.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := $(shell find optrr solvers -name '*.py' -o -name '*.csv.gz' -o -name '*.html')
+CHECKED := optrr solvers proofs tests benchmarks
 
-.PHONY: demo test test-full results results-long results-stale checks clean
+# `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
+INSTALLED := .venv/$(if $(WHEEL),wheel,editable)
 
-demo: .venv/installed
+.PHONY: demo test test-full results results-long results-stale quick dev checks clean
+
+demo: $(INSTALLED)
 	$(BIN)/optrr demo
 
-test: .venv/installed checks
-	$(BIN)/pytest
+test: checks
+	$(BIN)/pytest -n auto --dist worksteal
 
-test-full: .venv/installed checks
+test-full: checks
 	$(BIN)/pytest -m "full or not full"
 
 # every kept figure and table again: the cheap ones take about a minute, the long ones under an hour on two cores;
 # results-stale makes again, of all, those that are older than their code, and takes up an interrupted run
-results: .venv/installed
+results: $(INSTALLED)
 	$(BIN)/python benchmarks/run.py cheap
 
-results-long: .venv/installed
+results-long: $(INSTALLED)
 	$(BIN)/python benchmarks/run.py long --jobs 2
 
-results-stale: .venv/installed
+results-stale: $(INSTALLED)
 	$(BIN)/python benchmarks/run.py all --stale --jobs 2
 
-checks: .venv/installed
-	$(BIN)/ruff check optrr solvers proofs tests benchmarks
+quick: .venv/editable
+	$(BIN)/ruff check --quiet $(CHECKED)
+	$(BIN)/ruff format --check --quiet $(CHECKED)
+	$(BIN)/pytest -n auto --dist worksteal -m "not full and not slow"
+
+dev: .venv/editable
+
+checks: $(INSTALLED)
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/mypy
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt ".[dev]"
+	$(PIP) -c constraints.txt -e ".[dev]"
+	rm -f .venv/wheel
+	touch .venv/editable $@
+
+.venv/editable: .venv/ready
+	$(PIP) --no-deps -e .
+	rm -f .venv/wheel
 	touch $@
 
-# the tests run against the installed wheel, so it is rebuilt whenever a source changed
-.venv/installed: .venv/ready $(SOURCES)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+.venv/wheel: .venv/ready $(SOURCES)
+	$(PIP) --no-deps --force-reinstall .
+	rm -f .venv/editable
 	touch $@
 
 clean:

@@ -2,7 +2,8 @@
 
 Every ``prove_*.py`` names in BACKS the functions whose formulas it proves. ``backed.json`` beside it holds, per proof, a
 digest of each function's syntax tree without docstrings, comments and layout. ``make test`` fails where one differs. Then
-read the function again, adapt the proof to it, run the proof, and record the new digests:
+read the function again, adapt the proof to it, and record the new digests; this runs the proof first and records nothing
+where it fails:
 
     python proofs/current.py prove_two_attributes
 """
@@ -13,6 +14,7 @@ import ast
 import importlib.machinery
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,4 +73,7 @@ def record(chosen: list[str]) -> None:
 if __name__ == "__main__":
     if not sys.argv[1:] or set(sys.argv[1:]) - set(proofs()):
         sys.exit(f"usage: python proofs/current.py PROOF...; proofs: {' '.join(proofs())}")
+    files = [str(FOLDER / f"{proof}.py") for proof in sys.argv[1:]]
+    if subprocess.run([sys.executable, "-m", "pytest", "-q", *files], check=False).returncode:
+        sys.exit("a proof fails; nothing was recorded")
     record(sys.argv[1:])

@@ -9,7 +9,7 @@ with k_i + l_i + h_i = 1 up to rounding, so that a row sums to 1. Totals beyond 
 the edges that hold next to nothing are dropped too, and their mass is added up: it bounds what every later sum lacks.
 
 Every entry is a sum of products of nonnegative numbers: after i attributes its relative error is at most
-``ROUNDINGS``·i·2^-53, whatever the numbers (proofs/prove_totals.py).
+``ROUNDINGS``·i·2^-53, whatever the numbers (proofs/prove_ball.py).
 """
 
 from __future__ import annotations

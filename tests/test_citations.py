@@ -1,0 +1,60 @@
+"""What comments and documents cite is there: sections of the design, proofs, files."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXTS = [
+    file
+    for folder in ("optrr", "solvers", "proofs", "tests", "benchmarks")
+    for file in sorted((ROOT / folder).rglob("*.py"))
+    if file != Path(__file__)
+] + [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
+CITED = re.compile(r"design (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")
+FILES = re.compile(r"\b(?:proofs|benchmarks|docs|tests|optrr|solvers)/[\w/]+(?:\.(?:py|md|csv|json|svg))?")
+PROOF = re.compile(r"\bprove_\w+")
+
+
+def sections() -> set[str]:
+    """Numbers of the headings in the design."""
+    headings = re.findall(
+        r"^#+ (\d+(?:\.\d+)?)[. ]", (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return set(headings)
+
+
+def names_in(file: Path) -> set[str]:
+    """Functions that a Python file defines."""
+    return {n.name for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)}
+
+
+def test_the_design_has_sections():
+    assert {"1", "2", "3.2", "3.7", "4.4", "5.1", "7"} <= sections()
+
+
+def test_every_cited_section_is_there():
+    known, seen = sections(), 0
+    for file in TEXTS:
+        for cited in CITED.findall(file.read_text(encoding="utf-8")):
+            numbers = re.findall(r"\d+(?:\.\d+)?", cited)
+            seen += len(numbers)
+            assert set(numbers) <= known, f"{file.relative_to(ROOT)} cites design {cited}"
+    assert seen > 50
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda f: str(f.relative_to(ROOT)))
+def test_every_cited_proof_and_file_is_there(file: Path):
+    text = file.read_text(encoding="utf-8")
+    for path in FILES.findall(text):
+        there = ROOT / path
+        assert there.exists() or any(there.parent.glob(there.name + ".*")), f"{path} is not there"
+    if (ROOT / "proofs") not in file.parents:
+        proved = {f.stem for f in (ROOT / "proofs").glob("prove_*.py")}
+        functions = {name for f in (ROOT / "proofs").glob("prove_*.py") for name in names_in(f)}
+        for name in PROOF.findall(text):
+            assert name in proved | functions, f"{name} is no proof"
