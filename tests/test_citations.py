@@ -8,10 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TEXTS = [
-    file
-    for folder in ("optrr", "solvers", "proofs", "tests", "benchmarks")
-    for file in sorted((ROOT / folder).rglob("*.py"))
-    if file != Path(__file__)
+    file for folder in ("optrr", "solvers", "proofs", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))
 ] + [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
