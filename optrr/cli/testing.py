@@ -28,6 +28,12 @@ from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.counts import Counts, count
 
+_CALIBRATED = {
+    "asymptotic": "χ² limit",
+    "exact": "exact law: a test at level α rejects at most α of the time",
+    "tilted": "simulated tail",
+    "bootstrap": "bootstrap",
+}
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 
@@ -82,7 +88,7 @@ def test(
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     if name in _OTHERS:
         others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
-        found = _other_test(counts, design.mechanism, proportions, others)
+        found = _other_test(counts, design.mechanism, proportions, others, random_state)
     else:
         found = test_table(
             counts,
@@ -104,20 +110,23 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
             raise InvalidInput(f"--test {name} needs {option}")
         if name != other and given[option]:
             raise InvalidInput(f"{option} is for --test {other}; leave it out for {name}")
-    if name in _OTHERS and calibration not in ("auto", "asymptotic"):
-        raise InvalidInput(f"--test {name} knows the χ² limit only; leave out --calibration {calibration}")
+    if name in _OTHERS and calibration != "auto":
+        raise InvalidInput(f"--test {name} is exact where χ² is not good enough; leave out --calibration {calibration}")
 
 
-def _other_test(counts: Counts, mechanism: Randomizer, proportions: str | None, others: list[Counts]) -> TestResult:
+def _other_test(
+    counts: Counts, mechanism: Randomizer, proportions: str | None, others: list[Counts], random_state: int | None
+) -> TestResult:
     if proportions is not None:
-        return goodness_of_fit(counts, mechanism, read_proportions(proportions, counts.domain))
-    return homogeneity([counts, *others], mechanism)
+        hypothesis = read_proportions(proportions, counts.domain)
+        return goodness_of_fit(counts, mechanism, hypothesis, random_state=random_state)
+    return homogeneity([counts, *others], mechanism, random_state=random_state)
 
 
 def _print_result(found: TestResult, of: str) -> None:
     click.echo(
         f"{found.test} of {of}: statistic {found.statistic:.4f}, {found.df} degrees of freedom, "
-        f"p = {found.p_value:.4g} ({found.calibration}), n = {found.n}"
+        f"p = {found.p_value:.4g} ({_CALIBRATED[found.calibration]}), n = {found.n}"
     )
     if not found.reliable:
         limit = "" if found.reliable_down_to is None else f" (reliable down to {found.reliable_down_to:.2g})"

@@ -1,6 +1,7 @@
 """Tests of hypotheses about true records, made on randomized ones, with p-values that say how far they can be trusted."""
 
-from optrr.inference.goodness import goodness_of_fit, homogeneity
+from optrr.inference.goodness import goodness_of_fit
+from optrr.inference.homogeneity import homogeneity
 from optrr.inference.naive import naive_pearson
 from optrr.inference.power_analysis import Alternative, alternative, power, required_records
 from optrr.inference.result import TestResult

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-# Where a p-value comes from: the χ² limit, tilted simulation of the tail, or the plain parametric bootstrap.
-Calibration = Literal["asymptotic", "tilted", "bootstrap"]
+# Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
+# the fitted null hypothesis, tilted towards the tail or plain.
+Calibration = Literal["asymptotic", "exact", "tilted", "bootstrap"]
+
+# A simulated p-value with a larger relative error says no more than the order of magnitude.
+TOO_NOISY = 0.25
 
 
 @dataclass(frozen=True)
@@ -22,13 +26,14 @@ class TestResult:
     effect
         signed root of the statistic for one degree of freedom, None otherwise. Positive: scores rise together.
     calibration
-        "asymptotic", "tilted" (simulated tail with likelihood-ratio weights) or "bootstrap".
+        "asymptotic", "exact" (simulated from the exact law under the null hypothesis: Pr(p ≤ α) is at most α for every α),
+        "tilted" (simulated tail with likelihood-ratio weights) or "bootstrap".
     relative_error
         of a simulated p-value; None for asymptotic ones.
     reliable_down_to
-        asymptotic p-values below this may be off by more than a factor of two; None where it was not computed.
+        p-values below this may be off by more than a factor of two; None where it was not computed.
     reliable
-        whether the p-value can be trusted within a factor of two.
+        whether the p-value can be trusted within a factor of two: it is not below ``reliable_down_to``.
     """
 
     __test__ = False  # not a test case, whatever collects tests by name may think

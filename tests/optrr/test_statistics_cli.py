@@ -94,7 +94,9 @@ def test_goodness_of_fit(place, capsys):
     assert "is not JSON" in refused(capsys, *call, "--proportions", "wrong.json")
     Path("wrong.json").write_text('{"table": []}')
     assert "missing required field `attributes`" in refused(capsys, *call, "--proportions", "wrong.json")
-    assert "χ² limit only" in refused(capsys, *call, "--proportions", SHARES, "--calibration", "bootstrap")
+    assert "exact where χ² is not good enough" in refused(
+        capsys, *call, "--proportions", SHARES, "--calibration", "bootstrap"
+    )
 
 
 def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, capsys):

@@ -1,0 +1,76 @@
+"""p-values by simulation that stop as soon as they are known well enough (Besag & Clifford 1991).
+
+Statistics are drawn under the null hypothesis one after the other. With T the observed one:
+
+    h of them reached T, the h-th at draw l:        p = h/l
+    all N are drawn and only k < h reached T:       p = (k + 1)/(N + 1)
+
+Where the observed statistic is drawn from the same law, Pr(p ≤ α) ≤ α for every α, whatever h and N are, with equality up to
+ties and steps: no limit theorem is needed. A p-value near 1 costs about h draws and a small one N; its relative standard
+error is about 1/√h, or 1/√(k + 1) at the end of the draws. No p-value is below 1/(N + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr_solvers.problem import FloatArray, IntArray
+
+# The first block of draws; every next one is twice as large, so that a small p-value takes about ten.
+_FIRST_BLOCK = 128
+# Statistics that differ by less than this, relatively, are equal: they are rounded sums.
+_EQUAL = 1e-9
+# Doubles held at once: 32 MB.
+_HELD = 1 << 22
+
+# Statistics (len(of), size) of data sets drawn under the null hypothesis that belongs to each of the tables ``of``.
+Draw = Callable[[IntArray, int], FloatArray]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """When to stop: after ``hits`` statistics as large as the observed one, or after ``most`` altogether."""
+
+    hits: int = 100
+    most: int = 99_999
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedP:
+    """Of a batch, shape (B,): p-values, their relative standard errors, and the statistics that reached the observed one."""
+
+    p_value: FloatArray
+    relative_error: FloatArray
+    reached: IntArray
+
+
+def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> SimulatedP:
+    """The p-value of every observed statistic, shape (B,); each is compared with its own draws."""
+    reached, drawn = np.zeros(statistics.size, dtype=np.int64), np.zeros(statistics.size, dtype=np.int64)
+    p = np.ones(statistics.size)
+    open_, size, total = np.arange(statistics.size), _FIRST_BLOCK, 0
+    while open_.size and total < rule.most:
+        size = min(size, rule.most - total)
+        as_large = draw(open_, size) >= statistics[open_, None] * (1 - _EQUAL)
+        seen = reached[open_, None] + np.cumsum(as_large, axis=1)
+        stopped = seen[:, -1] >= rule.hits
+        # the first draw with which the count is full
+        drawn[open_] = np.where(stopped, total + 1 + np.argmax(seen >= rule.hits, axis=1), total + size)
+        reached[open_] = np.minimum(seen[:, -1], rule.hits)
+        p[open_[stopped]] = rule.hits / drawn[open_[stopped]]
+        open_ = open_[~stopped]
+        total, size = total + size, 2 * size
+    p[open_] = (reached[open_] + 1) / (rule.most + 1)
+    return SimulatedP(p, np.sqrt((1 - p) / np.maximum(reached, 1)), reached)
+
+
+def in_blocks(of: IntArray, size: int, doubles: int, draw: Callable[[int, int], NDArray[np.float64]]) -> FloatArray:
+    """Statistics (len(of), size), table by table, in blocks of so many draws that each holds ``doubles`` numbers a draw."""
+    step = max(1, _HELD // doubles)
+    return np.stack(
+        [np.concatenate([draw(int(b), min(step, size - s)) for s in range(0, size, step)]) for b in of], axis=0
+    )
