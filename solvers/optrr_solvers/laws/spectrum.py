@@ -8,17 +8,23 @@ is exact for totals on an integer grid once N exceeds the spread of the tilted t
 that the attributes in U change as given is the same sum with A_i = z_i/(1+z_i) or 1 − A_i for i ∈ U as further factors: the
 attribute's own factor is divided out pointwise, which is stable, unlike removing it from the distribution itself.
 
+θ sits where the summand at t = 0 is least, at the saddle point of profile and total together: a profile may hold its mass far
+from the middle of its knots, and away from the saddle point the sum would be left over from summands many orders larger.
+
 |Π (1+z_i)| is largest at t = 0, so nodes where |K| is below the rounding of its largest value are left out; for a soft profile
 a few hundred remain at most, whatever the number of attributes. Errors: about 1e-14 of the largest summand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
+from scipy.special import expit
 
-from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
+from optrr_solvers.laws.tilting import saddle_point, tail_end, wrapping_distance
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -32,6 +38,12 @@ _SILENT = 1e-17
 _FIRST_ROWS = 32
 # Complex numbers held at once: 16 MB.
 _CHUNK = 1 << 20
+# The sum must be at least this share of its summands' absolute values, or rounding (1e-15 of them) would show in it.
+_LEAST_SHARE = 1e-6
+# Tilts beyond these leave one total alone on either side: where the saddle point lies farther out, they serve as well.
+_STEEPEST, _FLATTEST = 50.0, 1e-12
+# Bisections of a tilt: each halves its interval, and any θ near the saddle point serves.
+_BISECTIONS = 60
 # Above this many nodes a grid is too fine for its ball: 256 MB a vector of 16 bytes.
 MAX_NODES = 1 << 24
 
@@ -48,14 +60,13 @@ class Spectrum:
 
     def __init__(self, ball: WeightedBall, sizes: IntArray, counts: FloatArray) -> None:
         self._ball, self._log_odds = ball, np.log(sizes - 1.0)
-        radius = max(float(ball.knots[0] + ball.knots[-1]) / 2, 0.5)
-        weights = ball.weights
-        self._theta = theta = saddle_point(self._log_odds, counts, weights, radius)
-        reach = wrapping_distance(self._log_odds, counts, weights, radius, theta)
-        n = next_fast_len(int(min(reach + 2 * (ball.knots[-1] - ball.knots[0]) + 64, 4.0 * MAX_NODES)))
+        self._theta = theta = _tilt(ball, self._log_odds, counts)
+        n = next_fast_len(int(min(self._period(counts), 4.0 * MAX_NODES)))
         if n > MAX_NODES:
-            raise GridTooFine(f"a ball of radius {radius:g} needs {n} nodes; at most {MAX_NODES}: use a coarser grid")
-        kernel = _kernel(ball, theta, n)
+            raise GridTooFine(
+                f"a ball that ends at {ball.end} needs {n} nodes; at most {MAX_NODES}: use a coarser grid"
+            )
+        kernel, top = _kernel(ball, theta, n)
         half = kernel[: n // 2 + 1]
         keep = np.flatnonzero(np.abs(half) > _NEGLIGIBLE * np.abs(half[0]))
         self._t = keep * (2 * np.pi / n)
@@ -64,11 +75,25 @@ class Spectrum:
         first = half[keep] * np.where(single, 1.0, 2.0) / n
         self._terms, self._log_base = self._times_product(first, counts)
         self._total = float(self._terms.sum().real)
-        if not self._total > 0:
+        if not self._total > _LEAST_SHARE * float(np.abs(self._terms).sum()):
             raise GridTooFine("the ball is empty or holds too little to be computed; enlarge its radius")
         self.log_mass = (
-            self._log_base + theta * ball.end + float(np.log(self._total)) - float(counts @ np.log(sizes.astype(float)))
+            self._log_base
+            + top
+            + theta * ball.end
+            + float(np.log(self._total))
+            - float(counts @ np.log(sizes.astype(float)))
         )
+
+    def _period(self, counts: FloatArray) -> float:
+        """Nodes after which no copy of the total's law reaches the profile again."""
+        ball, theta = self._ball, self._theta
+        if _bounded_below(ball):
+            end = tail_end(self._log_odds, counts, ball.weights, theta)
+            return min(end, float(counts @ (ball.floors + 1))) + ball.end - max(float(ball.knots[0]), 0.0) + 64
+        radius = max(float(ball.knots[0] + ball.knots[-1]) / 2, 0.5)
+        reach = wrapping_distance(self._log_odds, counts, ball.weights, radius, theta)
+        return reach + 2 * float(ball.knots[-1] - ball.knots[0]) + 64
 
     def _times_product(self, terms: ComplexArray, counts: FloatArray) -> tuple[ComplexArray, float]:
         """Terms times Π (1+z_i) e^{s·end} relative to its value at t = 0, and ln of that without the exponential.
@@ -143,14 +168,69 @@ def _log_ratio(z: ComplexArray, z0: FloatArray) -> ComplexArray:
     return np.asarray(np.log1p((z - z0[:, None]) / (1 + z0)[:, None]))
 
 
-def _kernel(ball: WeightedBall, theta: float, n: int) -> ComplexArray:
-    """K(s_k) for k = 0..n−1: the constant stretch in closed form, the band by a fast transform."""
-    band = ball.band()
-    distance = np.arange(band.size)[::-1]
+def _kernel(ball: WeightedBall, theta: float, n: int) -> tuple[ComplexArray, float]:
+    """K(s_k) e^{−top} for k = 0..n−1, and top: the constant stretch in closed form, the band by a fast transform."""
+    band, distance = _band(ball)
+    top = max(0.0, -theta * float(distance[0]))
     padded = np.zeros(n)
-    padded[distance] = band * np.exp(-theta * distance)
-    k = np.fft.fft(padded)
+    padded[distance] = band * np.exp(-theta * distance - top)
+    k = np.asarray(np.fft.fft(padded))
+    if _bounded_below(ball):
+        return k, top
     s = theta + 2j * np.pi * np.arange(n) / n
     # totals before the first knot: distances band.size, band.size + 1, … without end; what lies below total 0 has no mass
     tail = np.exp(-s * band.size) / -np.expm1(-s)
-    return np.asarray(k + ball.levels[0] * tail)
+    return np.asarray(k + ball.levels[0] * tail), top
+
+
+def _bounded_below(ball: WeightedBall) -> bool:
+    """Whether the profile's knots hold all that it holds: no totals are below 0."""
+    return bool(ball.knots[0] <= 0 or ball.levels[0] == 0)
+
+
+def _band(ball: WeightedBall) -> tuple[FloatArray, IntArray]:
+    """G at the totals from the first knot, or 0, to the last, and how far each is from the last."""
+    low = max(int(ball.knots[0]), 0) if _bounded_below(ball) else int(ball.knots[0])
+    totals = np.arange(low, ball.end + 1)
+    return ball.profile(totals), ball.end - totals
+
+
+def _tilt(ball: WeightedBall, log_odds: FloatArray, counts: FloatArray) -> float:
+    """θ at which the product of K(θ) e^{θ end} and Π (1+z_i(θ)), convex in θ, is least."""
+    weights, (band, distance) = ball.weights, _band(ball)
+    if not ball.levels.any():
+        raise GridTooFine("the ball is empty; enlarge its radius")
+    bounded = _bounded_below(ball)
+
+    def slope(theta: float) -> float:
+        """How much farther from the end than the tilted total the tilted profile's mean is; it rises with θ."""
+        return ball.end - float(counts @ (expit(log_odds - theta * weights) * weights)) - mean_distance(theta)
+
+    def mean_distance(theta: float) -> float:
+        exponents = -theta * distance
+        masses = band * np.exp(exponents - (top := float(exponents.max())))
+        total, first = float(masses.sum()), float(masses @ distance)
+        if not bounded:
+            # the constant stretch below the band: a geometric series of distances from the band's size on
+            rest = float(ball.levels[0]) * np.exp(-theta * band.size - top) / -np.expm1(-theta)
+            total, first = total + rest, first + rest * (band.size + 1 / np.expm1(theta))
+        return first / total
+
+    if bounded:
+        return _root(slope, -1.0 / max(ball.end, 1), 1.0 / max(ball.end, 1))
+    start = saddle_point(log_odds, counts, weights, max(float(ball.knots[0] + ball.knots[-1]) / 2, 0.5))
+    return _root(slope, start / 4, start * 4, positive=True)
+
+
+def _root(slope: Callable[[float], float], low: float, high: float, *, positive: bool = False) -> float:
+    """Where the rising function ``slope`` changes sign, near enough; the bracket grows until it holds the place."""
+    while slope(low) > 0 and abs(low) < _STEEPEST and (not positive or low > _FLATTEST):
+        low = low / 4 if positive else 4 * low
+    while slope(high) < 0 and high < _STEEPEST:
+        high *= 4
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+        if high - low <= 1e-3 * max(abs(low), abs(high)):
+            break
+    return (low + high) / 2

@@ -49,3 +49,15 @@ def wrapping_distance(
     upper = min((log_mean(theta * x) - base + _TAIL) / (theta * (1 - x)) - radius for x in shares)
     lower = min((log_mean(theta / x) - base + _TAIL) / (theta * (1 / x - 1)) + radius for x in shares)
     return max(upper, 0.0, min(lower, radius)) + _TAIL / theta
+
+
+def tail_end(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, theta: float) -> float:
+    """A total beyond which the law tilted by ``theta``, of any sign, holds next to nothing (Chernoff)."""
+    base = float(counts @ np.logaddexp(0.0, log_odds - theta * weights))
+    scale = max(abs(theta), 1 / max(float(counts @ weights), 1e-300))
+    shifts = scale * np.array([1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+    tails = [
+        (float(counts @ np.logaddexp(0.0, log_odds - (theta - x) * weights)) - base + _TAIL) / x
+        for x in shifts.tolist()
+    ]
+    return float(min(tails))
