@@ -8,11 +8,11 @@ were all variants alike (with different budgets, at their mean square).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -20,16 +20,13 @@ from optrr.genomics.layout import Kind, Layout, genomic_domain, layout_of
 from optrr.genomics.star import star_eigenvalues
 from optrr.records.domain import Domain
 from optrr_solvers import Problem, Solution, solve
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+from optrr_solvers.calibrate import calibrate, scale_range
+from optrr_solvers.problem import FloatArray
 
 # Factors are found to this relative precision; the total then misses its goal by about as much, always downwards.
 _FACTOR = 1e-8
 # ... but to this one while the best ε of the status is searched: it only has to rank candidates.
 _ROUGH = 1e-4
-# Factors tried for POR's heuristic, over all of the supported range: steps of about 15 %.
-_SCANNED = 128
-# First step of the search for a bracket, in ln of the factor; it doubles.
-_STEP = 0.1
 # The status' ε is found to this share of its range; the objective is flat there.
 _STATUS = 0.01
 # At 10 nats one status in 22,000 is changed; more serves nothing.
@@ -124,31 +121,14 @@ class _Search:
 
     def at_total(self, total: float, status: float, precision: float, start: float | None = None) -> Solution:
         """The solution for the largest factor whose total does not exceed ``total``; ``start``: a guess of the factor."""
-        highest = EPSILON_RANGE[1] / self.ratios.max()
-        lowest = EPSILON_RANGE[0] / self.ratios.min()
-
-        seen: dict[float, Solution] = {}
-
-        def solved(log_factor: float) -> Solution:
-            if log_factor not in seen:
-                seen[log_factor] = self.solved(float(np.exp(log_factor)), status)
-            return seen[log_factor]
-
-        def excess(log_factor: float) -> float:
-            return solved(log_factor).upper - total
-
-        limits = float(np.log(lowest)), float(np.log(highest))
-        if self.wanted.method == "inductive":
-            low, high = _scanned_bracket(excess, limits, total)
-        else:
-            guess = float(np.log(np.clip(start or self.usual_factor(total), lowest, highest)))
-            low, high = _bracket(excess, guess, limits, total)
-        root = low if high == low else float(brentq(excess, low, high, xtol=precision, rtol=8.9e-16))
-        step = precision
-        while (found := solved(root)).upper > total:
-            # POR's heuristic may jump: then back off further and further
-            root, step = max(root - step, low), 2 * step
-        return found
+        return calibrate(
+            lambda factor: self.solved(factor, status),
+            total,
+            scale_range(self.ratios),
+            guess=start or self.usual_factor(total),
+            tolerance=precision,
+            scan=self.wanted.method == "inductive",
+        ).solution
 
     def usual_factor(self, total: float) -> float:
         """Where Σ KL(f_i ‖ d_i), a lower bound on the total, meets it: to second order in ε, Σ ε_i² (r_i−1)/(2 r_i²)."""
@@ -192,38 +172,3 @@ class _Search:
         if not found.fun < 0:
             raise InvalidInput(f"method {self.wanted.method!r}, total epsilon {total:g}: {reasons[0]}")
         return float(found.x)
-
-
-def _scanned_bracket(
-    excess: Callable[[float], float], limits: tuple[float, float], total: float
-) -> tuple[float, float]:
-    """A bracket for a total that does not grow with the factor, as that of POR's heuristic: the largest factor that fits."""
-    tried = np.linspace(*limits, _SCANNED)
-    fits = np.flatnonzero([excess(float(x)) <= 0 for x in tried])
-    if not fits.size:
-        raise InvalidInput(
-            f"no factor of the epsilons brings the total down to {total:g}; raise the total or take fewer variants"
-        )
-    last = int(fits[-1])
-    return float(tried[last]), float(tried[min(last + 1, tried.size - 1)])
-
-
-def _bracket(
-    excess: Callable[[float], float], start: float, limits: tuple[float, float], total: float
-) -> tuple[float, float]:
-    """Two logarithms of a factor, the total too large at the second and not at the first; equal where all fit."""
-    low = high = start
-    step = _STEP
-    if excess(start) > 0:
-        while excess(low) > 0:
-            if low <= limits[0]:
-                raise InvalidInput(
-                    f"even the smallest supported epsilons need a total above {total:g}; raise the total or take fewer variants"
-                )
-            low, high, step = max(low - step, limits[0]), low, 2 * step
-        return low, high
-    while excess(high) <= 0:
-        if high >= limits[1]:
-            return high, high
-        low, high, step = high, min(high + step, limits[1]), 2 * step
-    return low, high

@@ -123,7 +123,7 @@ def test_refusals():
             genomic_design(Wanted(NAMES), Budget(4.0, variants=np.where(np.arange(12) == 3, wrong, 1.0)))
     with pytest.raises(InvalidInput, match="'rs1' is listed 2 times"):
         genomic_domain(["rs0", "rs1", "rs1"])
-    with pytest.raises(InvalidInput, match="brings the total down to 3"):
+    with pytest.raises(InvalidInput, match="total epsilon of 3 is too small"):
         # POR's heuristic answers small epsilons with a total near ln of the number of possible records
         genomic_design(Wanted(NAMES, method="inductive"), Budget(3.0))
     with pytest.raises(InvalidInput, match="unknown method"):

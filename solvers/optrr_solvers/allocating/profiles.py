@@ -25,14 +25,14 @@ from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
 from optrr_solvers.auto import SolveOptions
 from optrr_solvers.auto import solve as design
+from optrr_solvers.calibrate import TOLERANCE, calibrate
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.errors import Infeasible, InvalidCertificate, MethodTooLarge, SolveFailed
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Problem
 from optrr_solvers.solution import Solution
 
-# Totals are met to this, relative, and never exceeded, on the way and at the end: an error of the same order.
-_ON_THE_WAY, _AT_THE_END = 2e-4, 1e-6
-_SCALINGS = 60
+# Totals are met to this, relative, while ratios are still searched: an error of the same order.
+_ON_THE_WAY = 2e-4
 # Rounds without an improvement of a quarter of the tolerance after which the search gives in.
 _IDLE_ROUNDS = 5
 
@@ -100,56 +100,24 @@ def solve(
 
 
 def scaled_to_total(
-    family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = _AT_THE_END
+    family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = TOLERANCE
 ) -> tuple[Solution, float]:
     """The design with ε_i = s · ratios whose total is within ``tolerance`` below E, and s. Limits bend the ray.
 
-    Bisection safeguarded secant on the total, which grows with s. Where even the ceilings leave the total unused, the
-    design at the ceilings.
+    Where even the ceilings leave the total unused, the design at the ceilings. Raises Infeasible where the floors need more.
     """
     total = family.problem.total
-    low, high = 0.0, np.inf
-    s, best = guess, None
-    points: list[tuple[float, float]] = []
-    for _ in range(_SCALINGS):
-        epsilons = s * ratios
-        found = family.solve(epsilons)
-        reached = found.upper
-        points.append((s, reached))
-        if reached <= total:
-            low = s
-            best = (found, s)
-            saturated = np.array_equal(family.limited(epsilons), family.limited(2 * epsilons))
-            if total - reached <= tolerance * total or saturated:
-                return best
-        else:
-            high = s
-            if np.array_equal(family.limited(epsilons), family.limited(epsilons / 2)):
-                raise Infeasible(
-                    f"the floors need a total epsilon of {found.upper:.6g}, more than {total:g}; "
-                    "raise the total or lower a floor"
-                )
-        s = _next_scale(points, low, high, total * (1 - tolerance / 2))
-        # where the total jumps, as it may with pairs kept, no scale meets it closely
-        if np.isfinite(high) and high - low <= 0.1 * tolerance * high:
-            break
-    if best is None:
-        raise SolveFailed(f"no scale of these ratios reaches total epsilon {total:g}; give other floors")
-    return best
-
-
-def _next_scale(points: list[tuple[float, float]], low: float, high: float, goal: float) -> float:
-    """Secant through the last two points where it stays inside the bracket, else halving or doubling."""
-    middle = 2 * low if np.isinf(high) else 0.5 * (low + high)
-    if len(points) >= 2:
-        (a, fa), (b, fb) = points[-2:]
-        if fa != fb:
-            step = b + (goal - fb) * (b - a) / (fb - fa)
-            # every third step halves, so that a kink cannot stall the secant
-            if low < step < high and step <= 4 * max(b, low) and len(points) % 3:
-                return float(step)
-        return middle
-    return float(points[-1][0] * min(max(goal / points[-1][1], 0.25), 4.0))
+    # beyond these scales every ε_i is at a limit
+    nothing, everything = family.limited(np.zeros_like(ratios)), family.limited(np.full_like(ratios, np.inf))
+    scales = float(np.min(nothing / ratios)), float(np.max(everything / ratios))
+    try:
+        found = calibrate(lambda s: family.solve(s * ratios), total, scales, guess=guess, tolerance=tolerance)
+    except Infeasible as reason:
+        least = family.solve(nothing).upper
+        raise Infeasible(
+            f"the floors need a total epsilon of {least:.6g}, more than {total:g}; raise the total or lower a floor"
+        ) from reason
+    return found.solution, found.scale
 
 
 class _Search:
