@@ -23,6 +23,8 @@ TOLERANCE = 1e-6
 _STEP = 0.25
 # Two scales this close, relative, are one: where the total jumps between them, no scale meets it more closely.
 _SAME_SCALE = 1e-10
+# Scales stay inside their range by this much, so that rounding carries no ε_i out of it.
+_INSIDE = 1e-12
 # Solves after which the best so far is the answer; a smooth total takes about ten, a scan the number below and some more.
 _MOST_SOLVES = 256
 # Scales looked at where the total is not monotone: steps of about 15 % over the whole range.
@@ -41,7 +43,9 @@ class Calibrated:
 
 def scale_range(ratios: FloatArray) -> tuple[float, float]:
     """The scales at which every s · ratio_i is an ε that can be solved for; none where the first exceeds the second."""
-    return EPSILON_RANGE[0] / float(np.min(ratios)), EPSILON_RANGE[1] / float(np.max(ratios))
+    return EPSILON_RANGE[0] / float(np.min(ratios)) * (1 + _INSIDE), EPSILON_RANGE[1] / float(np.max(ratios)) * (
+        1 - _INSIDE
+    )
 
 
 def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well behaved)
