@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from optrr.allocating.result import NOTE, Allocation, Prediction, predictions
-from optrr.allocating.wishes import AllocationWishes, Limits
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
-from optrr.designing.design import Design, Preserve
+from optrr.designing.design import Design
+from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr_solvers import (
@@ -50,7 +50,7 @@ from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 
-__all__ = ["METHODS", "Allocation", "AllocationWishes", "Prediction", "allocate", "chosen_method"]
+__all__ = ["METHODS", "Allocation", "Prediction", "allocate", "chosen_method"]
 
 METHODS = ("auto", "lattice", "program", "search")
 # Certificate weights are integers of about this many bits.
@@ -85,7 +85,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     standard_error
         root-mean-square standard error that every table without one of its own must reach.
     floors, ceilings, conditional_cap, preserve
-        see :class:`AllocationWishes`.
+        see :class:`optrr.designing.wishes.Wishes`.
     method
         lattice (few attributes, or few different ones), program (the same by one convex program), search (any number),
         or auto.
@@ -103,7 +103,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         where a solver's answer did not survive its check.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wishes = AllocationWishes(floors, ceilings, conditional_cap, preserve)
+    wishes = Wishes(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
     wanted = workload_of(workload, declared).requiring(standard_error)
     if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
         raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
@@ -133,27 +133,32 @@ class _Task:
 
     domain: Domain
     workload: Workload
-    wishes: AllocationWishes
+    wishes: Wishes
     n: int | None
+
+    @cached_property
+    def _limits(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Floors, ceilings and caps, shape (m,) each."""
+        return self.wishes.floor(self.domain), self.wishes.ceiling(self.domain), self.wishes.caps(self.domain)
 
     @cached_property
     def arrays(self) -> TableWorkload:
         """The workload as arrays, with as few classes as it and the limits allow."""
-        keys: list[FloatArray] = [np.nan_to_num(k, posinf=-1.0) for k in self.wishes.arrays(self.domain)]
-        if not isinstance(self.wishes.preserve, str) or bool(np.isfinite(self.wishes.arrays(self.domain)[2]).any()):
+        keys: list[FloatArray] = [np.nan_to_num(k, posinf=-1.0) for k in self._limits]
+        if not isinstance(self.wishes.preserve, str) or bool(np.isfinite(self._limits[2]).any()):
             # such requirements may tell alike attributes apart
             keys.append(np.arange(self.domain.m, dtype=np.float64))
         return self.workload.arrays(self.domain, keys)
 
     def problem(self, total: float) -> AllocationProblem:
         """The solver's problem at this total."""
-        floors, ceilings, caps = self.wishes.arrays(self.domain)
+        floors, ceilings, caps = self._limits
         targets = self.workload.limits(self.domain, self.arrays, self.n)
         return AllocationProblem(self.arrays, total, floors, ceilings, caps, targets, self.domain.names)
 
     def check_covered(self) -> None:
         """Every attribute must be in a table or have a floor: what is not to be learned should not be collected."""
-        floors = self.wishes.arrays(self.domain)[0]
+        floors = self._limits[0]
         in_tables = {name for t in self.workload.tables for name in t.attributes}
         for name, floor in zip(self.domain.names, floors, strict=True):
             if name not in in_tables and not floor > 0:
@@ -248,7 +253,7 @@ class _Task:
 
     def _kronecker(self, total: float) -> float | None:
         firsts = [int(c[0]) for c in self.arrays.classes]
-        floors, ceilings, caps = (v[firsts] for v in self.wishes.arrays(self.domain))
+        floors, ceilings, caps = (v[firsts] for v in self._limits)
         try:
             return best_split(self.arrays, single_blocks(self.arrays), total, floors, np.minimum(ceilings, caps)).error
         except (Infeasible, SolveFailed):

@@ -7,32 +7,31 @@ about this one. Under Kronecker the last two agree; at the optimum the condition
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import Any, Literal
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr.rounding import bound_text, epsilon_text
-from optrr_solvers import MethodTooLarge, Problem, Solution, SolveOptions, Status, solve
+from optrr_solvers import Solution, SolveOptions, Status, solve
+from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 from optrr_solvers.solution import shortfalls
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
-# A million pairs take a minute to set up and half a gigabyte.
-MAX_PAIRS_KEPT = 1 << 20
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 _FAINT = 0.5
-
-Preserve = Literal["marginals", "pairs"] | Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,72 +160,15 @@ class Design:
         return out
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What to ask for beside the accuracies.
-
-    Parameters
-    ----------
-    preserve
-        "marginals": only the one-way accuracies. "pairs": also every pair at least ``kappa`` times as visible as under
-        Kronecker; a list of name pairs: only these. At kappa = 1 the total still never exceeds Kronecker's and the expected
-        summed squared error of every kept pair table is no larger than Kronecker's; single cells may be worse, effects
-        among three attributes may vanish or change sign, and the conditional ε is larger than Kronecker's.
-    kappa
-        share of Kronecker's pair visibility to keep; above 1 may be infeasible.
-    conditional_cap
-        largest conditional ε in nats, for all attributes or by name; up to 10 attributes, never below the attribute's ε.
-    """
-
-    preserve: Preserve = "marginals"
-    kappa: float = 1.0
-    conditional_cap: float | Mapping[str, float] | None = None
-
-    def problem(self, domain: Domain, epsilons: FloatArray) -> Problem:
-        """The design problem over ``domain``."""
-        return Problem(
-            domain.sizes,
-            epsilons,
-            pairs=self._pairs(domain),
-            kappa=self.kappa,
-            caps=self._caps(domain),
-            names=domain.names,
-        )
-
-    def _pairs(self, domain: Domain) -> tuple[tuple[int, int], ...]:
-        if self.preserve == "marginals":
-            return ()
-        if self.preserve == "pairs":
-            count = domain.m * (domain.m - 1) // 2
-            if count > MAX_PAIRS_KEPT:
-                raise MethodTooLarge(
-                    f"{domain.m} attributes have {count} pairs; at most {MAX_PAIRS_KEPT} can be preserved: name those that "
-                    "matter, preserve=[(name, name), …], or split the record"
-                )
-            return tuple(combinations(range(domain.m), 2))
-        if isinstance(self.preserve, str):
-            raise InvalidInput(f"preserve = {self.preserve!r}; give 'marginals', 'pairs' or a list of pairs of names")
-        return tuple((domain.index(a), domain.index(b)) for a, b in self.preserve)
-
-    def _caps(self, domain: Domain) -> FloatArray | None:
-        if self.conditional_cap is None:
-            return None
-        if not isinstance(self.conditional_cap, Mapping):
-            return np.full(domain.m, float(self.conditional_cap))
-        out = np.full(domain.m, np.inf)
-        for name, cap in self.conditional_cap.items():
-            out[domain.index(name)] = cap
-        return out
-
-
 def design(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     epsilons: float | ArrayLike | Mapping[str, float],
     *,
+    total_epsilon: float | None = None,
     method: str = "auto",
     preserve: Preserve = "marginals",
     kappa: float = 1.0,
-    conditional_cap: float | Mapping[str, float] | None = None,
+    conditional_cap: Limits = None,
     options: SolveOptions = SolveOptions(),
 ) -> Design:
     """Mechanism with the smallest total ε whose attribute i is as accurate as randomized response at ε_i (POR §IV).
@@ -237,10 +179,13 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         a Domain, or a mapping of names to categories or sizes.
     epsilons
         ε_i in nats, 1e-6..50: one number for all, a sequence in the domain's order, or a mapping by name.
+    total_epsilon
+        E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
+        at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
     method
         auto, closed-form, lp, reduced, classes, ball, inductive or kronecker; see :mod:`optrr_solvers`.
     preserve, kappa, conditional_cap
-        see :class:`Wishes`.
+        see :class:`optrr.designing.wishes.Wishes`.
     options
         tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
 
@@ -259,8 +204,38 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     wishes = Wishes(preserve, kappa, conditional_cap)
-    problem = wishes.problem(declared, epsilon_vector(declared, epsilons))
-    return Design(declared, solve(problem, method, options))
+    asked = epsilon_vector(declared, epsilons)
+    if total_epsilon is not None:
+        return Design(declared, _at_total(declared, asked, total_epsilon, wishes, method, options))
+    return Design(declared, solve(wishes.problem(declared, asked), method, options))
+
+
+def _at_total(  # noqa: PLR0913 (what is asked for, and how)
+    domain: Domain, ratios: FloatArray, total: float, wishes: Wishes, method: str, options: SolveOptions
+) -> Solution:
+    bad = np.flatnonzero(~(np.isfinite(ratios) & (ratios > 0)))
+    if bad.size:
+        i = int(bad[0])
+        raise InvalidInput(f"attribute {domain.names[i]!r} has proportion {ratios[i]}; give a positive number")
+    if isinstance(total, bool) or not isinstance(total, Real) or not (math.isfinite(total) and total > 0):
+        raise InvalidInput(f"total_epsilon = {total!r}; give a positive number of nats")
+    scales = scale_range(ratios)
+    if scales[0] > scales[1]:
+        low, high = EPSILON_RANGE
+        raise InvalidInput(
+            f"the proportions reach from {ratios.min():g} to {ratios.max():g}; their ratio can be at most {high / low:g}"
+        )
+    # where every attribute stands alone the ε_i add up to the total
+    guess = total / float(ratios.sum())
+    # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
+    scan = method in ("inductive", "por")
+    return calibrate(
+        lambda s: solve(wishes.problem(domain, s * ratios), method, options),
+        float(total),
+        scales,
+        guess=guess,
+        scan=scan,
+    ).solution
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:

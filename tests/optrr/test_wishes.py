@@ -1,0 +1,75 @@
+"""Wishes and totals: one meaning for designs and allocations, and accuracies in given proportions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from optrr import InvalidInput, allocate, design
+from optrr.designing.wishes import Wishes
+from optrr.errors import Infeasible, MethodTooLarge
+from optrr.records.domain import Domain
+
+DOMAIN = Domain.of({"a": 3, "b": 5, "c": 2})
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"conditional_cap": "x"}, "the conditional cap is 'x'; give a number of nats"),
+        ({"conditional_cap": math.nan}, "the conditional cap is nan"),
+        ({"conditional_cap": {"b": None}}, "attribute 'b' has conditional cap None"),
+        ({"conditional_cap": {"z": 1.0}}, "'z'"),
+        ({"preserve": "all"}, "preserve = 'all'"),
+        ({"preserve": [("a", "z")]}, "'z'"),
+    ],
+)
+def test_a_wrong_wish_is_refused_with_the_same_words_everywhere(wish, said):
+    with pytest.raises(InvalidInput, match=said):
+        design(DOMAIN, 1.0, **wish)
+    with pytest.raises(InvalidInput, match=said):
+        allocate(DOMAIN, 2.0, **wish)
+
+
+def test_too_many_pairs_are_refused_alike():
+    wide = Domain.of({f"q{i}": 2 for i in range(1600)})
+    for call in (lambda: design(wide, 0.5, preserve="pairs"), lambda: allocate(wide, 5.0, preserve="pairs")):
+        with pytest.raises(MethodTooLarge, match="1279200 pairs"):
+            call()
+
+
+def test_no_limit_is_no_cap():
+    assert Wishes(conditional_cap={"a": math.inf}).problem(DOMAIN, np.ones(3)).caps is None
+
+
+@pytest.mark.parametrize("method", ["auto", "kronecker", "inductive"])
+@pytest.mark.parametrize("total", [0.05, 3.0, 20.0])
+def test_proportions_are_kept_and_the_total_is_spent(method, total):
+    made = design(DOMAIN, {"a": 1, "b": 2, "c": 1}, total_epsilon=total, method=method)
+    asked = made.requested_epsilons
+    assert asked == pytest.approx(asked[0] * np.array([1, 2, 1]))
+    assert made.epsilon <= total
+    if method != "inductive":
+        assert made.epsilon >= total * (1 - 2e-6)
+
+
+def test_pairs_can_be_kept_at_a_total():
+    plain = design(DOMAIN, 1.0, total_epsilon=2.0)
+    kept = design(DOMAIN, 1.0, total_epsilon=2.0, preserve="pairs")
+    assert kept.epsilon <= 2.0
+    assert (kept.requested_epsilons < plain.requested_epsilons).all()
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "total", "error", "said"),
+    [
+        (1.0, -1, InvalidInput, "total_epsilon = -1"),
+        (1.0, "much", InvalidInput, "total_epsilon = 'much'"),
+        (1.0, 1e-9, Infeasible, "too small"),
+        ([1.0, 0.0, 1.0], 2.0, InvalidInput, "'b' has proportion 0"),
+        ([1.0, 1e9, 1.0], 2.0, InvalidInput, "ratio can be at most"),
+    ],
+)
+def test_impossible_totals_are_refused(epsilons, total, error, said):
+    with pytest.raises(error, match=said):
+        design(DOMAIN, epsilons, total_epsilon=total)
