@@ -191,6 +191,11 @@ def _bounded_below(ball: WeightedBall) -> bool:
 def _band(ball: WeightedBall) -> tuple[FloatArray, IntArray]:
     """G at the totals from the first knot, or 0, to the last, and how far each is from the last."""
     low = max(int(ball.knots[0]), 0) if _bounded_below(ball) else int(ball.knots[0])
+    nodes = ball.end + 1 - low
+    if nodes > MAX_NODES:
+        raise GridTooFine(
+            f"a ball that ends at {ball.end} needs {nodes} nodes; at most {MAX_NODES}: use a coarser grid"
+        )
     totals = np.arange(low, ball.end + 1)
     return ball.profile(totals), ball.end - totals
 
