@@ -137,7 +137,7 @@ def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> No
     record.digest = ""
     record.digest = design_file._digest(record)
     path.write_bytes(msgspec.json.encode(record))
-    with pytest.raises(InvalidInput, match=r"d\.json: a ball of radius .* use a coarser grid"):
+    with pytest.raises(InvalidInput, match=r"d\.json: a ball that ends at .* use a coarser grid"):
         load_design(path)
 
 
