@@ -151,11 +151,22 @@ def write_csv(name: str, rows: Sequence[dict[str, object]]) -> None:
         writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
 
 
+def markdown(rows: Sequence[dict[str, object]]) -> str:
+    """A table of four significant digits."""
+    heads = list(rows[0])
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for row in rows:
+        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def write_text(name: str, text: str) -> None:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / name).write_text(text.strip() + "\n")
 
 
 def save(figure: object, name: str) -> None:
-    figure.tight_layout()
+    if figure.get_layout_engine() is None:
+        figure.tight_layout()
     figure.savefig(RESULTS / name, metadata={"Date": None})
