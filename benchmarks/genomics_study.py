@@ -1,31 +1,32 @@
 """Power, χ² error and rank correlation against total ε on real genotypes; writes benchmarks/results/genomics_study.*.
 
-Run as ``python benchmarks/genomics_study.py [REPEATS]`` (20 unless told), that is, ``optrr gwas-study`` on the 1000 Genomes
-sample in ``../shared/data``: 2,504 people, 55 ancestry markers, Europeans as cases, trend test at 5 %.
+Run as ``python benchmarks/genomics_study.py [REPEATS]`` (20 unless told), that is, ``optrr gwas-study`` on 2,504 people
+of the 1000 Genomes Project at 55 ancestry markers, Europeans as cases, trend test at 5 %.
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from people import people_table
 
 from optrr.charts import COLOURS, new_figure
 from optrr.cli.main import run
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"
 TOTALS = "1,2,4,8,16,32,64"
 SHOWN = {"power": "power at 5 %", "chi2_error": "mean |χ² − true χ²|", "rank_correlation": "rank correlation, top 20"}
 
 
 def main(repeats: str) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        table = Path(name) / "study.tsv"
-        who = ["--phenotype", str(DATA / "kidd.samples.csv"), "--phenotype-column", "superpopulation", "--case", "EUR"]
-        genotypes = str(DATA / "kidd.aisnp.1kg.vcf")
-        code = run(["gwas-study", genotypes, *who, "--total-epsilon", TOTALS, "--repeats", repeats, "-o", str(table)])
+    with people_table() as genotypes:
+        table = genotypes.parent / "study.tsv"
+        who = ["--phenotype-column", "superpopulation", "--case", "EUR"]
+        code = run(
+            ["gwas-study", str(genotypes), *who, "--total-epsilon", TOTALS, "--repeats", repeats, "-o", str(table)]
+        )
         assert code == 0, f"exit {code}"
         lines = [line.split("\t") for line in table.read_text().splitlines()]
     (RESULTS / "genomics_study.csv").write_text("".join(",".join(line) + "\n" for line in lines))

@@ -1,7 +1,7 @@
 """Type I error and QQ slope under permuted phenotypes, every test offered, Kronecker and the optimum.
 
 Run as ``python benchmarks/genomics_type_one.py [REPEATS]`` (400 unless told); writes genomics_type_one.csv and .md in
-benchmarks/results. People: the 1000 Genomes sample in ``../shared/data``, 2,504 people of five superpopulations, 55 ancestry
+benchmarks/results. People: 2,504 of the 1000 Genomes Project, five superpopulations, 55 ancestry
 markers, Europeans as cases, far from Hardy-Weinberg proportions; and simulated people with the same allele frequencies in these
 proportions, the only ones for whom allelic-hwe is claimed to be valid.
 
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from people import people_table
 from scipy.stats import t as student
 
 from optrr.genomics import (
@@ -38,8 +39,6 @@ from optrr.genomics.plots import pooled_qq_slope
 from optrr.genomics.scan import ScanOptions
 from optrr_solvers.randomness import as_source
 
-ROOT = Path(__file__).parents[1]
-DATA = ROOT.parent / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"
 TOTALS = (4.0, 16.0)
 METHODS = ("optimum", "kronecker")
@@ -52,8 +51,8 @@ Measures = dict[str, tuple[float, float]]
 
 
 def real() -> Cohort:
-    columns = PhenotypeColumns(DATA / "kidd.samples.csv", "sample", "superpopulation", ("EUR",))
-    return read_cohort(DATA / "kidd.aisnp.1kg.vcf", columns)
+    with people_table() as table:
+        return read_cohort(table, PhenotypeColumns(None, "sample", "superpopulation", ("EUR",)))
 
 
 def in_proportions(cohort: Cohort) -> Cohort:

@@ -1,8 +1,8 @@
 """RIJ Figs. 9–12: age (bins of twenty years) and sex in Adult: true, randomized, and estimated by RR-Ind and RR-Ind-Joint.
 
-Run as ``python benchmarks/rij_age_sex.py [RUNS] [ADULT_CSV]`` (200 runs unless told, seconds). Age is not in the
-bundled data; the file is the Adult training records with a header. The published figures are pictures for p = 0.5
-without numbers. Writes rij_age_sex.csv, .svg and .md.
+Run as ``python benchmarks/rij_age_sex.py [RUNS]`` (60 runs unless told, seconds). Age is not in the bundled data;
+``data/adult_age_sex.csv`` holds how many people there are of each age and sex (see make_data.py). The published figures
+are pictures for p = 0.5 without numbers. Writes rij_age_sex.csv, .svg and .md.
 
 RIJ's p: a value is kept with probability p and drawn uniformly otherwise (λ = p). With p on the diagonal and
 (1−p)/(d−1) off it, as its §3.4 has it, p = 0.5 would make the matrix of a binary attribute singular, and its Figure
@@ -27,17 +27,20 @@ P = 0.5
 WIDTH = 20
 BINS = ["0-19", "20-39", "40-59", "60-79", "80-99"]
 SEX = ["Male", "Female"]
-SOURCE = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
+SOURCE = Path(__file__).parent / "data" / "adult_age_sex.csv"
 
 
-def records(source: Path) -> np.ndarray:
-    with source.open(newline="", encoding="utf-8") as lines:
-        return np.asarray([(int(r["age"]) // WIDTH, SEX.index(r["sex"].strip())) for r in csv.DictReader(lines)])
+def records() -> np.ndarray:
+    """Codes of (age, sex), shape (32561, 2)."""
+    with SOURCE.open(newline="", encoding="utf-8") as lines:
+        rows = [(int(r["age"]) // WIDTH, SEX.index(r["sex"]), int(r["people"])) for r in csv.DictReader(lines)]
+    cells = np.asarray(rows)
+    return np.repeat(cells[:, :2], cells[:, 2], axis=0)
 
 
-def main(runs: int, source: Path) -> None:
+def main(runs: int) -> None:
     domain = Domain.of({"age": BINS, "sex": SEX})
-    codes = records(source)
+    codes = records()
     truth = np.zeros((len(BINS), 2))
     np.add.at(truth, tuple(codes.T), 1 / len(codes))
     # kept with p, uniform otherwise: the odds of the true value are (p + (1−p)/d) : (1−p)/d
@@ -106,4 +109,4 @@ def main(runs: int, source: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, Path(sys.argv[2]) if len(sys.argv) > 2 else SOURCE)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)

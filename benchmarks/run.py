@@ -6,7 +6,7 @@ Run as ``python benchmarks/run.py [PART | SCRIPT...] [--stale] [--jobs N] [--che
     --stale            only those whose result is missing, edited or older than the code and data that made it
     --jobs N           so many at a time
     --check            run in a scratch folder and compare with what is kept, which is not touched
-    --list             say what each is, how long it took and whether it is current; run nothing
+    --list             say what each is, how many seconds of processor time it took, and whether it is current; run nothing
 
 Each runs in a scratch copy of this folder and its results are moved here when it has succeeded, so an interrupted run can be
 taken up again with ``--stale``. ``results/made_by.json`` holds for every benchmark the functions that ran, and digests of
@@ -24,7 +24,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -92,7 +91,7 @@ def missing(benchmark: Benchmark) -> str | None:
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run in its scratch folder."""
+    """One finished run in its scratch folder; ``seconds`` of processor time, which other work on the machine leaves alone."""
 
     root: Path
     written: tuple[str, ...]
@@ -117,13 +116,14 @@ def finished(benchmark: Benchmark) -> Iterator[Run]:
         for file in SHARED:
             shutil.copy(ROOT / file, scratch / file)
         trace, log = scratch / "trace", scratch / "log"
-        start = time.perf_counter()
+        command = [sys.executable, f"benchmarks/{benchmark.script}.py", *benchmark.arguments]
         with log.open("w") as out:
-            command = [sys.executable, f"benchmarks/{benchmark.script}.py", *benchmark.arguments]
-            done = subprocess.run(command, cwd=scratch, env=_environment(scratch), stdout=out, stderr=out, check=False)
-        if done.returncode:
-            raise Failed(f"{benchmark.script} ended with {done.returncode}:\n" + log.read_text()[-3000:])
-        yield _read(scratch, trace.read_text().splitlines(), time.perf_counter() - start)
+            process = subprocess.Popen(command, cwd=scratch, env=_environment(scratch), stdout=out, stderr=out)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise Failed(f"{benchmark.script} ended with {process.returncode}:\n" + log.read_text()[-3000:])
+        yield _read(scratch, trace.read_text().splitlines(), used.ru_utime + used.ru_stime)
 
 
 def _environment(scratch: Path) -> dict[str, str]:

@@ -125,8 +125,13 @@ def _own(name: str) -> str:
 
 
 def trees(item: Item) -> list[ast.AST]:
-    """The statements that make up an item; a class comes without its methods. Empty where it no longer exists."""
+    """The statements that make up an item; a class comes without its methods. Empty where it no longer exists.
+
+    The empty name stands for the whole module.
+    """
     found = module(item[0])
+    if found and not item[1]:
+        return [found.tree]
     first, *rest = item[1].split(".")
     nodes: list[ast.stmt] = list(found.bound.get(first, ())) if found else []
     for name in rest:
@@ -225,8 +230,8 @@ def digests(script: str, executed: dict[str, list[str]]) -> dict[str, str]:
         By module, sixteen hexadecimal digits, or "missing" where a function that ran no longer exists.
     """
     own = f"{OWN}.{script}"
-    items = {(home, name) for home, names in executed.items() for name in names}
-    by_module: dict[str, list[str]] = {own: []}
+    items = {(own, ""), *((home, name) for home, names in executed.items() for name in names)}
+    by_module: dict[str, list[str]] = {}
     for home, name in closure(items):
         by_module.setdefault(home, []).append(name)
     out = {}

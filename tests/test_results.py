@@ -13,7 +13,7 @@ from registry import BENCHMARKS, Benchmark, cheap
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
 # What serves the benchmarks and writes no result.
-SERVING = {"comparison", "count_queries", "registry", "run", "rvl_data", "sources"}
+SERVING = {"comparison", "count_queries", "people", "registry", "run", "rvl_data", "sources"}
 NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 
 
@@ -55,15 +55,16 @@ def test_no_result_names_a_folder_or_a_day(benchmark: Benchmark) -> None:
 SAMPLE = {
     "dataset": "from settings import WIDTH\nimport settings\n\ndef read():\n    return [WIDTH] * settings.HEIGHT\n",
     "settings": '"""Sizes."""\n\nWIDTH = 2\nHEIGHT = 3\nDEPTH = 4\n\ndef unused():\n    return 1\n',
-    "figure": "from dataset import read\n\nprint(read())\n",
+    "figure": "import settings\nfrom dataset import read\n\nprint(read(), settings.DEPTH)\n",
 }
 CHANGES = {
     "a constant that is imported": ("settings", "WIDTH = 2", "WIDTH = 3", True),
     "a constant reached through its module": ("settings", "HEIGHT = 3", "HEIGHT = 5", True),
     "the function that ran": ("dataset", "return [", "return 2 * [", True),
-    "the script": ("figure", "print(read())", "print(read(), 1)", True),
+    "the script": ("figure", "print(read()", "print(1, read()", True),
+    "a constant that the script alone names": ("settings", "DEPTH = 4", "DEPTH = 5", True),
     "a docstring": ("settings", "Sizes.", "Widths.", False),
-    "a comment": ("figure", "print(read())", "print(read())  # all", False),
+    "a comment": ("figure", "settings.DEPTH)", "settings.DEPTH)  # all", False),
     "a function that did not run": ("settings", "return 1", "return 2", False),
 }
 

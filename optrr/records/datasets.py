@@ -2,7 +2,7 @@
 
 Source: UCI Machine Learning Repository, "Adult" (Barry Becker and Ronny Kohavi, 1996), https://doi.org/10.24432/C5XW20,
 licence CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/). Changes: the nine categorical columns only, of
-the 32,561 training records; ``?`` (not stated) stays a category. ``benchmarks/make_adult.py`` makes the file.
+the 32,561 training records; ``?`` (not stated) stays a category. ``benchmarks/make_data.py`` makes the file.
 """
 
 from __future__ import annotations
