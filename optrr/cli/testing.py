@@ -129,8 +129,7 @@ def _print_result(found: TestResult, of: str) -> None:
         f"p = {found.p_value:.4g} ({_CALIBRATED[found.calibration]}), n = {found.n}"
     )
     if not found.reliable:
-        limit = "" if found.reliable_down_to is None else f" (reliable down to {found.reliable_down_to:.2g})"
-        click.echo(f"the p-value cannot be trusted within a factor of two{limit}")
+        click.echo(f"not sure within a factor of two: only p-values of {found.reliable_down_to:.2g} and more are")
     warn(found.notes)
 
 

@@ -33,17 +33,16 @@ _MOST_CELLS = 20_000_000
 class ExactTests:
     """Of a batch, shape (B,).
 
-    ``simulated`` says where the exact law was drawn from and ``reached`` how many of ``draws`` statistics were as large. Where
-    none was, p is 1/(draws + 1), an upper bound, or the χ² limit's smaller value if every cell expects 50 records.
+    ``simulated`` says where the exact law was drawn from and ``reached`` how many statistics drawn by ``rule`` were as large.
+    Where none was, p is 1/(most + 1), an upper bound, or the χ² limit's smaller value if every cell expects 50 records.
     """
 
     statistic: FloatArray
     df: int
     p_value: FloatArray
     simulated: NDArray[np.bool_]
-    relative_error: FloatArray
     reached: IntArray
-    draws: int
+    rule: Simulation
 
 
 def goodness_tests(
@@ -102,14 +101,14 @@ def _calibrated(  # noqa: PLR0913 (what the two tests share, each argument a pro
     rule = rule or Simulation(most=min(Simulation.most, max(999, _MOST_CELLS // cells)))
     limit = np.asarray(chi2.sf(statistic, df))
     p, simulated = limit.copy(), ~chi_square_holds(limit, df, fewest)
-    error, reached = np.full(p.size, np.nan), np.zeros(p.size, dtype=np.int64)
+    reached = np.zeros(p.size, dtype=np.int64)
     where = np.flatnonzero(simulated)
     if where.size:
         found = simulated_p_values(statistic[where], lambda of, size: in_blocks(where[of], size, cells, draw), rule)
-        p[where], error[where], reached[where] = found.p_value, found.relative_error, found.reached
+        p[where], reached[where] = found.p_value, found.reached
     # nothing reached it: with many records in every cell the χ² limit still has the order of magnitude
     p = np.where(simulated & (reached == 0) & (fewest >= _MANY_EXPECTED), np.minimum(p, limit), p)
-    return ExactTests(statistic, df, p, simulated, error, reached, rule.most)
+    return ExactTests(statistic, df, p, simulated, reached, rule)
 
 
 def _distance(counts: FloatArray, expected: FloatArray) -> FloatArray:

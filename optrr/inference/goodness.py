@@ -6,12 +6,14 @@ leaves λ free. The law of the counts under the null hypothesis is known, so sma
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.inference.exact import ExactTests, goodness_tests
-from optrr.inference.result import TestResult
+from optrr.inference.result import TestResult, simulated_result
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
@@ -51,26 +53,14 @@ def goodness_of_fit(
 
 def exact_result(name: str, found: ExactTests, n: int) -> TestResult:
     """The result of a batch of one table."""
-    statistic, p = float(found.statistic[0]), float(found.p_value[0])
+    plain = TestResult(name, float(found.statistic[0]), found.df, float(found.p_value[0]), n)
     if not found.simulated[0]:
-        return TestResult(name, statistic, found.df, p, n)
-    smallest = 1 / (found.draws + 1)
-    notes: tuple[str, ...] = ()
-    if not found.reached[0]:
-        beyond = "" if p >= smallest else "; the χ² limit says by how much, and may be off by more than a factor of two"
-        notes = (f"none of {found.draws} simulated tables reached the statistic: p is at most {smallest:.2g}{beyond}",)
-    return TestResult(
-        name,
-        statistic,
-        found.df,
-        p,
-        n,
-        calibration="exact" if p >= smallest else "asymptotic",
-        relative_error=float(found.relative_error[0]) if p >= smallest else None,
-        reliable_down_to=smallest,
-        reliable=p >= smallest,
-        notes=notes,
-    )
+        return plain
+    drawn = simulated_result(plain, found.p_value[0], found.reached[0], found.rule, "exact")
+    if found.p_value[0] >= 1 / (found.rule.most + 1):
+        return drawn
+    # the χ² limit says how much smaller it is, though not to a factor of two
+    return replace(drawn, calibration="asymptotic", relative_error=None)
 
 
 def check_sizes(counts: Counts, kernel: Kernel) -> None:

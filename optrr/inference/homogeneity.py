@@ -26,7 +26,7 @@ from optrr.errors import InvalidInput
 from optrr.estimation.mixture import likeliest_weights
 from optrr.inference.exact import chi_square_holds, homogeneity_tests
 from optrr.inference.goodness import check_sizes, exact_result
-from optrr.inference.result import TOO_NOISY, TestResult
+from optrr.inference.result import TestResult, simulated_result
 from optrr.inference.simulation import SimulatedP, Simulation, in_blocks, simulated_p_values
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
@@ -102,23 +102,10 @@ def _alike(kernels: Sequence[Kernel]) -> bool:
 def _result(tables: NDArray[np.integer], test: DifferentMechanisms, rng: np.random.Generator) -> TestResult:
     statistic, df, p, simulated, found = test.p_values(tables, rng)
     plain = TestResult("homogeneity", float(statistic[0]), df, float(p[0]), int(tables.sum()))
-    if not simulated[0]:
-        return plain
-    error, reached = float(found.relative_error[0]), int(found.reached[0])
-    notes: tuple[str, ...] = ()
-    if not error < TOO_NOISY or not reached:
-        notes = (f"{reached} simulated tables reached the statistic: p is known to be about {p[0]:.2g} or less",)
-    return TestResult(
-        "homogeneity",
-        plain.statistic,
-        df,
-        plain.p_value,
-        plain.n,
-        calibration="bootstrap",
-        relative_error=error,
-        reliable_down_to=1 / TOO_NOISY**2 / (test.draws + 1),
-        reliable=not notes,
-        notes=notes,
+    return (
+        simulated_result(plain, p[0], found.reached[0], Simulation(most=test.draws), "bootstrap")
+        if simulated[0]
+        else plain
     )
 
 

@@ -87,8 +87,8 @@ def likeliest_product(observed: FloatArray, kernel: Kernel) -> NullFit:
     return NullFit(rows, columns, expected_product(rows, columns, kernel))
 
 
-def padded_null(fit: NullFit, n: float, kernel: Kernel) -> NullFit:
-    """The null fit with half a record added to each category of each margin, for a bootstrap to draw from.
+def padded_null(fit: NullFit, n: float | NDArray[np.integer], kernel: Kernel) -> NullFit:
+    """The null fit with half a record added to each category of each margin, for a bootstrap; ``n`` of all or each.
 
     A record counts as many as it takes without randomization to estimate an even margin as well.
     """
@@ -96,12 +96,14 @@ def padded_null(fit: NullFit, n: float, kernel: Kernel) -> NullFit:
     return NullFit(rows, columns, expected_product(rows, columns, kernel))
 
 
-def _padded(margins: FloatArray, fit: NullFit, n: float, kernel: Kernel, axis: int) -> FloatArray:
+def _padded(margins: FloatArray, fit: NullFit, n: float | NDArray[np.integer], kernel: Kernel, axis: int) -> FloatArray:
     r = margins.shape[1]
     members = np.expand_dims(np.eye(r), 2 - axis) * np.ones(kernel.sizes)
     weights = kernel.solve_adjoint(members).reshape(r, -1)
     outputs = fit.expected.reshape(-1, kernel.cells)
-    variance = np.sum(outputs @ (weights**2).T - (outputs @ weights.T) ** 2, axis=1, keepdims=True) / n
+    variance = np.sum(outputs @ (weights**2).T - (outputs @ weights.T) ** 2, axis=1, keepdims=True) / np.reshape(
+        n, (-1, 1)
+    )
     # 1/records is variance over 1 − 1/r
     added = _PADDING * np.maximum(variance, 0.0) / (1 - 1 / r)
     return np.asarray((margins + added) / (1 + r * added))

@@ -43,10 +43,11 @@ def alternative(
         where ``proportions`` is not a distribution of the kernel's shape.
     """
     pi = np.asarray(proportions, dtype=np.float64)
-    if pi.shape != kernel.sizes or pi.min() < 0 or not np.isclose(pi.sum(), 1):
+    # so written that a NaN fails
+    if pi.shape != kernel.sizes or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
         raise InvalidInput(
-            f"the effect must be proportions of shape {kernel.sizes}, none negative, that sum to 1, got shape {pi.shape} "
-            f"and sum {pi.sum():.6g}; of estimates take those of method projection"
+            f"the effect must be proportions of shape {kernel.sizes}, none negative, that sum to 1, got shape {pi.shape}, "
+            f"sum {pi.sum():.6g} and smallest {pi.min():.3g}; of estimates take those of method projection"
         )
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
     expected = kernel.expected(pi)

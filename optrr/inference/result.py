@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from optrr.inference.simulation import Simulation
 
 # Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
 # the fitted null hypothesis, tilted towards the tail or plain.
@@ -31,9 +33,7 @@ class TestResult:
     relative_error
         of a simulated p-value; None for asymptotic ones.
     reliable_down_to
-        p-values below this may be off by more than a factor of two; None where it was not computed.
-    reliable
-        whether the p-value can be trusted within a factor of two: it is not below ``reliable_down_to``.
+        p-values of this table below this may be off by more than a factor of two; 0 where none was found to be.
     """
 
     __test__ = False  # not a test case, whatever collects tests by name may think
@@ -46,10 +46,39 @@ class TestResult:
     effect: float | None = None
     calibration: Calibration = "asymptotic"
     relative_error: float | None = None
-    reliable_down_to: float | None = None
-    reliable: bool = True
+    reliable_down_to: float = 0.0
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the p-value can be trusted within a factor of two: it is not below `reliable_down_to`."""
+        return self.p_value >= self.reliable_down_to
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return {**vars(self), "target": "population", "notes": list(self.notes)}
+        return {**vars(self), "reliable": self.reliable, "target": "population", "notes": list(self.notes)}
+
+
+def simulated_result(
+    plain: TestResult, p: float, reached: int, rule: Simulation, calibration: Calibration
+) -> TestResult:
+    """The result of a simulation in place of the χ² limit's.
+
+    Fewer statistics that reached the observed one than make the relative error `TOO_NOISY` leave only the p-value's order.
+    """
+    down_to = min((TOO_NOISY**-2 + 1) / (rule.most + 1), 1.0)
+    notes = plain.notes
+    if p < down_to:
+        bound = (reached + 1) / (rule.most + 1)
+        note = (
+            f"{reached or 'none'} of {rule.most} simulated tables reached the statistic: p is about {bound:.2g} or less"
+        )
+        notes = (*notes, note)
+    return replace(
+        plain,
+        p_value=float(p),
+        calibration=calibration,
+        relative_error=float(((1 - p) / max(reached, 1)) ** 0.5),
+        reliable_down_to=down_to,
+        notes=notes,
+    )

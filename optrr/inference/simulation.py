@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from optrr_solvers.problem import FloatArray, IntArray
 
-# The first block of draws; every next one is twice as large, so that a small p-value takes about ten.
-_FIRST_BLOCK = 128
 # Statistics that differ by less than this, relatively, are equal: they are rounded sums.
 _EQUAL = 1e-9
 # Doubles held at once: 32 MB.
@@ -33,7 +31,7 @@ Draw = Callable[[IntArray, int], FloatArray]
 
 @dataclass(frozen=True)
 class Simulation:
-    """When to stop: after ``hits`` statistics as large as the observed one, or after ``most`` altogether."""
+    """When to stop: after ``hits`` ≥ 1 statistics as large as the observed one, or after ``most`` altogether."""
 
     hits: int = 100
     most: int = 99_999
@@ -41,10 +39,9 @@ class Simulation:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedP:
-    """Of a batch, shape (B,): p-values, their relative standard errors, and the statistics that reached the observed one."""
+    """Of a batch, shape (B,): p-values, and how many statistics reached the observed one."""
 
     p_value: FloatArray
-    relative_error: FloatArray
     reached: IntArray
 
 
@@ -52,7 +49,8 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
     """The p-value of every observed statistic, shape (B,); each is compared with its own draws."""
     reached, drawn = np.zeros(statistics.size, dtype=np.int64), np.zeros(statistics.size, dtype=np.int64)
     p = np.ones(statistics.size)
-    open_, size, total = np.arange(statistics.size), _FIRST_BLOCK, 0
+    # p-values above a half end in the first block; every next one is twice as large, so that a small one takes about ten
+    open_, size, total = np.arange(statistics.size), 2 * rule.hits, 0
     while open_.size and total < rule.most:
         size = min(size, rule.most - total)
         as_large = draw(open_, size) >= statistics[open_, None] * (1 - _EQUAL)
@@ -65,7 +63,7 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
         open_ = open_[~stopped]
         total, size = total + size, 2 * size
     p[open_] = (reached[open_] + 1) / (rule.most + 1)
-    return SimulatedP(p, np.sqrt((1 - p) / np.maximum(reached, 1)), reached)
+    return SimulatedP(p, reached)
 
 
 def in_blocks(of: IntArray, size: int, doubles: int, draw: Callable[[int, int], NDArray[np.float64]]) -> FloatArray:

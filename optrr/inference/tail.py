@@ -14,8 +14,8 @@ Below it, `tail_probability` simulates: tables drawn from the fitted null, expon
 many directions, refitted and tested exactly as the data were, and weighted back by the likelihood ratio. That is a parametric
 bootstrap whose cost does not grow as p falls; its own relative error is estimated and returned.
 
-What neither covers is the error of the fitted null itself, where a cell expects less than one record; `test` calls p-values
-below 0.01 unreliable there. Measured for a
+What neither covers is the error of the fitted null itself, where reports expect few records: `test` permutes or bootstraps
+such tables first (see :mod:`optrr.inference.calibration`). Measured for a
 variant of 5 % in Hardy–Weinberg proportions and 5 % cases at ε = 4 each (60,000 tables; 20,000 in the last row), type I error
 by χ² alone, and with the simulation beyond its limit:
 

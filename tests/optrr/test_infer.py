@@ -1,11 +1,12 @@
 """Tests on randomized records against classical tests, generic optimisers and plain simulation."""
 
 import json
+from time import process_time
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.stats import binom, chi2, chi2_contingency, chisquare
+from scipy.stats import binom, chi2, chi2_contingency, chisquare, multivariate_hypergeom
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.inference import (
@@ -83,7 +84,7 @@ def test_without_randomization_they_are_the_classical_tests():
     kernel = unrandomized((3, 2))
     counts = Counts(PAIR, table)
     pearson = chi2_contingency(table, correction=False)
-    found = test(counts, kernel)
+    found = test(counts, kernel, calibration="asymptotic")
     assert (found.statistic, found.p_value) == pytest.approx((pearson.statistic, pearson.pvalue))
     assert test(counts, kernel, "genotypic").statistic == pytest.approx(pearson.statistic)
     g = chi2_contingency(table, lambda_="log-likelihood", correction=False)
@@ -233,13 +234,67 @@ def test_bad_requests_are_refused(pairs):
         test(Counts(hidden.domain.subset(["x", "y"]), np.array([[5, 4], [3, 2]])), hidden)
 
 
-def test_small_p_values_of_sparse_tables_are_not_vouched_for():
-    domain = PAIR
-    kernel = unrandomized((3, 2))
-    sparse = Counts(domain, np.array([[900, 40], [50, 8], [0, 2]]))
-    found = test(sparse, kernel)
-    assert found.p_value < 0.01
-    assert not found.reliable
-    assert any("cell expects 0.1 records" in note for note in found.notes)
-    dense = test(Counts(domain, 30 * sparse.table), kernel)
-    assert not any("cell expects" in note for note in dense.notes)
+def test_sparse_tables_of_separable_mechanisms_are_permuted():
+    """Against all tables with these margins, each with its hypergeometric probability."""
+    table = np.array([[900, 40], [50, 8], [0, 2]])
+    rows, columns, n = table.sum(axis=1), table.sum(axis=0), table.sum()
+    every = [(columns[1] - i - j, i, j) for i in range(51) for j in range(3)]
+    chances = np.array([multivariate_hypergeom.pmf(c, rows, columns[1]) for c in every])
+    assert chances.sum() == pytest.approx(1)
+    expected = np.outer(rows, columns) / n
+
+    def distance(right):
+        return np.sum((np.stack([rows - right, right], axis=1) - expected) ** 2 / expected)
+
+    exact = chances[[distance(np.array(c)) >= distance(table[:, 1]) * (1 - 1e-9) for c in every]].sum()
+    found = test(Counts(PAIR, table), unrandomized((3, 2)), random_state=1)
+    assert found.calibration == "exact"
+    assert found.p_value == pytest.approx(exact, rel=5 * found.relative_error)
+    asked = test(Counts(PAIR, table), unrandomized((3, 2)), calibration="asymptotic")
+    assert not asked.reliable and "some reports expect only 0.1 records" in asked.notes[0]
+
+
+@pytest.mark.parametrize("name", ["independence", "trend", "likelihood-ratio"])
+def test_permutations_need_a_separable_mechanism(mechanism, name):
+    """Kronecker's reports are independent where people are; elsewhere sparse tables are drawn from the fitted null."""
+    kernel = mechanism.kernel(("g", "s"))
+    found = test(Counts(PAIR, tables(kernel, NULL, 200, 1, 1)[0]), mechanism, name, random_state=1)
+    one = kernel.eigenvalues
+    alone = abs(one[1, 1] - one[1, 0] * one[0, 1]) < 1e-9
+    assert found.calibration == ("exact" if alone else "bootstrap")
+    assert found.relative_error < 0.2 and found.reliable
+
+
+@pytest.mark.parametrize("epsilon", [1, 4, 8])
+def test_no_result_contradicts_itself(epsilon):
+    """Reliable is one comparison, and what is not reliable says why; dense, sparse, near and far tables."""
+    domain = Domain.of({"g": 3, "s": 2})
+    rng = np.random.default_rng(epsilon)
+    for made in (design(domain, float(epsilon)), design(domain, float(epsilon), method="kronecker")):
+        for n in (100, 20_000):
+            for pi in (NULL, EFFECT):
+                counts = Counts(domain, tables(made.mechanism.kernel(("g", "s")), pi, n, 1, epsilon)[0])
+                for name in ("independence", "trend"):
+                    for calibration in ("auto", "asymptotic"):
+                        found = test(counts, made.mechanism, name, calibration=calibration, random_state=rng)
+                        assert found.reliable == (found.p_value >= found.reliable_down_to)
+                        assert found.reliable or found.notes
+
+
+def test_categories_that_nobody_has_do_no_harm_where_the_mechanism_fills_them():
+    """A true cell expects no record, every report many: χ² is as good as anywhere, and says so."""
+    truth = np.array([[0.48, 0.17], [0.22, 0.13], [0.0, 0.0]])
+    made = design({"g": 3, "s": 2}, 1.0)
+    found = test(Counts(PAIR, tables(made.mechanism.kernel(("g", "s")), truth, 30_000, 1, 1)[0]), made.mechanism)
+    assert 0 < found.p_value < 1e-6 and found.reliable and found.p_value >= found.reliable_down_to and not found.notes
+
+
+def test_what_is_too_large_is_refused_at_once():
+    """Ten thousand categories: 9999 contrasts would be matrices of gigabytes."""
+    domain = Domain.of({"a": 10_000, "b": 2})
+    counts = Counts(domain, np.ones((10_000, 2), dtype=int))
+    before = process_time()
+    for name in ("independence", "likelihood-ratio"):
+        with pytest.raises(InvalidInput, match=r"test '(trend|independence)'"):
+            test(counts, unrandomized((10_000, 2)), name)
+    assert process_time() - before < 0.5
