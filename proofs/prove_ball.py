@@ -4,6 +4,7 @@
   bound, reached where t takes 0 and 1.
 - At the minimum of the smoothed dual (f_i τ − c_i)/(d_i−f_i) is one number ρ for all i; then the ball mixed with the uniform
   answer has flips f_i exactly and 1/(Q−1) = ρ. Newton's matrix is the second derivative.
+- Heavy attributes that never change inside are, in the dual function, one attribute that never changes.
 - A sum of products of nonnegative numbers, k operations deep, is computed to a factor (1+u)^k: the dynamic program's bound.
 """
 
@@ -65,6 +66,33 @@ def prove_stationarity_is_feasibility():
     more = sp.Symbol("more", positive=True)
     lower = (d + (q - 1) * (changed - more * g)) / (1 + (q - 1) * tau)
     assert sp.simplify((f - lower) - (q - 1) * more * g / (1 + (q - 1) * tau)) == 0
+
+
+def prove_pooled_heavy_attributes_are_one_that_never_changes():
+    """Exact rationals: with w_h ≥ K for every heavy h, E_μ[(K−X)⁺] is Pr(all heavy kept) times the light ones' own mean."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        light, heavy = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        d = [Fraction(int(r) - 1, int(r)) for r in rng.integers(2, 8, light + heavy)]
+        w = [Fraction(int(x)) for x in rng.integers(1, 9, light)]
+        radius = Fraction(int(rng.integers(1, 15)))
+        w += [radius + int(x) for x in rng.integers(0, 5, heavy)]
+
+        def mean(sets, d=d, w=w, radius=radius):
+            out = Fraction(0)
+            for s in sets:
+                chance = Fraction(1)
+                for x, c in zip(d, s, strict=False):
+                    chance *= x if c else 1 - x
+                total = sum(x * c for x, c in zip(w, s, strict=False))
+                out += chance * max(radius - total, Fraction(0))
+            return out
+
+        kept = Fraction(1)
+        for x in d[light:]:
+            kept *= 1 - x
+        whole = mean(itertools.product((0, 1), repeat=light + heavy))
+        assert whole == kept * mean(itertools.product((0, 1), repeat=light))
 
 
 def prove_the_smoothed_dual_has_the_stated_derivatives():

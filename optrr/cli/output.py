@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from optrr.rounding import reads_as_number
-from optrr_solvers.auto import SolveOptions
+from optrr_solvers import SolveOptions
 
 # Decimals of a number in a table.
 TABLE_DECIMALS = 4

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optrr_solvers.auto import METHODS, SolveOptions, applicable, solve
+    from optrr_solvers.auto import solve
     from optrr_solvers.certificates.certificate import Certificate, kl_bound, lower_bound
     from optrr_solvers.errors import (
         Infeasible,
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
         SolveFailed,
     )
     from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
+    from optrr_solvers.methods import METHODS, Guarantee, Method, applicable
+    from optrr_solvers.options import SolveOptions
     from optrr_solvers.problem import Problem
+    from optrr_solvers.programs.events import EventProgram, event_program
     from optrr_solvers.solution import Solution, Status
 
 # Where each public name lives. Imported on first use, so that an error class can be had without loading a solver.
 _HOMES = {
-    "auto": ("METHODS", "SolveOptions", "applicable", "solve"),
+    "auto": ("solve",),
     "certificates.certificate": ("Certificate", "kl_bound", "lower_bound"),
     "errors": (
         "Infeasible",
@@ -35,7 +38,10 @@ _HOMES = {
         "SolveFailed",
     ),
     "laws": ("BallLaw", "BlockLaw", "CountLaw", "FewChangesLaw", "Law", "ProductLaw", "TableLaw"),
+    "methods": ("METHODS", "Guarantee", "Method", "applicable"),
+    "options": ("SolveOptions",),
     "problem": ("Problem",),
+    "programs.events": ("EventProgram", "event_program"),
     "solution": ("Solution", "Status"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
@@ -46,12 +52,15 @@ __all__ = [
     "BlockLaw",
     "Certificate",
     "CountLaw",
+    "EventProgram",
     "FewChangesLaw",
+    "Guarantee",
     "Infeasible",
     "InvalidCertificate",
     "InvalidInput",
     "InvalidProblem",
     "Law",
+    "Method",
     "MethodTooLarge",
     "OptrrError",
     "Problem",
@@ -62,6 +71,7 @@ __all__ = [
     "Status",
     "TableLaw",
     "applicable",
+    "event_program",
     "kl_bound",
     "lower_bound",
     "solve",

@@ -1,84 +1,32 @@
-"""The table of methods, and which of them suits a problem.
+"""Solve by name, or let the problem choose.
 
-auto takes the first that applies: closed form (one or two attributes, or all alike), classes where counting alike
-attributes makes the lattice small, reduced up to 20 attributes, and beyond them the certified ball solver.
+``auto`` takes the first exact method that suits: the closed form (one or two attributes, or all alike), counts of alike
+attributes where these make the lattice small, and the reduced program up to 20 attributes. Beyond them it tries the certified
+ball solver and, unless that closed the gap, products of blocks, POR's heuristic and Kronecker, and returns the smallest total
+of all laws that meet every requirement, with the largest lower bound of all certificates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
 from dataclasses import dataclass, replace
 
-from optrr_solvers import closed_form, inductive, kronecker
-from optrr_solvers.balls import solve as ball
-from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
-from optrr_solvers.laws.table import MAX_TABLE
+from optrr_solvers.certificates.certificate import Certificate
+from optrr_solvers.errors import Infeasible, InvalidProblem, OptrrError, SolveFailed
+from optrr_solvers.laws.base import Law
+from optrr_solvers.methods import METHODS, Guarantee, Method
+from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
-from optrr_solvers.programs import classes, lp, reduced
-from optrr_solvers.solution import Solution, shortfalls
+from optrr_solvers.products import best_blocks
+from optrr_solvers.solution import Solution, Status, checked, require
 
-# Lattices above this many cells take minutes; the ball solver is faster there.
-_CLASSES_CELLS = 1 << 19
-
-
-@dataclass(frozen=True)
-class SolveOptions:
-    """What every caller may ask of any method; None leaves the method's own default.
-
-    ``tolerance``: largest gap in nats; ``time_limit``: seconds; ``progress``: called with (fraction, upper, lower).
-    """
-
-    tolerance: float | None = None
-    time_limit: float | None = None
-    progress: Callable[[float, float, float], None] | None = None
-
-    def __post_init__(self) -> None:
-        for what, value, unit in (("tolerance", self.tolerance, "nats"), ("time limit", self.time_limit, "seconds")):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InvalidProblem(f"{what} = {value}; give a finite number of {unit} above 0")
-
-
-def _with_tolerance(kind: type, options: SolveOptions) -> object:
-    return kind() if options.tolerance is None else kind(tolerance=options.tolerance)
-
-
-def _ball_options(options: SolveOptions) -> ball.BallOptions:
-    # whoever names a tolerance in nats means it, so the relative one that large totals are granted does not apply
-    usual = ball.BallOptions()
-    return ball.BallOptions(
-        tolerance=usual.tolerance if options.tolerance is None else options.tolerance,
-        relative_tolerance=usual.relative_tolerance if options.tolerance is None else 0.0,
-        time_limit=options.time_limit,
-        progress=options.progress,
-    )
-
-
-METHODS: dict[str, Callable[[Problem, SolveOptions], Solution]] = {
-    "closed-form": lambda p, o: closed_form.solve(p, _with_tolerance(closed_form.ClosedFormOptions, o)),  # type: ignore[arg-type]
-    "lp": lambda p, o: lp.solve(p, _with_tolerance(lp.LpOptions, o)),  # type: ignore[arg-type]
-    "reduced": lambda p, o: reduced.solve(p, _with_tolerance(reduced.ReducedOptions, o)),  # type: ignore[arg-type]
-    "classes": lambda p, o: classes.solve(p, _with_tolerance(classes.ClassesOptions, o)),  # type: ignore[arg-type]
-    "ball": lambda p, o: ball.solve(p, _ball_options(o)),
-    "inductive": lambda p, o: inductive.solve(p),
-    "kronecker": lambda p, o: kronecker.solve(p),
-}
-
-
-# Which of tolerance and time limit a method has; "auto" hands on what the method it chooses has.
-_HAS = {
-    **dict.fromkeys(("closed-form", "lp", "reduced", "classes"), ("tolerance",)),
-    "ball": ("tolerance", "time limit"),
-    "inductive": (),
-    "kronecker": (),
-}
-
-
-def _refuse_what_is_ignored(method: str, options: SolveOptions) -> None:
-    """Raise InvalidProblem where a tolerance or a time limit is given to a method that has none."""
-    for what, value in (("tolerance", options.tolerance), ("time limit", options.time_limit)):
-        if value is not None and what not in _HAS[method]:
-            raise InvalidProblem(f"method {method!r} has no {what}; drop it, or use method 'auto' or 'ball'")
+# Seconds for products of blocks where no time limit is given, and the share of a limit that is kept for them.
+_BLOCK_SECONDS, _BLOCK_SHARE = 15.0, 0.3
+# Less time than this is not worth a solver's start.
+_LEAST_SECONDS = 0.05
+# The gap, relative to the total, up to which the best of all is called optimal; as the ball solver does.
+_OPTIMAL = 1e-3
 
 
 def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveOptions()) -> Solution:
@@ -91,74 +39,137 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
         return _auto(problem, options)
     if method not in METHODS:
         raise InvalidProblem(f"unknown method {method!r}; choose among auto, {', '.join(METHODS)}")
-    _refuse_what_is_ignored(method, options)
-    return METHODS[method](problem, options)
-
-
-def applicable(problem: Problem) -> tuple[str, ...]:
-    """Methods that can take this problem, for comparisons; the exact ones first."""
-    out = ["closed-form"] if closed_form.applies(problem) else []
-    if problem.m <= min(lp.MAX_LP, 12) and not problem.constrained:
-        out.append("lp")
-    if problem.m <= MAX_TABLE:
-        out.append("reduced")
-    if problem.caps is None and _cells(problem) <= _CLASSES_CELLS:
-        out.append("classes")
-    if problem.caps is None and problem.m >= 2:
-        out.append("ball")
-    if not problem.constrained and problem.m >= 2:
-        out.append("inductive")
-    return (*out, "kronecker")
-
-
-def _cells(problem: Problem) -> int:
-    return math.prod(c.size + 1 for c in problem.classes[:64]) if len(problem.classes) <= 64 else 1 << 64
+    return METHODS[method].solve(problem, options)
 
 
 def _auto(problem: Problem, options: SolveOptions) -> Solution:
-    if closed_form.applies(problem):
-        return METHODS["closed-form"](problem, options)
-    small = problem.m <= MAX_TABLE
-    if problem.caps is None and _cells(problem) <= (
-        min(_CLASSES_CELLS, 1 << (problem.m - 1)) if small else _CLASSES_CELLS
-    ):
-        try:
-            return _exact("classes", problem, options)
-        except InvalidProblem:
-            # pairs were named that treat alike attributes differently
-            if not small:
+    started = time.perf_counter()
+    failures: list[str] = []
+    exact = _exact(problem, options, failures)
+    if exact is not None:
+        return exact
+    deadline = math.inf if options.time_limit is None else started + options.time_limit
+    tried = _Tried(problem, failures)
+    _certified(tried, options, deadline)
+    if tried.best is None or tried.best.status is not Status.OPTIMAL:
+        _simple(tried)
+        _blocks(tried, deadline)
+    return tried.answer(options, started)
+
+
+def _exact(problem: Problem, options: SolveOptions, failures: list[str]) -> Solution | None:
+    """The first exact method's answer; None where none takes the problem, or double precision cannot solve its program."""
+    for method in METHODS.values():
+        if method.guarantee is Guarantee.EXACT and method.takes(problem) and method.automatic(problem):
+            try:
+                return method.solve(problem, _heeded(method, options))
+            except Infeasible:
                 raise
-    if small:
-        return _exact("reduced", problem, options)
-    try:
-        return METHODS["ball"](problem, options)
-    except SolveFailed:
-        if options.time_limit is None or problem.constrained:
-            raise
-        return _baseline(problem)
+            except OptrrError as failed:
+                # a program that double precision cannot solve, or pairs that treat alike attributes differently
+                failures.append(f"{method.name}: {failed}" if isinstance(failed, InvalidProblem) else str(failed))
+    return None
 
 
-def _exact(method: str, problem: Problem, options: SolveOptions) -> Solution:
-    """A linear program, or the ball's bracket where double precision cannot solve the program (ε_i of 30 nats and more)."""
-    try:
-        return METHODS[method](problem, options)
-    except SolveFailed as failed:
-        if problem.caps is not None:
-            raise SolveFailed(f"{failed}; or drop the conditional caps") from failed
+def _heeded(method: Method, options: SolveOptions) -> SolveOptions:
+    """Those options that the method has."""
+    return SolveOptions(
+        tolerance=options.tolerance if "tolerance" in method.options else None,
+        time_limit=options.time_limit if "time_limit" in method.options else None,
+        progress=options.progress,
+    )
+
+
+@dataclass
+class _Tried:
+    """The best law and the best lower bound of everything tried so far, and why the rest failed."""
+
+    problem: Problem
+    failures: list[str]
+    best: Solution | None = None
+    certificate: Certificate | None = None
+    lower: float = 0.0
+    ball: Solution | None = None
+
+    def add(self, solution: Solution) -> None:
+        """Keep it where it meets every requirement and is better; its lower bound holds in any case."""
+        if solution.certificate is not None and solution.lower > self.lower:
+            self.lower, self.certificate = solution.lower, solution.certificate
         try:
-            bracket = METHODS["ball"](problem, options)
-        except (SolveFailed, MethodTooLarge):
-            raise SolveFailed(
-                f"neither method {method!r} nor 'ball' solves this in double precision; use milder epsilons, or method "
-                "'kronecker'"
-            ) from failed
-        return replace(bracket, notes=(f"solved by 'ball', since the exact program failed ({failed})", *bracket.notes))
+            require(self.problem, solution.method, solution.law)
+        except SolveFailed as failed:
+            self.failures.append(str(failed))
+            return
+        if self.best is None or solution.upper < self.best.upper:
+            self.best = solution
+
+    def answer(self, options: SolveOptions, started: float) -> Solution:
+        """The best law beside the best bound. Raises SolveFailed where nothing meets every requirement."""
+        if self.best is None:
+            why = self.failures[0] if self.failures else "auto: no method takes this problem"
+            raise SolveFailed(why)
+        best = self.best
+        if best.certificate is not None and best.certificate is self.certificate:
+            return self._with_failures(best, started)
+        if self.certificate is None:
+            note = "no bracket was found: this is a baseline; allow more time, or use milder epsilons"
+            return replace(best, notes=(note, *best.notes), seconds=time.perf_counter() - started)
+        solution = checked(
+            self.problem, best.method, best.law, self.certificate, started=started,
+            tolerance=options.tolerance_or(_OPTIMAL * best.upper), bracketed=True, notes=best.notes,
+        )  # fmt: skip
+        return self._with_failures(solution, started)
+
+    def _with_failures(self, solution: Solution, started: float) -> Solution:
+        notes = tuple(
+            f"solved by {solution.method!r}, since an exact program failed ({why})" for why in self.failures[:1]
+        )
+        return replace(solution, notes=(*notes, *solution.notes), seconds=time.perf_counter() - started)
 
 
-def _baseline(problem: Problem) -> Solution:
-    """POR's heuristic where it keeps every ε_i and beats Kronecker, else Kronecker: all that is left without any time."""
-    product, heuristic = kronecker.solve(problem), inductive.solve(problem)
-    kept = not shortfalls(problem, heuristic.law).any()
-    better = heuristic if kept and heuristic.upper < product.upper else product
-    note = "the time limit struck before any bracket was found: this is a baseline; allow more time"
-    return replace(better, notes=(note, *better.notes))
+def _certified(tried: _Tried, options: SolveOptions, deadline: float) -> None:
+    """Every certified method in turn; where one keeps time for others, a share of the limit is left for products of blocks."""
+    for method in METHODS.values():
+        left = deadline - time.perf_counter()
+        if method.guarantee is not Guarantee.CERTIFIED or not method.automatic(tried.problem) or left < _LEAST_SECONDS:
+            continue
+        limit = None if left == math.inf else (1 - _BLOCK_SHARE) * left
+        # the lower bound of the problem without caps holds with them
+        relaxed = replace(tried.problem, caps=None) if not method.caps else tried.problem
+        if not method.takes(relaxed):
+            continue
+        try:
+            tried.add(method.solve(relaxed, _heeded(method, replace(options, time_limit=limit))))
+        except OptrrError as failed:
+            tried.failures.append(str(failed))
+
+
+def _simple(tried: _Tried) -> None:
+    """POR's heuristic, where it keeps every ε_i, and Kronecker."""
+    for method in METHODS.values():
+        if method.guarantee is Guarantee.BASELINE and method.takes(tried.problem) and method.automatic(tried.problem):
+            tried.add(method.solve(tried.problem))
+
+
+def _blocks(tried: _Tried, deadline: float) -> None:
+    """Products of blocks, where that can be better than what there is."""
+    left = deadline - time.perf_counter()
+    seconds = _BLOCK_SECONDS if left == math.inf else 0.8 * left
+    if seconds < _LEAST_SECONDS or (tried.problem.pairs and tried.problem.kappa > 1):
+        return
+    law = best_blocks(tried.problem, _block, seconds)
+    if law is not None:
+        tried.add(_product(tried.problem, law))
+
+
+def _block(problem: Problem, options: SolveOptions) -> Solution:
+    """One block: the exact method or the ball, whatever there is; no products of products."""
+    exact = _exact(problem, replace(options, time_limit=None), failures=[])
+    return exact if exact is not None else METHODS["ball"].solve(problem, options)
+
+
+def _product(problem: Problem, law: Law) -> Solution:
+    notes = (
+        "blocks of attributes are randomized independently: no law found for all of them together has a smaller total",
+    )
+    return checked(problem, "blocks", law, None, started=time.perf_counter(), tolerance=None, notes=notes)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -33,8 +32,9 @@ from optrr_solvers.laws.binomial import log_change_counts
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.laws.table import TableLaw
+from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import FloatArray, Problem
-from optrr_solvers.solution import Solution, checked
+from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 METHOD = "closed-form"
 
@@ -42,14 +42,7 @@ METHOD = "closed-form"
 _WEIGHT_BITS = 52
 
 
-@dataclass(frozen=True)
-class ClosedFormOptions:
-    """``tolerance``: largest accepted gap in nats, absolute and relative to the total."""
-
-    tolerance: float = 1e-9
-
-
-def solve(problem: Problem, options: ClosedFormOptions = ClosedFormOptions()) -> Solution:
+def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Optimal law and certificate: ProductLaw for m = 1, TableLaw for m = 2, CountLaw for m alike attributes; O(m).
 
     Raises MethodTooLarge for three or more attributes that differ, InvalidProblem where pairs or caps are asked for,
@@ -71,7 +64,7 @@ def solve(problem: Problem, options: ClosedFormOptions = ClosedFormOptions()) ->
             f"method 'closed-form' takes one attribute, two, or any number of alike ones, got {problem.m} that differ; "
             "use 'reduced' or 'classes'"
         )
-    tolerance = options.tolerance * max(1.0, law.epsilon)
+    tolerance = options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon)
     return checked(problem, METHOD, law, certificate, started=started, tolerance=tolerance)
 
 

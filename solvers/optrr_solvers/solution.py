@@ -18,6 +18,8 @@ from optrr_solvers.errors import SolveFailed
 from optrr_solvers.laws.base import Law
 from optrr_solvers.problem import FloatArray, Problem
 
+# Gap in nats, absolute and relative to the total, up to which an exact method's answer passes: its rounding.
+EXACT_GAP = 1e-9
 # An achieved ε_i may fall short of the requested one by rounding only: this much, absolute and relative to 1 + ε_i.
 ACCURACY_TOLERANCE = 1e-9
 # So the law's ε may undercut the certified bound by as much, summed over attributes; more means that a bound is wrong.

@@ -213,7 +213,7 @@ def test_time_limit_returns_the_best_bracket_labelled(monkeypatch):
     """The clock runs out three looks before the end; the path up to there stands."""
     problem, looks, last = draw(60, 0.05, 10), [0], [10**9]
 
-    def watch(_):
+    def watch(*_):
         looks[0] += 1
         if looks[0] >= last[0]:
             raise ball_newton.OutOfTime

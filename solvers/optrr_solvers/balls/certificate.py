@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.newton import Point
 from optrr_solvers.certificates import grid_bound, modulus_bound
@@ -26,17 +27,17 @@ _COUNTED_TOTAL, _EXACT_TOTAL = 2.0**52, 2.0**240
 _LARGEST_ALONE = 4
 
 
-def on_grid(classes: Classes, w: FloatArray, point: Point, tolerance: float) -> Certificate:
-    """At weights ``w`` on a grid whose rounding costs a share of ``tolerance`` where that is affordable."""
-    return Certificate(
-        _members(classes), integer_weights(classes, w, _WORK_AT_THE_END, _unit(classes, point, tolerance))
-    )
+def on_grid(pool: Pool, w: FloatArray, point: Point, tolerance: float, seconds: float) -> Certificate:
+    """At pooled weights ``w``, on a grid whose rounding costs a share of ``tolerance`` where ``seconds`` are enough for it."""
+    work = int(min(_WORK_AT_THE_END, max(seconds * _WORK_OF_A_SECOND, WORK_ON_THE_WAY)))
+    unit = _unit(pool, point, tolerance)
+    return Certificate(_members(pool.whole), integer_weights(pool.whole, pool.weights(w), work, unit))
 
 
 def counted(classes: Classes, *weights: FloatArray) -> Certificate:
     """Where change sets are counted, the grid costs nothing, and of several weights the best bound is found by trying.
 
-    ``weights`` lose their digits where flips lie many orders apart; the largest ε_i alone then prove more.
+    ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove more.
     """
     total = _EXACT_TOTAL if cells(classes) <= EXACT_CELLS else _COUNTED_TOTAL
     falling = np.sort(classes.epsilons)[::-1]
@@ -48,11 +49,11 @@ def counted(classes: Classes, *weights: FloatArray) -> Certificate:
     return max(found, key=lambda certificate: lower_bound(classes.problem, certificate))
 
 
-def _unit(classes: Classes, point: Point, tolerance: float) -> float:
+def _unit(pool: Pool, point: Point, tolerance: float) -> float:
     """Rounding a weight costs u²/24 per changed attribute, and up to u where few change sets lie at the border."""
-    changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
+    changed = float(pool.classes.counts @ (point.moments.changed / point.moments.mass))
     smooth = math.sqrt(2 * tolerance / max(changed, 1.0))
-    second = size(classes) * window_of(classes, point.w) / _WORK_OF_A_SECOND
+    second = size(pool.whole) * window_of(pool.classes, point.w) / _WORK_OF_A_SECOND
     return min(smooth, max(tolerance / 20, second))
 
 
@@ -68,9 +69,7 @@ def integer_weights(classes: Classes, w: FloatArray, work: int, unit: float) -> 
     else:
         window = window_of(classes, w)
         unit = max(size(classes) * window / work, 4 * window / MAX_WINDOW, unit, FINEST_UNIT)
-    # beyond the radius a weight only counts through its share of it
-    scaled = np.minimum(np.round(w / unit), 2.0**52 / size(classes))
-    return tuple(int(x) for x in scaled)
+    return tuple(int(x) for x in np.round(w / unit))
 
 
 def spread_out(classes: Classes, w: FloatArray) -> bool:

@@ -64,7 +64,11 @@ class TooSharp(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Alike attributes merged: members, counts n, ln(r−1), d, f, d−f; arrays of shape (G,)."""
+    """Alike attributes merged: members, counts n, ln(r−1), d, f, d−f; arrays of shape (G,).
+
+    Where heavy attributes are pooled (:mod:`balls.heavy`) the last class stands for all of them and has no members;
+    ``log_kept`` is ln of the chance that a uniform answer leaves them alone, and their ρ is ``share`` times the last class's.
+    """
 
     problem: Problem
     members: tuple[NDArray[np.int64], ...]
@@ -74,6 +78,8 @@ class Classes:
     f: FloatArray
     gaps: FloatArray
     epsilons: FloatArray
+    log_kept: float = 0.0
+    share: float = 1.0
 
     @classmethod
     def of(cls, problem: Problem) -> Classes:
@@ -94,6 +100,10 @@ class Classes:
     def tilt(self, w: FloatArray) -> float:
         """θ at the radius w·f."""
         return saddle_point(self.log_odds, self.counts, w, self.radius(w))
+
+    def lowest(self, rho: FloatArray) -> float:
+        """The smallest ρ, with the heavy attributes' own in the place of their stand-in."""
+        return float(min(rho[:-1].min(initial=np.inf), rho[-1] * self.share))
 
 
 class Curvature(Protocol):
@@ -168,9 +178,10 @@ def _row_slices(count: int, width: int) -> Iterator[slice]:
 
 
 class MomentSource(Protocol):
-    """Where moments come from; ``slowest``: seconds of the longest evaluation so far."""
+    """Where moments come from; ``slowest``: seconds of the longest evaluation; ``work``: classes times terms summed so far."""
 
     slowest: float
+    work: float
 
     def at(self, w: FloatArray, width: float) -> Moments:
         """Moments at weights ``w``, shape (G,), for a radius of the given width."""
@@ -183,10 +194,13 @@ class CountedMoments:
     slowest = 0.0
 
     def __init__(self, classes: Classes) -> None:
+        self.work = 0.0
         self._counts = classes.counts
-        self._logs = log_uniform_counts(classes.problem.sizes, classes.members).ravel()
-        shape = [int(n) + 1 for n in classes.counts]
-        self._grid = np.indices(shape).reshape(len(shape), -1).T.astype(np.float64)
+        self._logs = classes.log_kept + log_uniform_counts(classes.problem.sizes, classes.members).ravel()
+        shape = [c.size + 1 for c in classes.members]
+        self._grid = np.zeros((self._logs.size, classes.counts.size))
+        if shape:
+            self._grid[:, : len(shape)] = np.indices(shape).reshape(len(shape), -1).T
         # w·f − X is this times w, with nothing cancelled but what must
         self._offsets = classes.counts * classes.f - self._grid
 
@@ -194,6 +208,7 @@ class CountedMoments:
         """O(cells × G), the Hessian over the cells near the border only."""
         y = self._offsets @ w
         near = np.flatnonzero(y > -_BELL_REACH * width)
+        self.work += float(self._grid.size)
         y, logs = y[near], self._logs[near]
         top = float(logs.max())
         mu = np.exp(logs - top)
@@ -218,7 +233,7 @@ class SpectralMoments:
 
     def __init__(self, classes: Classes) -> None:
         self._classes = classes
-        self.slowest = 0.0
+        self.slowest, self.work = 0.0, 0.0
 
     def at(self, w: FloatArray, width: float) -> Moments:
         """Frequencies stop where the terms do."""
@@ -240,12 +255,14 @@ class SpectralMoments:
         for start in range(0, most, block):
             part = _Block.of(c, w, width, theta, step * np.arange(start, min(most, start + block), dtype=np.float64))
             used += part.work
+            self.work += part.work
             parts.append(part)
             if part.silent:
                 break
             if used > MAX_WORK:
                 raise TooSharp(f"width {width:g} needs more than {used // w.size} frequencies for {w.size} classes")
-        start_value = float(c.counts @ (np.log1p(-c.d) + theta * w * c.f + np.logaddexp(0.0, c.log_odds - theta * w)))
+        logs = np.log1p(-c.d) + theta * w * c.f + np.logaddexp(0.0, c.log_odds - theta * w)
+        start_value = c.log_kept + float(c.counts @ logs)
         return _assemble(c, w, start_value + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi)), parts)
 
 

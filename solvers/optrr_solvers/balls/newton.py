@@ -38,15 +38,26 @@ FINISHING = 4
 _TO_BOUNDARY = 0.9
 
 
+@dataclass(frozen=True)
+class Allowance:
+    """When to stop: a ``deadline`` in seconds of the performance counter, and the ``work`` of one source, in its own count."""
+
+    deadline: float
+    work: float
+
+
 class OutOfTime(RuntimeError):
-    """The deadline passed; ``point`` is where the search had come to."""
+    """The allowance is used up; ``point`` is where the search had come to."""
 
     point: Point | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Weights with the moments there. ``spread``: largest |ρ_i/ρ̄ − 1|; ``log_ratio``: ln Q of the smooth ball."""
+    """Weights with the moments there. ``spread``: largest |ρ_i/ρ̄ − 1|; ``log_ratio``: ln Q of the smooth ball.
+
+    ``lowest``: the smallest ρ, the heavy attributes' own included.
+    """
 
     w: FloatArray
     width: float
@@ -54,6 +65,7 @@ class Point:
     objective: float
     rho: FloatArray
     mean_rho: float
+    lowest: float
 
     @classmethod
     def of(cls, classes: Classes, source: MomentSource, w: FloatArray, width: float) -> Point:
@@ -62,7 +74,8 @@ class Point:
         advantage = float(classes.counts @ (classes.gaps * w))
         rho = (classes.f * moments.mass - moments.changed) / classes.gaps
         mean = float(classes.counts @ (w * rho * classes.gaps)) / advantage
-        return cls(w, width, moments, moments.log_value - float(np.log(advantage)), rho, mean)
+        objective = moments.log_value - float(np.log(advantage))
+        return cls(w, width, moments, objective, rho, mean, classes.lowest(rho))
 
     @property
     def spread(self) -> float:
@@ -72,8 +85,9 @@ class Point:
     @property
     def log_ratio(self) -> float:
         """ln Q in nats, infinite while some attribute is too inaccurate inside the ball."""
-        low = float(self.rho.min())
-        return float(np.logaddexp(0.0, -self.moments.log_value - np.log(low))) if low > 0 else np.inf
+        if not self.lowest > 0:
+            return np.inf
+        return float(np.logaddexp(0.0, -self.moments.log_value - np.log(self.lowest)))
 
 
 def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArray:
@@ -83,25 +97,25 @@ def direction(classes: Classes, point: Point, residual: FloatArray) -> FloatArra
     return np.asarray(-(a - b * ((g @ a) / (g @ b))))
 
 
-def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, deadline: float) -> Point:
+def minimise(classes: Classes, source: MomentSource, w: FloatArray, width: float, allowance: Allowance) -> Point:
     """Newton with backtracking until ρ is constant or no step improves; raises TooSharp or OutOfTime."""
-    return _newton(classes, source, Point.of(classes, source, w, width), deadline)
+    return _newton(classes, source, Point.of(classes, source, w, width), allowance)
 
 
-def unstuck(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point:
+def unstuck(classes: Classes, source: MomentSource, point: Point, allowance: Allowance) -> Point:
     """Move the heavy attributes' weights one by one, by factors, and start Newton again, while it gets stuck and that helps.
 
     Raises OutOfTime.
     """
     for _ in range(_RESCUES):
         try:
-            moved = _heavy_moved(classes, source, point, deadline)
+            moved = _heavy_moved(classes, source, point, allowance)
         except OutOfTime as late:
             late.point = point
             raise
         if moved is None:
             break
-        again = _newton(classes, source, moved, deadline)
+        again = _newton(classes, source, moved, allowance)
         if again.spread >= point.spread and again.objective >= point.objective - _IMPROVED:
             break
         point = again
@@ -110,7 +124,7 @@ def unstuck(classes: Classes, source: MomentSource, point: Point, deadline: floa
     return point
 
 
-def _heavy_moved(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point | None:
+def _heavy_moved(classes: Classes, source: MomentSource, point: Point, allowance: Allowance) -> Point | None:
     """One pass over the heavy attributes; None where there are none or nothing improves. 16 evaluations an attribute or so."""
     heavy = np.flatnonzero(classes.f < _HEAVY)
     heavy = heavy[np.argsort(classes.f[heavy], kind="stable")][:_MOST_HEAVY]
@@ -119,7 +133,7 @@ def _heavy_moved(classes: Classes, source: MomentSource, point: Point, deadline:
         for sign in (1, -1):
             factor = _FIRST_FACTOR
             while factor > _LAST_FACTOR:
-                _watch(deadline - FINISHING * source.slowest)
+                _watch(source, allowance)
                 w = best.w.copy()
                 w[i] *= factor**sign
                 try:
@@ -134,17 +148,17 @@ def _heavy_moved(classes: Classes, source: MomentSource, point: Point, deadline:
     return None if best is point else Point.of(classes, source, rescaled(classes, best.w), best.width)
 
 
-def _newton(classes: Classes, source: MomentSource, point: Point, deadline: float) -> Point:
+def _newton(classes: Classes, source: MomentSource, point: Point, allowance: Allowance) -> Point:
     enough = _SPREAD * max(1.0, classes.counts.size / _CLASSES)
     try:
         for _ in range(_MOST_STEPS):
             if point.spread < enough:
                 break
-            _watch(deadline - FINISHING * source.slowest)
+            _watch(source, allowance)
             residual = classes.counts * classes.gaps * (point.rho - point.mean_rho)
             step = direction(classes, point, residual)
             slope = float(residual @ step)
-            better = _line_search(classes, source, point, step, slope, deadline) if slope < 0 else None
+            better = _line_search(classes, source, point, step, slope, allowance) if slope < 0 else None
             if better is None:
                 break
             point = better
@@ -155,14 +169,14 @@ def _newton(classes: Classes, source: MomentSource, point: Point, deadline: floa
 
 
 def _line_search(  # noqa: PLR0913 (one search, all of it needed)
-    classes: Classes, source: MomentSource, point: Point, step: FloatArray, slope: float, deadline: float
+    classes: Classes, source: MomentSource, point: Point, step: FloatArray, slope: float, allowance: Allowance
 ) -> Point | None:
     down = step < 0
     length = min(1.0, _TO_BOUNDARY * float(np.min(-point.w[down] / step[down]))) if down.any() else 1.0
     # below this a decrease drowns in the objective's own rounding
     noise = 1e-13 * (1 + abs(point.objective))
     for _ in range(_MOST_HALVINGS):
-        _watch(deadline - FINISHING * source.slowest)
+        _watch(source, allowance)
         try:
             new = Point.of(classes, source, point.w + length * step, point.width)
         except TooSharp:
@@ -173,8 +187,8 @@ def _line_search(  # noqa: PLR0913 (one search, all of it needed)
     return None
 
 
-def _watch(deadline: float) -> None:
-    if time.perf_counter() > deadline:
+def _watch(source: MomentSource, allowance: Allowance) -> None:
+    if source.work > allowance.work or time.perf_counter() > allowance.deadline - FINISHING * source.slowest:
         raise OutOfTime
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr_solvers.balls.moments import Classes
+from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.newton import Point, direction
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.spectrum import GridTooFine
@@ -41,24 +41,26 @@ class Fit:
     spread: float
 
 
-def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
+def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
     """The best BallLaw near ``point`` on a grid of ``unit``; None where no attribute set is met.
 
     ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
     first law found stands.
     """
-    w, best = point.w, None
+    classes, w, best = pool.classes, point.w, None
     for _ in range(_STEPS):
         if not classes.radius(w) + _REACH * point.width < TOTAL_LIMIT * unit:
             # at ε_i near 50 a light attribute's second derivative underflows: its step is enormous, or no number
             break
         started = time.perf_counter()
         try:
-            law, rho = _attempt(classes, w, point.width, unit, whole)
+            law, rho = _attempt(pool, w, point.width, unit, whole)
         except GridTooFine:
             break
         if law is not None:
-            spread = float(np.max((rho - rho.min()) * classes.gaps / classes.f))
+            excess = (rho - rho.min()) * classes.gaps / classes.f
+            # the heavy attributes are too accurate anyway
+            spread = float(excess[: pool.light.size].max(initial=0.0))
             better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:
                 best = Fit(law, spread)
@@ -75,8 +77,9 @@ def fitted(classes: Classes, point: Point, unit: float, deadline: float, *, whol
     return best
 
 
-def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
-    """The soft ball of radius w·f, less what rounding moves, with weights in units of the grid."""
+def on_grid(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> WeightedBall:
+    """The soft ball of radius w·f, less what rounding moves, with weights of all classes in units of the grid."""
+    classes = pool.classes
     scaled = w / unit
     floors = np.round(scaled) if whole else np.floor(scaled)
     fractions = np.zeros_like(w) if whole else np.minimum(scaled - floors, 1 - 2.0**-53)
@@ -85,17 +88,18 @@ def on_grid(classes: Classes, w: FloatArray, width: float, unit: float, whole: b
     radius = float(classes.counts @ (classes.f * (floors + fractions - shift)))
     most = int(radius + _REACH * width / unit) + 2
     heavy = floors > most
-    return soft(np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, width / unit)
+    floors = pool.spread(np.where(heavy, most, floors), most)
+    fractions = pool.spread(np.where(heavy, 0.0, fractions), 0.0)
+    return soft(floors.astype(np.int64), fractions, radius, width / unit)
 
 
-def _attempt(
-    classes: Classes, w: FloatArray, width: float, unit: float, whole: bool
-) -> tuple[BallLaw | None, FloatArray]:
-    ball = on_grid(classes, w, width, unit, whole)
-    law = BallLaw(classes.problem.sizes, classes.members, [MixedBall(1.0, ball)], 0.0)
+def _attempt(pool: Pool, w: FloatArray, width: float, unit: float, whole: bool) -> tuple[BallLaw | None, FloatArray]:
+    """The law at these weights, None where it meets no accuracies, and ρ of the pooled classes."""
+    ball = on_grid(pool, w, width, unit, whole)
+    law = BallLaw(pool.whole.problem.sizes, pool.whole.members, [MixedBall(1.0, ball)], 0.0)
     part = law.inside[0]
-    rho = (classes.f - part.changed) / classes.gaps
-    low = float(rho.min())
+    rho = (pool.classes.f - pool.changed(part.changed)) / pool.classes.gaps
+    low = float(((pool.whole.f - part.changed) / pool.whole.gaps).min())
     if not low > 0:
         return None, rho
     log_ratio = float(np.logaddexp(0.0, -(part.log_mass + np.log(low)))) * (1 + 2.0**-51) + _MARGIN

@@ -21,11 +21,15 @@ import numpy as np
 
 from optrr_solvers.balls import certificate as ball_certificate
 from optrr_solvers.balls import pairs as ball_pairs
+from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
-from optrr_solvers.balls.newton import STUCK, OutOfTime, Point, minimise, rescaled, unstuck
+from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, minimise, rescaled, unstuck
 from optrr_solvers.balls.rounding import Fit, fitted
-from optrr_solvers.certificates.certificate import Certificate
+from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import MethodTooLarge, SolveFailed
+from optrr_solvers.laws.ball import MAX_COUNTED
+from optrr_solvers.laws.count import MAX_CELLS
+from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import FloatArray, Problem
 from optrr_solvers.solution import Solution, checked
 
@@ -37,6 +41,14 @@ _COUNTED_WORK = 1 << 22
 _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
 # Widths that differ by this factor may be extrapolated from.
 _APART = 1.5
+# Flip probabilities below which attributes are pooled, in the order tried; 0 pools none.
+_HEAVY_FLIPS = (1e-4, 1e-7, 0.0)
+# Classes times frequencies of all evaluations together, a quarter of a minute; more for very many classes.
+_MOST_WORK, _WORK_OF_A_CLASS = 1 << 26, 1 << 15
+# A width that leaves more than this share of the gap is the last, where the gap is good already or another path follows.
+_STALE = 0.8
+_NOTHING_IN_TIME = "ball: no bracket within the time limit; raise it, or use method 'auto'"
+_NOTHING_FOUND = "ball: no radius meets every accuracy in double precision; use method 'auto'"
 # So many widths in a row at which Newton stays stuck are the last.
 _MOST_STUCK = 2
 # Totals of the law at once, which draws are proportional to: a coarser grid is used from the first number on while it costs no
@@ -60,24 +72,30 @@ class BallOptions:
 
     ``tolerance``: gap in nats to aim at, relative where the total is below one nat; ``relative_tolerance``: gap relative to
     the total that is still called optimal, where the grid or the number of attributes leave no more; ``time_limit``: seconds
-    until the best bracket so far is returned (it takes a few more to certify); ``unit``: the law's grid in nats, None to
-    choose; ``progress``: called with (fraction done, upper, lower), bounds in nats, infinite and 0 while there are none.
+    until the best bracket so far is returned; ``progress``: called with (fraction done, upper, lower), bounds in nats, infinite
+    and 0 while there are none.
     """
 
     tolerance: float = 1e-3
     relative_tolerance: float = 1e-3
     time_limit: float | None = None
-    unit: float | None = None
     progress: Callable[[float, float, float], None] | None = None
+
+    @classmethod
+    def of(cls, options: SolveOptions) -> BallOptions:
+        """Whoever names a tolerance in nats means it: the relative one that large totals are granted does not apply then."""
+        relative = cls.relative_tolerance if options.tolerance is None else 0.0
+        return cls(options.tolerance_or(cls.tolerance), relative, options.time_limit, options.progress)
 
 
 @dataclass
 class _Path:
-    """Best of both bounds so far: the point with the smallest upper, the weights with the largest lower bound.
+    """Best of both bounds so far over one pool: the point with the smallest upper, the weights with the largest lower bound.
 
     ``widest`` is the first point with any upper bound.
     """
 
+    pool: Pool
     upper: float = math.inf
     lower: float = 0.0
     point: Point | None = None
@@ -104,12 +122,32 @@ def solve(problem: Problem, options: BallOptions = BallOptions()) -> Solution:
     if problem.pairs:
         return _with_pairs(problem, options, started)
     deadline = math.inf if options.time_limit is None else started + options.time_limit
-    classes = Classes.of(problem)
-    counted = ball_certificate.cells(classes) * classes.counts.size <= _COUNTED_WORK
-    source: MomentSource = CountedMoments(classes) if counted else SpectralMoments(classes)
-    path = _follow(classes, source, options, deadline)
-    fit = _law(classes, path, options, counted, deadline)
-    return _finish(problem, fit, _certificate(classes, path, options, counted), path, options, started)
+    paths = _paths(Classes.of(problem), options, deadline)
+    fit = _law(paths, options, deadline)
+    return _finish(problem, fit, _certificate(paths, options, deadline), paths, options, started)
+
+
+def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]:
+    """A path for each way to pool heavy attributes, until the bracket is good or the time or the work is used up."""
+    work = float(max(_MOST_WORK, _WORK_OF_A_CLASS * whole.counts.size))
+    paths: list[_Path] = []
+    pooled: set[int] = set()
+    for flip in _HEAVY_FLIPS:
+        pool = Pool.of(whole, flip)
+        if pool.heavy.size in pooled:
+            continue
+        pooled.add(pool.heavy.size)
+        counted = ball_certificate.cells(pool.classes) * pool.classes.counts.size <= _COUNTED_WORK
+        source: MomentSource = (CountedMoments if counted else SpectralMoments)(pool.classes)
+        paths.append(_follow(pool, source, options, Allowance(deadline, work)))
+        work -= source.work
+        upper, lower = min(p.upper for p in paths), max(p.lower for p in paths)
+        if upper - lower <= aim(options, upper) or paths[-1].out_of_time:
+            break
+    if all(p.point is None for p in paths):
+        late = any(p.out_of_time for p in paths)
+        raise SolveFailed(_NOTHING_IN_TIME if late else _NOTHING_FOUND)
+    return paths
 
 
 def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solution:
@@ -130,15 +168,16 @@ def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solut
 
 
 def _finish(  # noqa: PLR0913 (the last step gathers everything)
-    problem: Problem, fit: Fit, certificate: Certificate, path: _Path, options: BallOptions, started: float
+    problem: Problem, fit: Fit, certificate: Certificate, paths: list[_Path], options: BallOptions, started: float
 ) -> Solution:
     overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
     upper = fit.law.log_ratio
     tolerance = max(options.tolerance * min(1.0, upper), options.relative_tolerance * upper)
-    notes: tuple[str, ...] = (ball_pairs.LATE,) if path.out_of_time else ()
+    notes: tuple[str, ...] = (ball_pairs.LATE,) if any(p.out_of_time for p in paths) else ()
     if overshoot > _EXACT:
         notes += (f"achieved attribute epsilons exceed the requested ones by up to {overshoot:.3g} nats",)
-    statistics = {"widths": len(path.widths), "width": path.widths[-1], "overshoot": max(overshoot, 0.0)}
+    widths = [h for p in paths for h in p.widths]
+    statistics = {"widths": len(widths), "width": min(widths), "overshoot": max(overshoot, 0.0)}
     solution = checked(
         problem, METHOD, fit.law, certificate,
         started=started, tolerance=tolerance, bracketed=True, statistics=statistics, notes=notes,
@@ -148,17 +187,18 @@ def _finish(  # noqa: PLR0913 (the last step gathers everything)
     return solution
 
 
-def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadline: float) -> _Path:
-    """Narrow the radius until the bracket is within half the tolerance, the frequencies run out, or the time does."""
-    path, w, width, stuck = _Path(), classes.epsilons.copy(), _FIRST_WIDTH, 0
+def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: Allowance) -> _Path:
+    """Narrow the radius until the bracket is within half the tolerance, the frequencies run out, or time or work does."""
+    classes = pool.classes
+    path, w, width, stuck, gap = _Path(pool), classes.epsilons.copy(), _FIRST_WIDTH, 0, math.inf
     while width >= _LAST_WIDTH:
         w = rescaled(classes, w)
         try:
-            point = minimise(classes, source, w, width, deadline)
+            point = minimise(classes, source, w, width, allowance)
             path.widths.append(width)
             if point.spread > STUCK:
-                _update(classes, source, path, point)
-                point = unstuck(classes, source, point, deadline)
+                _update(source, path, point)
+                point = unstuck(classes, source, point, allowance)
         except TooSharp:
             break
         except OutOfTime as late:
@@ -166,19 +206,20 @@ def _follow(classes: Classes, source: MomentSource, options: BallOptions, deadli
             # a search cut short in the first width is still a mechanism, where every accuracy can be met
             if path.point is None and late.point is not None and math.isfinite(late.point.log_ratio):
                 path.widths.append(width)
-                _update(classes, source, path, late.point)
+                _update(source, path, late.point)
             break
         w = point.w
-        _update(classes, source, path, point)
+        _update(source, path, point)
         if options.progress is not None:
             options.progress(_fraction(path, options), path.upper, path.lower)
         # narrower radii cost more and more, and where double precision is at its end they bring nothing
-        stuck = stuck + 1 if point.spread > STUCK else 0
-        if path.upper - path.lower <= 0.5 * aim(options, path.upper) or stuck == _MOST_STUCK:
+        stuck = stuck + 1 if point.spread > STUCK and path.point is not None else 0
+        before, gap = gap, path.upper - path.lower
+        good = gap <= options.relative_tolerance * path.upper
+        stale = gap > _STALE * before and (good or pool.heavy.size > 0)
+        if gap <= 0.5 * aim(options, path.upper) or stale or stuck == _MOST_STUCK:
             break
         width *= _NARROWING
-    if path.point is None:
-        raise SolveFailed("ball: no bracket within the time limit; raise it, or use method 'inductive'")
     return path
 
 
@@ -201,7 +242,8 @@ def _fraction(path: _Path, options: BallOptions) -> float:
     return float(np.clip(1 - math.log(gap / options.tolerance) / math.log(10 / options.tolerance), 0.0, 0.95))
 
 
-def _update(classes: Classes, source: MomentSource, path: _Path, point: Point) -> None:
+def _update(source: MomentSource, path: _Path, point: Point) -> None:
+    classes = path.pool.classes
     scale = float(classes.counts @ (classes.gaps * point.w))
     w, h = point.w / scale, point.width / scale
     candidates = [w]
@@ -210,46 +252,60 @@ def _update(classes: Classes, source: MomentSource, path: _Path, point: Point) -
         w1, h1 = path.before
         candidates.append(np.maximum(w - (w1 - w) * (h / (h1 - h)), 0.0))
     path.before = (w, h)
-    if point.log_ratio <= path.upper:
+    if point.log_ratio < path.upper:
         path.upper, path.point = point.log_ratio, point
-        if path.widest is None and math.isfinite(point.log_ratio):
+        if path.widest is None:
             path.widest = point
     for candidate in candidates:
         natural = rescaled(classes, candidate)
-        lower = _lower(classes, source, natural, point)
+        lower = _lower(path.pool, source, natural, point)
         if lower > path.lower:
             path.lower, path.weights = lower, natural
 
 
-def _lower(classes: Classes, source: MomentSource, w: FloatArray, point: Point) -> float:
+def _lower(pool: Pool, source: MomentSource, w: FloatArray, point: Point) -> float:
     """An estimate of the bound at ``w``, good enough to steer by."""
+    classes, whole = pool.classes, pool.weights(w)
     if isinstance(source, CountedMoments):
-        return float(np.logaddexp(0.0, np.log(classes.counts @ (classes.gaps * w)) - source.sharp_log_value(w)))
+        log_value = source.sharp_log_value(pool.pooled(whole))
+        return float(np.logaddexp(0.0, pool.log_advantage(whole) - log_value))
     unit = ball_certificate.size(classes) * ball_certificate.window_of(classes, w) / ball_certificate.WORK_ON_THE_WAY
     changed = float(classes.counts @ (point.moments.changed / point.moments.mass))
-    if ball_certificate.spread_out(classes, w) or (
-        changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2
+    if not pool.heavy.size and (
+        ball_certificate.spread_out(classes, w)
+        or (changed > _MANY_CHANGES and unit**2 * changed / 24 > 0.2 * point.width**2)
     ):
         # rounding would cost more than the width: with many changes the total is as good as continuous, and the loss is
         # half the width's square
         return point.log_ratio - point.width**2 * min(1.0, point.log_ratio)
     return ball_certificate.bound(
-        classes, ball_certificate.integer_weights(classes, w, ball_certificate.WORK_ON_THE_WAY, 0.0)
+        pool.whole, ball_certificate.integer_weights(pool.whole, whole, ball_certificate.WORK_ON_THE_WAY, 0.0)
     )
 
 
-def _law(classes: Classes, path: _Path, options: BallOptions, counted: bool, deadline: float) -> Fit:
+def _law(paths: list[_Path], options: BallOptions, deadline: float) -> Fit:
+    """The law of the best path; where it does not survive rounding, of the next."""
+    for path in sorted((p for p in paths if p.point is not None), key=lambda p: p.upper):
+        fit = _law_of(path, options, deadline)
+        if fit is not None:
+            return fit
+    raise SolveFailed("ball: the weights do not survive rounding to a grid; use milder epsilons, or method 'kronecker'")
+
+
+def _law_of(path: _Path, options: BallOptions, deadline: float) -> Fit | None:
     assert path.point is not None and path.widest is not None
+    pool = path.pool
+    counted = ball_certificate.cells(pool.whole) <= MAX_COUNTED
     # at ε_i near 50 a wide radius may survive rounding where the best one does not
     for point in (path.point, path.widest):
-        fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * classes.radius(point.w))
-        unit = fine if counted else options.unit or _unit(classes, point, blur(options, path.upper))
+        fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * pool.classes.radius(point.w))
+        unit = fine if counted else _unit(pool.classes, point, blur(options, path.upper))
         for _ in range(_FINER_GRIDS):
-            fit = fitted(classes, point, unit, deadline, whole=counted)
+            fit = fitted(pool, point, unit, deadline, whole=counted)
             if fit is not None:
                 return fit
             unit /= 8
-    raise SolveFailed("ball: the weights do not survive rounding to a grid; use milder epsilons, or method 'inductive'")
+    return None
 
 
 def _unit(classes: Classes, point: Point, tolerance: float) -> float:
@@ -264,9 +320,15 @@ def _unit(classes: Classes, point: Point, tolerance: float) -> float:
     return min(max(fine, coarse, window / _MOST_LAW_WINDOW, ball_certificate.FINEST_UNIT), point.width / 4)
 
 
-def _certificate(classes: Classes, path: _Path, options: BallOptions, counted: bool) -> Certificate:
-    assert path.point is not None
-    w = path.weights if path.weights is not None else rescaled(classes, path.point.w)
-    if counted:
-        return ball_certificate.counted(classes, w, path.point.w)
-    return ball_certificate.on_grid(classes, w, path.point, blur(options, path.upper))
+def _certificate(paths: list[_Path], options: BallOptions, deadline: float) -> Certificate:
+    """At the weights of the largest lower bound met on any path."""
+    path = max(paths, key=lambda p: p.lower)
+    point = path.point or next(p.point for p in paths if p.point is not None)
+    assert point is not None
+    w = path.weights if path.weights is not None else rescaled(path.pool.classes, point.w)
+    # where change sets are counted, whole weights are int64, which the heavy attributes' exceed
+    if ball_certificate.cells(path.pool.whole) <= (EXACT_CELLS if path.pool.heavy.size else MAX_CELLS):
+        near = [path.pool.weights(path.point.w)] if path.point is not None else []
+        return ball_certificate.counted(path.pool.whole, path.pool.weights(w), *near)
+    seconds = deadline - time.perf_counter()
+    return ball_certificate.on_grid(path.pool, w, point, blur(options, path.upper), seconds)

@@ -119,7 +119,8 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     if certificate is None:
         return kl_bound(problem)
     certificate.check(problem)
-    if cell_count(certificate) > MAX_CELLS:
+    cells = cell_count(certificate)
+    if cells > MAX_CELLS or (cells > EXACT_CELLS and _too_heavy_to_count(certificate)):
         return _grid_bound(problem, certificate)
     h, constant, minus_mean = _dual_function(problem, certificate)
     if minus_mean <= 0:
@@ -129,13 +130,17 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     return _float_bound(problem, certificate, h, constant, minus_mean)
 
 
+def _too_heavy_to_count(certificate: Certificate) -> bool:
+    """Whether plain accuracies have weights that overflow where change sets are counted; the grid takes any."""
+    heavy = sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True)) >= INTEGER_LIMIT
+    return heavy and not certificate.pairs and not certificate.caps
+
+
 def _grid_bound(problem: Problem, certificate: Certificate) -> float:
     if certificate.pairs or certificate.caps:
         raise InvalidCertificate(
             f"pair and cap multipliers over {cell_count(certificate)} cells cannot be evaluated; {MAX_CELLS} cells at most"
         )
-    if sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True)) >= INTEGER_LIMIT:
-        raise InvalidCertificate("the certificate's integers are too large to add without overflow")
     try:
         return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
     except WindowTooWide as error:

@@ -25,7 +25,7 @@ import numpy as np
 from optrr_solvers.certificates import modulus_bound
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 from optrr_solvers.laws.tilting import saddle_point
-from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, last_row
+from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, WindowTooWide, last_row
 from optrr_solvers.problem import FloatArray, IntArray, Problem, flip_probabilities
 
 # Attributes times totals up to which the sum is exact (whole numbers of a few hundred digits).
@@ -35,6 +35,8 @@ MAX_WINDOW = 1 << 27
 # Products below the range of a double vanish: fewer than 2^60 of them, each below 1e-307.
 _UNDERFLOW = 1e-280
 _UNIT = 1 << FLIP_BITS
+# Sums of whole totals stay below this, so that int64 adds them exactly.
+_MOST_TOTAL = 1 << 62
 # Classes up to which each f is enclosed to 58 digits: three seconds.
 _ENCLOSED = 1 << 16
 # An exponent of up to 64 in size costs f 44 roundings.
@@ -43,11 +45,11 @@ _FLIP_ERROR = 2.0**-46
 
 @dataclass(frozen=True, eq=False)
 class WeightedClasses:
-    """The certificate's classes: sizes r, counts n, weights w, each shape (G,), and their ε."""
+    """The certificate's classes: sizes r and counts n, shape (G,), weights w of any size, and their ε."""
 
     sizes: IntArray
     counts: IntArray
-    weights: IntArray
+    weights: tuple[int, ...]
     epsilons: FloatArray
 
     @classmethod
@@ -55,12 +57,28 @@ class WeightedClasses:
         """One entry a class, in the certificate's order."""
         first = np.array([c[0] for c in classes])
         counts = np.array([len(c) for c in classes])
-        return cls(problem.sizes[first], counts, np.array(weights, dtype=np.int64), problem.epsilons[first])
+        return cls(problem.sizes[first], counts, weights, problem.epsilons[first])
+
+    @cached_property
+    def end(self) -> int:
+        """⌈K⁺⌉: from this total on nothing is inside."""
+        return -(-self.threshold // _UNIT)
+
+    @cached_property
+    def capped(self) -> IntArray:
+        """min(w, end), shape (G,): one change with the end as its weight leaves (K−X)⁺ at 0, as any larger weight does.
+
+        Raises WindowTooWide where sums of them would overflow.
+        """
+        weights = [min(w, self.end) for w in self.weights]
+        if sum(n * w for n, w in zip(self.counts.tolist(), weights, strict=True)) >= _MOST_TOTAL:
+            raise WindowTooWide(f"totals up to {self.end} are too large to add without overflow")
+        return np.array(weights, dtype=np.int64)
 
     @cached_property
     def threshold(self) -> int:
         """Smallest known integer k with w·f ≤ k/2^192."""
-        parts = zip(self.counts.tolist(), self.weights.tolist(), self._ceilings(), strict=True)
+        parts = zip(self.counts.tolist(), self.weights, self._ceilings(), strict=True)
         return sum(n * w * f for n, w, f in parts)
 
     def _ceilings(self) -> Iterable[int]:
@@ -74,7 +92,7 @@ class WeightedClasses:
     @cached_property
     def advantage(self) -> Fraction:
         """A lower bound of w·d − K⁺: d is rounded down to 192 bits, since exact fractions of many sizes have no small sum."""
-        parts = zip(self.counts.tolist(), self.weights.tolist(), self.sizes.tolist(), strict=True)
+        parts = zip(self.counts.tolist(), self.weights, self.sizes.tolist(), strict=True)
         return Fraction(sum(n * w * ((r - 1) * _UNIT // r) for n, w, r in parts) - self.threshold, _UNIT)
 
 
@@ -87,12 +105,11 @@ def lower_bound(classes: WeightedClasses) -> float:
     threshold, advantage = classes.threshold, classes.advantage
     if advantage <= 0:
         return 0.0
-    end = -(-threshold // _UNIT)
-    work = int(classes.counts.sum()) * end
+    work = int(classes.counts.sum()) * classes.end
     if work <= EXACT_WORK:
         return max(log_floor(1 + advantage / _exact_mean(classes, threshold)), 0.0)
     radius = threshold / _UNIT
-    log_odds, counts, weights = np.log(classes.sizes - 1.0), classes.counts.astype(float), classes.weights.astype(float)
+    log_odds, counts, weights = np.log(classes.sizes - 1.0), classes.counts.astype(float), classes.capped.astype(float)
     if modulus_bound.spread(log_odds, counts, weights, radius) > modulus_bound.SPREAD:
         log_mean = modulus_bound.log_mean_ceiling(classes.sizes, counts, weights, radius)
     else:
@@ -107,7 +124,7 @@ def _exact_mean(classes: WeightedClasses, threshold: int) -> Fraction:
     end = -(-threshold // _UNIT)
     outputs = np.zeros(end, dtype=object)
     outputs[0] = 1
-    for r, n, w in zip(classes.sizes.tolist(), classes.counts.tolist(), classes.weights.tolist(), strict=True):
+    for r, n, w in zip(classes.sizes.tolist(), classes.counts.tolist(), classes.capped.tolist(), strict=True):
         for _ in range(n):
             changed = outputs * (r - 1)
             outputs = outputs.copy()
@@ -120,12 +137,12 @@ def _exact_mean(classes: WeightedClasses, threshold: int) -> Fraction:
 def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
     """ln E_μ[(K−X)⁺], rounded up."""
     log_odds, counts = np.log(classes.sizes - 1.0), classes.counts.astype(np.float64)
-    weights = classes.weights.astype(np.float64)
+    weights = classes.capped.astype(np.float64)
     # the integrand's saddle point has 2/θ where a probability has 1/θ: any θ serves, this one is close
     theta = saddle_point(log_odds, counts, weights, threshold / _UNIT)
     order = np.repeat(np.arange(counts.size), classes.counts)
-    order = order[np.argsort(classes.weights[order], kind="stable")]
-    steps = Steps.of(classes.weights[order], np.zeros(order.size), log_odds[order], theta)
+    order = order[np.argsort(classes.capped[order], kind="stable")]
+    steps = Steps.of(classes.capped[order], np.zeros(order.size), log_odds[order], theta)
     end = -(-threshold // _UNIT)
     row = last_row(steps, end, MAX_WINDOW)
     # c_i/(k_i (r_i−1) e^{−θw_i}) is good to ln(r−1), θw and two expits; the θw of a change set inside add up to θK at most

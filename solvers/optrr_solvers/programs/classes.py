@@ -6,24 +6,17 @@ By convexity the optimum treats alike attributes alike, so 2^m change sets colla
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.count import CountLaw
+from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
 from optrr_solvers.programs import sifting
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import Solution, checked
+from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 
-@dataclass(frozen=True)
-class ClassesOptions:
-    """``tolerance``: largest accepted gap in nats, absolute and relative to the total."""
-
-    tolerance: float = 1e-9
-
-
-def solve(problem: Problem, options: ClassesOptions = ClassesOptions()) -> Solution:
+def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Optimal CountLaw with its certificate; time and memory O(Π(m_g+1)), at most 2^21 cells.
 
     Raises MethodTooLarge beyond that and for conditional caps on classes of several attributes.
@@ -40,6 +33,6 @@ def solve(problem: Problem, options: ClassesOptions = ClassesOptions()) -> Solut
         law,
         found.certificate,
         started=started,
-        tolerance=options.tolerance * max(1.0, law.epsilon),
+        tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon),
         statistics={"rounds": found.rounds, "iterations": found.iterations, "columns": found.columns},
     )

@@ -9,8 +9,6 @@ has to agree with its certificate like any other.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,32 +16,22 @@ from scipy.sparse.linalg import splu
 
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.table import TableLaw
+from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import FloatArray, Problem
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
-from optrr_solvers.programs.events import event_program, monotonicity
+from optrr_solvers.programs.events import monotonicity
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import Solution, checked
+from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 MAX_LP = 14
 
 
-@dataclass(frozen=True)
-class LpOptions:
-    """``backend``: HiGHS directly, or cvxpy (with HiGHS) as a second opinion on the unscaled program.
-
-    ``tolerance``: largest accepted gap in nats; None takes 1e-9 for HiGHS and 1e-6 for cvxpy, whose answer is not refined.
-    """
-
-    backend: Literal["highs", "cvxpy"] = "highs"
-    tolerance: float | None = None
-
-
-def solve(problem: Problem, options: LpOptions = LpOptions()) -> Solution:
+def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Optimal TableLaw by POR's own program; m up to 14 (m 2^{m−1} rows; 'reduced' is the fast route).
 
-    Raises MethodTooLarge above that, InvalidProblem for pairs and caps, SolveFailed where the answer fails its check (with
-    cvxpy expect that from a total of about 15 nats on).
+    The tolerance is absolute. Raises MethodTooLarge above 14 attributes, InvalidProblem for pairs and caps, SolveFailed where
+    the answer fails its check.
     """
     started = time.perf_counter()
     if problem.m > MAX_LP:
@@ -51,15 +39,14 @@ def solve(problem: Problem, options: LpOptions = LpOptions()) -> Solution:
     if problem.constrained:
         raise InvalidProblem("method 'lp' is POR's program without pairs or caps; use 'reduced'")
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
-    density, multipliers, iterations = _by_cvxpy(problem) if options.backend == "cvxpy" else _by_highs(lattice)
-    usual = 1e-6 if options.backend == "cvxpy" else 1e-9
+    density, multipliers, iterations = _by_highs(lattice)
     return checked(
         problem,
         "lp",
         TableLaw(problem.sizes, np.log(density)),
         lattice.certificate(multipliers),
         started=started,
-        tolerance=usual if options.tolerance is None else options.tolerance,
+        tolerance=options.tolerance_or(EXACT_GAP),
         statistics={"iterations": iterations},
     )
 
@@ -96,21 +83,3 @@ def _by_highs(lattice: Lattice) -> tuple[FloatArray, FloatArray, int]:
     duals[tight] = factors.solve(program.cost[columns], trans="T")
     density = 1 + np.exp(log_scale) * np.append(values, 0.0)
     return np.maximum(density, 1.0), duals[-lattice.problem.m :], answer.iterations
-
-
-def _by_cvxpy(problem: Problem) -> tuple[FloatArray, FloatArray, int]:
-    # cvxpy takes half a second to import and only this second opinion needs it
-    import cvxpy as cp  # noqa: PLC0415
-
-    program = event_program(problem)
-    q = cp.Variable(program.A.shape[1])
-    size = sp.diags_array(1 / abs(program.A_eq).max(axis=1).toarray().ravel())
-    accuracy = size @ program.A_eq @ q == size @ program.b_eq
-    task = cp.Problem(cp.Minimize(q[0]), [program.A @ q <= program.b, accuracy])
-    task.solve(solver=cp.HIGHS)  # type: ignore[no-untyped-call]  # cvxpy annotates in part
-    if task.status != cp.OPTIMAL or q.value is None:
-        raise SolveFailed(f"lp: cvxpy answered {task.status!r}; use the HiGHS backend")
-    # cvxpy's dual enters its Lagrangian with a plus sign; POR's row is (r−1+e^ε) times f − 1[i∈S] times n_S, and the
-    # lattice's is that over f(1−f)
-    unit = (problem.sizes - 1 + np.exp(problem.epsilons)) * problem.flips * (1 - problem.flips)
-    return np.maximum(np.append(q.value, 1.0), 1.0), -np.asarray(accuracy.dual_value) * (size @ unit), 0

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
+from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
 from optrr_solvers.programs import capped, sifting
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import Solution, checked
+from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 
-@dataclass(frozen=True)
-class ReducedOptions:
-    """``tolerance``: largest accepted gap in nats, absolute and relative to the total."""
-
-    tolerance: float = 1e-9
-
-
-def solve(problem: Problem, options: ReducedOptions = ReducedOptions()) -> Solution:
+def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Optimal TableLaw with its certificate; time and memory O(2^m) with a small constant (m = 20: seconds, < 1 GB).
 
     With pairs or caps the flips are bounded above by the requested ones instead of fixed. Raises MethodTooLarge above 20
@@ -43,6 +36,6 @@ def solve(problem: Problem, options: ReducedOptions = ReducedOptions()) -> Solut
         law,
         found.certificate,
         started=started,
-        tolerance=options.tolerance * max(1.0, law.epsilon),
+        tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon),
         statistics={"rounds": found.rounds, "iterations": found.iterations, "columns": found.columns},
     )

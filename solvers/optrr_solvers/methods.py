@@ -1,0 +1,201 @@
+"""The table of methods: what each one is, what it takes and what it proves. A new solver is added here and nowhere else.
+
+``auto``, the list of applicable methods, the command line's choices and the tests that run every solver on every case all read
+this table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from optrr_solvers import closed_form, inductive, kronecker, por
+from optrr_solvers.balls import solve as ball
+from optrr_solvers.errors import InvalidProblem
+from optrr_solvers.laws.table import MAX_TABLE
+from optrr_solvers.options import SolveOptions
+from optrr_solvers.problem import MAX_ATTRIBUTES, Problem
+from optrr_solvers.programs import capped, classes, lp, reduced
+from optrr_solvers.solution import Solution
+
+# Lattices above this many cells take minutes; the ball solver is faster there.
+_CLASSES_CELLS = 1 << 19
+# POR's program takes a quarter of a minute here; it goes on to lp.MAX_LP for those who ask for it.
+_LP_IN_COMPARISONS = 12
+
+
+class Guarantee(StrEnum):
+    """What a method proves about its law."""
+
+    EXACT = "exact"  # the optimum, up to rounding
+    CERTIFIED = "certified"  # two bounds; their gap is stated
+    BASELINE = "baseline"  # no attempt at the optimum; accuracies are reported and may be missed
+
+
+@dataclass(frozen=True)
+class Method:
+    """One solver.
+
+    Parameters
+    ----------
+    name
+        what users call it.
+    run
+        the solver; it raises InvalidProblem or MethodTooLarge for what it does not take.
+    guarantee
+        what its solutions prove.
+    summary
+        one line for lists of methods.
+    pairs, caps
+        whether it takes preserved pairs and caps on the conditional ε.
+    fewest, most
+        numbers of attributes it takes.
+    options
+        those fields of :class:`SolveOptions` that it heeds, of "tolerance" and "time_limit".
+    fits
+        whether it takes this problem in reasonable time, beyond what the fields above say; comparisons run it then.
+    automatic
+        whether ``auto`` should try it. Exact methods are tried in the table's order until one succeeds; of all others, the best
+        law that keeps every requirement is returned.
+    """
+
+    name: str
+    run: Callable[[Problem, SolveOptions], Solution]
+    guarantee: Guarantee
+    summary: str
+    pairs: bool = False
+    caps: bool = False
+    fewest: int = 1
+    most: int = MAX_ATTRIBUTES
+    options: tuple[str, ...] = ()
+    fits: Callable[[Problem], bool] = lambda problem: True
+    automatic: Callable[[Problem], bool] = lambda problem: True
+
+    def takes(self, problem: Problem) -> bool:
+        """Whether the method can be expected to solve this problem in reasonable time."""
+        return (
+            self.fewest <= problem.m <= self.most
+            and (self.pairs or not problem.pairs)
+            and (self.caps or problem.caps is None)
+            and self.fits(problem)
+        )
+
+    def solve(self, problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
+        """Run it. Raises InvalidProblem where an option is given that the method does not have, and what the solver raises."""
+        for field in ("tolerance", "time_limit"):
+            if getattr(options, field) is not None and field not in self.options:
+                what = field.replace("_", " ")
+                raise InvalidProblem(f"method {self.name!r} has no {what}; drop it, or use method 'auto' or 'ball'")
+        return self.run(problem, options)
+
+
+def _cells(problem: Problem) -> int:
+    groups = problem.classes
+    return math.prod(c.size + 1 for c in groups) if len(groups) <= 64 else 1 << 64
+
+
+def _classes_are_few(problem: Problem) -> bool:
+    """Counting alike attributes halves the lattice at least, or makes it small where there is no other."""
+    most = min(_CLASSES_CELLS, 1 << (problem.m - 1)) if problem.m <= MAX_TABLE else _CLASSES_CELLS
+    return _cells(problem) <= most
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "closed-form",
+            closed_form.solve,
+            Guarantee.EXACT,
+            "one attribute, two (POR §IV-B1), or any number of alike ones",
+            options=("tolerance",),
+            fits=closed_form.applies,
+        ),
+        Method(
+            "lp",
+            lp.solve,
+            Guarantee.EXACT,
+            "POR's own linear program over all events (POR §IV-A)",
+            most=_LP_IN_COMPARISONS,
+            options=("tolerance",),
+            automatic=lambda problem: False,
+        ),
+        Method(
+            "classes",
+            classes.solve,
+            Guarantee.EXACT,
+            "the reduced program on counts of alike attributes",
+            pairs=True,
+            options=("tolerance",),
+            fits=lambda problem: _cells(problem) <= _CLASSES_CELLS,
+            automatic=_classes_are_few,
+        ),
+        Method(
+            "reduced",
+            reduced.solve,
+            Guarantee.EXACT,
+            "the reduced program on all change sets",
+            pairs=True,
+            caps=True,
+            most=MAX_TABLE,
+            options=("tolerance",),
+            fits=lambda problem: problem.m <= capped.MAX_CAPPED or not capped.binding(problem).size,
+        ),
+        Method(
+            "ball",
+            lambda problem, options: ball.solve(problem, ball.BallOptions.of(options)),
+            Guarantee.CERTIFIED,
+            "weighted balls for any number of different attributes",
+            pairs=True,
+            fewest=2,
+            options=("tolerance", "time_limit"),
+        ),
+        Method(
+            "por",
+            por.solve,
+            Guarantee.BASELINE,
+            "POR's published pipeline: closed form, linear program, then the heuristic, which may replace epsilons",
+            fewest=2,
+            automatic=lambda problem: False,
+        ),
+        Method(
+            "inductive",
+            lambda problem, options: inductive.solve(problem),
+            Guarantee.BASELINE,
+            "POR's inductive heuristic (POR §IV-B3), which may replace epsilons",
+            fewest=2,
+        ),
+        Method(
+            "kronecker",
+            lambda problem, options: kronecker.solve(problem),
+            Guarantee.BASELINE,
+            "every attribute randomized on its own",
+            pairs=True,
+            caps=True,
+            fits=lambda problem: not problem.pairs or problem.kappa <= 1,
+        ),
+    )
+}
+
+
+def applicable(problem: Problem) -> tuple[str, ...]:
+    """Names of the methods that take this problem, for comparisons; the exact ones first."""
+    return tuple(name for name, method in METHODS.items() if method.takes(problem))
+
+
+@contextmanager
+def registered(method: Method) -> Iterator[None]:
+    """A further method in the table while the context lasts, for those who try out a solver of their own.
+
+    Raises InvalidProblem where the name is taken.
+    """
+    if method.name in METHODS:
+        raise InvalidProblem(f"there is a method {method.name!r} already; give the new one another name")
+    METHODS[method.name] = method
+    try:
+        yield
+    finally:
+        del METHODS[method.name]

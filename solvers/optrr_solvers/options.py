@@ -1,0 +1,31 @@
+"""What every caller may ask of a solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from optrr_solvers.errors import InvalidProblem
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """What every caller may ask of any method; None leaves the method's own default.
+
+    ``tolerance``: largest gap in nats; ``time_limit``: seconds; ``progress``: called with (fraction, upper, lower), bounds in
+    nats, infinite and 0 while there are none. Raises InvalidProblem for a tolerance or limit that is not above 0.
+    """
+
+    tolerance: float | None = None
+    time_limit: float | None = None
+    progress: Callable[[float, float, float], None] | None = None
+
+    def __post_init__(self) -> None:
+        for what, value, unit in (("tolerance", self.tolerance, "nats"), ("time limit", self.time_limit, "seconds")):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidProblem(f"{what} = {value}; give a finite number of {unit} above 0")
+
+    def tolerance_or(self, usual: float) -> float:
+        """The tolerance asked for, or the method's usual one."""
+        return usual if self.tolerance is None else self.tolerance
