@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Sequence
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from optrr_solvers.automaton.layers import ChoiceLayer, Layers
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import Problem
@@ -226,3 +230,62 @@ def change_table_of(p: Array, sizes: Sequence[int]) -> Array:
     for v, chance in zip(outputs(sizes), p[0], strict=True):
         out[tuple(int(x != 0) for x in v)] += chance
     return out
+
+
+def drawn_probabilities(automaton: Layers) -> dict[tuple[int, ...], Fraction]:
+    """Exact probability of every change set that an automaton draws, by walking every path with its integers."""
+    walks: dict[tuple[int, tuple[int, ...]], Fraction] = {(0, ()): Fraction(1)}
+    order = []
+    for layer in automaton.layers:
+        reached: dict[tuple[int, tuple[int, ...]], Fraction] = defaultdict(Fraction)
+        if not isinstance(layer, ChoiceLayer):
+            order.append(layer.attribute)
+        for (state, s), mass in walks.items():
+            if isinstance(layer, ChoiceLayer):
+                ends = [0, *(int(x) for x in layer.ends), 1 << 64]
+                for k, target in enumerate(layer.next_states.tolist()):
+                    reached[target, s] += mass * Fraction(ends[k + 1] - ends[k], 1 << 64)
+                continue
+            r = int(automaton.sizes[layer.attribute])
+            if layer.uniform:
+                reached[int(layer.kept[state]), (*s, 0)] += mass / r
+                reached[int(layer.kept[state]), (*s, 1)] += mass * (r - 1) / r
+                continue
+            a, high = _whole(layer.words, state), 0
+            unit = Fraction(mass, 1 << automaton.bits)
+            if layer.high is not None:
+                high = _whole(layer.high_words, state)
+                reached[int(layer.high[state]), (*s, 1)] += unit * high
+            reached[int(layer.kept[state]), (*s, 0)] += unit * ((1 << automaton.bits) - a)
+            reached[int(layer.changed[state]), (*s, 1)] += unit * (a - high)
+        walks = reached
+    back = [order.index(i) for i in range(len(order))]
+    out: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+    for (_, s), mass in walks.items():
+        out[tuple(s[k] for k in back)] += mass
+    return out
+
+
+def _whole(words: NDArray[np.uint64], state: int) -> int:
+    return int("".join(f"{int(w):064b}" for w in words[:, state]), 2)
+
+
+class ExactTruth:
+    """ε of exact change-set probabilities, as rationals e^ε: total, conditional and of each attribute alone."""
+
+    def __init__(self, sizes: Sequence[int], nu: dict[tuple[int, ...], Fraction]) -> None:
+        m = len(sizes)
+        q = {s: p / math.prod(r - 1 for r, c in zip(sizes, s, strict=True) if c) for s, p in nu.items()}
+        self.total = max(q.values()) / min(q.values())
+        self.flips = [sum((p for s, p in nu.items() if s[i]), Fraction(0)) for i in range(m)]
+        self.attribute = [(r - 1) * (1 - f) / f for r, f in zip(sizes, self.flips, strict=True)]
+        self.conditional = []
+        for i in range(m):
+            steps = [q[s] / q[(*s[:i], 1, *s[i + 1 :])] for s in q if not s[i]]
+            self.conditional.append(max(max(x, 1 / x) for x in steps))
+
+
+def log_of(value: Fraction) -> mp.mpf:
+    """ln of a rational to 60 digits."""
+    with mp.workdps(DIGITS):
+        return mp.log(mp.mpf(value.numerator) / mp.mpf(value.denominator))

@@ -63,7 +63,7 @@ class Design:
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats, rounded up."""
-        return self.solution.upper
+        return self.law.labels.epsilon
 
     @property
     def lower_bound(self) -> float:
@@ -83,12 +83,12 @@ class Design:
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
         """ε_i achieved, in nats, shape (m,)."""
-        return self.law.attribute_epsilons()
+        return self.law.labels.attribute
 
     @cached_property
     def conditional_epsilons(self) -> FloatArray:
         """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,)."""
-        return self.law.conditional_epsilons()
+        return self.law.labels.conditional
 
     @property
     def kronecker_epsilon(self) -> float:

@@ -53,17 +53,17 @@ class Mechanism(Randomizer):
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats, rounded up: local differential privacy of the whole record."""
-        return self.law.epsilon
+        return self.law.labels.epsilon
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
         """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
-        return self.law.attribute_epsilons()
+        return self.law.labels.attribute
 
     @cached_property
     def conditional_epsilons(self) -> FloatArray:
         """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
-        return self.law.conditional_epsilons()
+        return self.law.labels.conditional
 
     def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
         """λ_W of every W inside the named attributes: shape (2,)*k, index 1 where the attribute is in W."""
@@ -83,7 +83,10 @@ class Mechanism(Randomizer):
 
 
 def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
-    """Randomize valid codes in place, shape (n, m); attributes of one size share their draws' array operations."""
+    """Randomize valid codes in place, shape (n, m): by the law's automaton, or by change sets where it has none."""
+    if law.automaton is not None:
+        law.automaton.sampler.randomize(codes, source)
+        return
     groups = [(int(r), np.flatnonzero(law.sizes == r)) for r in np.unique(law.sizes)]
     step = max(_RECORDS, _CELLS // law.m)
     # a law with a costly pass per call draws many records at once; they are applied in pieces all the same

@@ -49,6 +49,13 @@ def log_ceiling(value: Fraction) -> float:
     return _outward(value, math.inf)
 
 
+def log_ceiling_decimal(value: Decimal) -> float:
+    """Smallest convenient double not below ln(value), the decimal taken as exact; value positive."""
+    logarithm = _CONTEXT.next_plus(_CONTEXT.ln(value))
+    near = float(logarithm)
+    return near if Decimal(near) >= logarithm else math.nextafter(near, math.inf)
+
+
 def _outward(value: Fraction, towards: float) -> float:
     if value == 1:
         return 0.0

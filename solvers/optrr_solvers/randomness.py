@@ -19,7 +19,11 @@ Words = NDArray[np.uint64]
 # Sets a seed's stream apart from the one that numpy draws from the same seed: records that somebody made with
 # default_rng(5) and randomizes with seed 5 must not be hit by noise that depends on them.
 _STREAM = 0x6F70747272
+# 16 bits reject at most one product in 16 below this bound.
+_SMALL_BOUND = 1 << 12
+_LARGEST_SHORT_BOUND = 1 << 28
 _CHUNK = 1 << 22  # bytes of key stream per call: large enough to run at memory speed, small enough to stay in cache
+_ZEROS = bytes(_CHUNK)
 
 
 class BitSource(Protocol):
@@ -31,11 +35,12 @@ class BitSource(Protocol):
 
 
 class SystemSource:
-    """AES-256 in counter mode, keyed once from the operating system's entropy."""
+    """AES-256 in counter mode, keyed once: from the operating system's entropy, or by 48 bytes of another such stream."""
 
-    def __init__(self) -> None:
-        self._stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
-        self._zeros = bytes(_CHUNK)
+    def __init__(self, key: bytes | None = None) -> None:
+        secret = os.urandom(48) if key is None else key
+        self._stream = Cipher(algorithms.AES(secret[:32]), modes.CTR(secret[32:])).encryptor()
+        self._zeros = _ZEROS
 
     def words(self, count: int) -> Words:
         """``count`` uniform uint64 values, shape (count,)."""
@@ -45,6 +50,10 @@ class SystemSource:
             piece = view[start : start + _CHUNK]
             self._stream.update_into(self._zeros[: len(piece)], piece)
         return out
+
+    def children(self, count: int) -> list[BitSource]:
+        """Streams with keys drawn from this one."""
+        return [SystemSource(key.tobytes()) for key in self.words(6 * count).reshape(count, 6)]
 
 
 class SeededSource:
@@ -56,6 +65,11 @@ class SeededSource:
     def words(self, count: int) -> Words:
         """``count`` uniform uint64 values, shape (count,)."""
         return self._generator.integers(0, 1 << 64, size=count, dtype=np.uint64)
+
+    def children(self, count: int) -> list[BitSource]:
+        """Generators seeded by 256 bits of this one each."""
+        seeds = self.words(4 * count).reshape(count, 4)
+        return [SeededSource(np.random.default_rng([int(x) for x in seed])) for seed in seeds]
 
 
 def as_source(random_state: RandomState | BitSource) -> BitSource:
@@ -69,6 +83,36 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
     if hasattr(random_state, "words"):
         return random_state
     raise TypeError(f"random_state = {random_state!r}; give None, an int from 0 or a numpy Generator")
+
+
+def split(source: BitSource, count: int) -> list[BitSource]:
+    """``count`` independent sources that depend on the given one only; a source that cannot be split serves all, in order."""
+    if count == 1 or not isinstance(source, SystemSource | SeededSource):
+        return [source] * count
+    return source.children(count)
+
+
+def words_below(source: BitSource, count: int, bound: int) -> Words:
+    """``count`` integers uniform on 0..bound−1, exactly, from 16 random bits each, 32 for bounds above 4096.
+
+    Multiply and shift, with rejection of the products that would favour a value (Lemire 2019). Shape (count,).
+    """
+    if bound > _LARGEST_SHORT_BOUND:
+        return bounded(source, count, bound).view(np.uint64)
+    bits = 16 if bound <= _SMALL_BOUND else 32
+    products, uneven = _products(source, count, bound, bits), (1 << bits) % bound
+    redo = np.arange(count if uneven else 0)
+    while redo.size:
+        redo = redo[(products[redo] & ((1 << bits) - 1)) < uneven]
+        products[redo] = _products(source, redo.size, bound, bits)
+    return np.right_shift(products, bits, out=products)
+
+
+def _products(source: BitSource, count: int, bound: int, bits: int) -> Words:
+    """Short words times the bound, in twice the bits."""
+    narrow, wide = (np.uint16, np.uint32) if bits == 16 else (np.uint32, np.uint64)
+    short = source.words(-(-count * bits // 64)).view(narrow)[:count]
+    return np.multiply(short, bound, dtype=wide)  # type: ignore[no-any-return]
 
 
 def threshold(probability: float) -> np.uint64:

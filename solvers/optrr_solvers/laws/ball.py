@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
@@ -187,7 +188,7 @@ class BallLaw(Law):
         out = np.zeros(self.counts.size)
         for x in self.balls:
             out = np.maximum(out, _largest_steps(x.ball, self.log_ratio))
-        return np.minimum(np.nextafter(out, np.inf), self.log_ratio)[self.class_of]
+        return np.minimum(np.where(out > 0, np.nextafter(out, np.inf), 0.0), self.log_ratio)[self.class_of]
 
     @cached_property
     def counted(self) -> CountLaw | None:
@@ -199,11 +200,46 @@ class BallLaw(Law):
             logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
         return CountLaw(self.sizes, self.classes, np.minimum(logs, self.log_ratio))
 
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """A choice of ball, then one state for every total that still decides something."""
+        parts = []
+        for x in self.balls:
+            part = self._ball_diagram(x.ball, most)
+            if part is None:
+                return None
+            parts.append((x.share, part))
+            most -= part.states
+        rest = 1 - math.fsum(share for share, _ in parts)
+        if rest > 0 and self.log_ratio > 0:
+            parts.append((rest, _uniform_diagram(self._visited.tolist())))
+        return mixture(parts)
+
+    @cached_property
+    def _visited(self) -> IntArray:
+        """Attributes with heavy ones first, so that the last ones decide little."""
+        return np.argsort(-self.balls[0].ball.weights[self.class_of], kind="stable")
+
+    def _ball_diagram(self, ball: WeightedBall, most: int) -> Diagram | None:
+        floors, fractions = ball.floors[self.class_of], ball.fractions[self.class_of]
+        reach = (floors + (fractions > 0))[self._visited]
+        # before attribute k, totals from which the first knot is out of reach are as good as the highest of them
+        lowest = int(ball.knots[0]) - np.append(np.cumsum(reach[::-1])[::-1], 0)
+
+        def log_density(totals: IntArray) -> FloatArray:
+            with np.errstate(divide="ignore"):
+                logs = np.logaddexp(0.0, np.log(ball.profile(totals)) + log_expm1_scalar(self.log_ratio))
+            return np.minimum(logs, self.log_ratio)
+
+        totals = Totals(
+            floors, log_density, floors + 1, fractions, lambda k, x: np.clip(x, min(lowest[k], ball.end), ball.end)
+        )
+        return totals_diagram(totals, most, self._visited)
+
     @cached_property
     def _sampler(self) -> BallSampler:
         return BallSampler(self.sizes, self.class_of, [(x.share, x.ball) for x in self.balls], self.log_ratio)
 
-    def sample(self, n: int, source: BitSource) -> BoolArray:
+    def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers and ball draws; the sampled mechanism's ε is never above the law's (:mod:`laws.ball_sampler`)."""
         if self.counted is not None:
             return self.counted.sample(n, source)
@@ -268,6 +304,11 @@ class CountedBall:
                 if a != b or self._law.counts[a] > 1:
                     out[a, b] = out[b, a] = self.marginal(np.array([a, b]))[1, 1]
         return out
+
+
+def _uniform_diagram(order: Sequence[int]) -> Diagram:
+    only = np.zeros(1, dtype=np.int64)
+    return Diagram(tuple(Step(i, only, only) for i in order), np.zeros(1))
 
 
 def _totals(counts: IntArray, ball: WeightedBall) -> IntArray:

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr_solvers.automaton.automaton import Automaton, automaton_of
+from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES, Diagram
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
@@ -22,6 +26,15 @@ BoolArray = NDArray[np.bool_]
 
 # A marginal has 2^|U| entries; 20 attributes fill 8 MB.
 MAX_MARGINAL = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """ε in nats that what is drawn does not exceed: total; of each attribute on its own, and conditional, (m,) each."""
+
+    epsilon: float
+    attribute: FloatArray
+    conditional: FloatArray
 
 
 class Law(ABC):
@@ -58,9 +71,37 @@ class Law(ABC):
         What an observer who already knows all other attributes of a person learns about attribute i.
         """
 
-    @abstractmethod
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """The law as a decision diagram, from which its automaton is built; None where it has none of ``most`` states."""
+        del most
+        return None
+
+    @cached_property
+    def automaton(self) -> Automaton | None:
+        """What :meth:`sample` draws from, in integers; None where it would be too large and another route is taken."""
+        if self.m > MOST_LAYERS:
+            return None
+        return automaton_of(self.sizes, self.diagram(), self.epsilon, self.conditional_epsilons())
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What holds for records drawn by :meth:`sample`: the law's own numbers where they cover the integers drawn."""
+        if self.automaton is None:
+            return Labels(self.epsilon, self.attribute_epsilons(), self.conditional_epsilons())
+        a = self.automaton
+        return Labels(a.epsilon_label, a.attribute_labels(self.attribute_epsilons()), a.conditional_labels)
+
     def sample(self, n: int, source: BitSource) -> BoolArray:
         """``n`` independent change sets, shape (n, m), True where the attribute changes; O(n m) memory."""
+        if self.automaton is None:
+            return self.sample_directly(n, source)
+        return self.automaton.sampler.changes(n, source)
+
+    def sample_directly(self, n: int, source: BitSource) -> BoolArray:
+        """As :meth:`sample`, for a law whose automaton would be too large."""
+        raise NotImplementedError(
+            f"a {type(self).__name__} of {self.m} attributes has no automaton and no other sampler"
+        )
 
     @property
     def epsilon(self) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, in_sequence
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
@@ -54,7 +55,15 @@ class BlockLaw(Law):
         """Each attribute's within its block."""
         return self._gather([law.conditional_epsilons() for _, law in self.blocks])
 
-    def sample(self, n: int, source: BitSource) -> BoolArray:
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """Block after block."""
+        parts = [(members, law.diagram(most)) for members, law in self.blocks]
+        found = [(members, part) for members, part in parts if part is not None]
+        if len(found) < len(parts) or sum(part.states for _, part in found) > most:
+            return None
+        return in_sequence(found)
+
+    def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Each block on its own."""
         out = np.empty((n, self.m), dtype=np.bool_)
         for members, law in self.blocks:

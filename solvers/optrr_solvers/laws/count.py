@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
@@ -96,13 +97,20 @@ class CountLaw(Law):
         steps = np.asarray([np.abs(np.diff(self.log_density, axis=g)).max() for g in range(len(self.classes))])
         return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)[self.class_of]
 
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """Class after class; one state for every vector of counts so far."""
+        strides = np.cumprod([1, *self.log_density.shape[:0:-1]])[::-1]
+        density = self.log_density.ravel()
+        totals = Totals(strides[self.class_of], lambda at: density[at])
+        return totals_diagram(totals, most, np.concatenate(self.classes))
+
     @cached_property
     def _excess(self) -> ExcessTable:
         above = self.log_density - self.log_density.min()
         logs = log_expm1(above) + log_uniform_counts(self.sizes, self.classes)
         return ExcessTable(logs, log_uniform_counts_error(self.sizes, self.classes) + 2.0**-51 * above)
 
-    def sample(self, n: int, source: BitSource) -> BoolArray:
+    def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus excess counts; given the counts, random subsets of each class. O(n m log m)."""
         cells = self._excess.draw(n, source)
         out = np.empty((n, self.m), dtype=np.bool_)

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, reduced
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
 from optrr_solvers.problem import FloatArray, IntArray
@@ -81,13 +82,31 @@ class FewChangesLaw(Law):
         steps = np.maximum(np.abs(self.log_none - self.log_single), beside)
         return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)
 
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """States: nothing changed, two or more changed, and one for every density of the single change so far."""
+        levels, number = np.unique(self.log_single, return_inverse=True)
+        # numbered by first appearance, so that early attributes have few states
+        first = np.full(levels.size, self.m)
+        np.minimum.at(first, number, np.arange(self.m))
+        rank = np.argsort(np.argsort(first, kind="stable"), kind="stable")
+        seen = np.array([int(np.count_nonzero(first < i)) for i in range(self.m + 1)])
+        if int(seen.sum()) + 2 * self.m > most:
+            return None
+        nodes = []
+        for i in range(self.m):
+            kept = np.arange(seen[i] + 2, dtype=np.int64)
+            changed = np.ones(kept.size, dtype=np.int64)
+            changed[0] = 2 + rank[number[i]]
+            nodes.append(Step(i, kept[:1], changed[:1]) if i == 0 else Step(i, kept, changed))
+        return reduced(Diagram(tuple(nodes), np.concatenate([[self.log_none, 0.0], levels[np.argsort(rank)]])))
+
     @cached_property
     def _excess(self) -> ExcessTable:
         # ln Π r_i is numpy's pairwise sum: blocks of 128, then pairs
         error = 2.0**-53 * (128 + np.log2(self.m)) * (self._log_outputs + np.log(self.sizes.max()))
         return ExcessTable(self._log_excess, error)
 
-    def sample(self, n: int, source: BitSource) -> BoolArray:
+    def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus "nothing" and single changes."""
         cells = self._excess.draw(n, source)
         out = np.zeros((n, self.m), dtype=np.bool_)

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities, keep_probabilities
@@ -50,7 +51,13 @@ class ProductLaw(Law):
         """Exactly ε_i: under a product the other attributes tell nothing more."""
         return self.epsilons.copy()
 
-    def sample(self, n: int, source: BitSource) -> BoolArray:
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """One state before every attribute."""
+        only = np.zeros(1, dtype=np.int64)
+        steps = tuple(Step(i, only, only, log_changed=-float(e)) for i, e in enumerate(self.epsilons))
+        return Diagram(steps, np.zeros(1)) if self.m <= most else None
+
+    def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Independent flips against 64-bit thresholds rounded towards flipping, hence towards privacy."""
         out = np.empty((n, self.m), dtype=np.bool_)
         flips = flip_probabilities(self.sizes, self.epsilons)

@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset, effect_transform
-from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, table_diagram
+from optrr_solvers.laws.base import Law, checked_subset, effect_transform
 from optrr_solvers.problem import FloatArray, IntArray
-from optrr_solvers.randomness import BitSource
 
 MAX_TABLE = 20
 
@@ -69,19 +68,10 @@ class TableLaw(Law):
         steps = [np.abs(np.diff(self.log_density, axis=i)).max() for i in range(self.m)]
         return np.asarray([np.nextafter(s, np.inf) if s > 0 else 0.0 for s in steps])
 
-    @cached_property
-    def _excess(self) -> ExcessTable:
-        mu, above = log_uniform(self.sizes), self.log_density - self.log_density.min()
-        # ln μ is a sum of m rounded logarithms of one sign, ln(q−1) good to a few roundings
-        return ExcessTable(log_expm1(above) + mu, 2.0**-53 * ((self.m + 2) * np.abs(mu) + 4 * above))
-
-    def sample(self, n: int, source: BitSource) -> BoolArray:
-        """Uniform answers plus excess change sets (see :mod:`optrr_solvers.laws.excess`)."""
-        cells = self._excess.draw(n, source)
-        out: BoolArray = (cells[:, None] >> np.arange(self.m - 1, -1, -1)) & 1 == 1
-        uniform = np.flatnonzero(cells < 0)
-        out[uniform] = uniform_changes(uniform.size, self.sizes, source)
-        return out
+    def diagram(self, most: int = MOST_STATES) -> Diagram | None:
+        """One state for every different rest of the table."""
+        out = table_diagram(self.log_density)
+        return out if out.states <= most else None
 
 
 def log_uniform(sizes: IntArray) -> FloatArray:

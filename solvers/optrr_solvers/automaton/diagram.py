@@ -1,0 +1,303 @@
+"""A law as a layered decision diagram: what a law tells the builder of its automaton (design §7).
+
+Attributes are visited in a stated order. Before each there is a state; the attribute is kept or changed, which leads to
+a next state and may multiply the density; after the last attribute every state has a density of its own:
+
+    ln q_S = Σ over the steps (log_kept or log_changed) + log_density of the last state.
+
+Two kinds of hidden chance make mixtures small: a *choice* of component before some attribute, and, where weights are
+rounded at random, a second way to change (``high``), taken with probability ``fraction`` of the changes. Then q_S is
+the mean over what is hidden. All densities are against the law μ of a uniformly random output, which the diagram
+therefore leaves out.
+
+A law that counts something (changes in a class, weights that changed, two statistics at once) is one call of
+:func:`totals_diagram`; independent blocks are :func:`in_sequence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optrr_solvers.problem import FloatArray, IntArray
+
+# States of one law's automaton; at 28 to 60 bytes each the tables fill some 200 MB.
+MOST_STATES = 1 << 22
+# Layers, each of which costs the sampler some array operations for every block of records.
+MOST_LAYERS = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One attribute: next states for every state before it, shape (S,), and logs of density factors, shape () or (S,).
+
+    ``high`` is the second next state of a change, taken with probability ``fraction`` (shape () or (S,)) of the
+    changes; None where there is none.
+    """
+
+    attribute: int
+    kept: IntArray
+    changed: IntArray
+    high: IntArray | None = None
+    fraction: FloatArray | float = 0.0
+    log_kept: FloatArray | float = 0.0
+    log_changed: FloatArray | float = 0.0
+    log_high: FloatArray | float = 0.0
+
+    @property
+    def states(self) -> int:
+        """How many states stand before the attribute."""
+        return int(self.kept.size)
+
+    @property
+    def ways(self) -> list[tuple[IntArray, FloatArray | float, FloatArray | float]]:
+        """(next states, log factor, share) of every way to change; the shares add up to 1."""
+        if self.high is None:
+            return [(self.changed, self.log_changed, 1.0)]
+        return [(self.changed, self.log_changed, 1 - self.fraction), (self.high, self.log_high, self.fraction)]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """From a single state: component k with density weight ``shares[k]`` > 0, which goes on in ``next_states[k]``."""
+
+    shares: FloatArray
+    next_states: IntArray
+    states: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Diagram:
+    """Steps and choices in order, starting from one state, and ln of the density of every last state, shape (S,)."""
+
+    nodes: tuple[Step | Choice, ...]
+    log_density: FloatArray
+
+    @property
+    def states(self) -> int:
+        """All states, the last ones included."""
+        return sum(node.states for node in self.nodes) + int(self.log_density.size)
+
+
+def reduced(diagram: Diagram) -> Diagram:
+    """The same densities with the fewest states: those with equal next states and factors are one. O(states log states)."""
+    log_density, place = np.unique(diagram.log_density, return_inverse=True)
+    nodes: list[Step | Choice] = []
+    for node in reversed(diagram.nodes):
+        moved = _moved(node, place)
+        if isinstance(moved, Choice):
+            nodes.append(moved)
+            place = np.zeros(1, dtype=np.int64)
+            continue
+        first, place = _alike(moved)
+        nodes.append(_of_these(moved, first))
+    return _reachable(Diagram(tuple(reversed(nodes)), np.asarray(log_density, dtype=np.float64)))
+
+
+def _reachable(diagram: Diagram) -> Diagram:
+    """Without states that no path from the start meets."""
+    alive, nodes = np.zeros(1, dtype=np.int64), []
+    counts = [node.states for node in diagram.nodes[1:]] + [diagram.log_density.size]
+    for node, after in zip(diagram.nodes, counts, strict=True):
+        ways = [node.next_states] if isinstance(node, Choice) else [node.kept, *(way for way, _, _ in node.ways)]
+        met = np.zeros(after, dtype=np.bool_)
+        for way in ways:
+            met[way if isinstance(node, Choice) else way[alive]] = True
+        place = np.cumsum(met) - 1
+        nodes.append(_moved(node if isinstance(node, Choice) else _of_these(node, alive), place))
+        alive = np.flatnonzero(met)
+    return Diagram(tuple(nodes), diagram.log_density[alive])
+
+
+def _moved(node: Step | Choice, place: IntArray) -> Step | Choice:
+    """With the next states' new numbers."""
+    if isinstance(node, Choice):
+        return replace(node, next_states=place[node.next_states])
+    high = None if node.high is None else place[node.high]
+    return replace(node, kept=place[node.kept], changed=place[node.changed], high=high)
+
+
+def _alike(step: Step) -> tuple[IntArray, IntArray]:
+    """The first state of every group of equal ones, and every state's group."""
+    columns: list[IntArray] = [step.kept, step.changed]
+    if step.high is not None:
+        columns.append(step.high)
+    for factor in (step.fraction, step.log_kept, step.log_changed, step.log_high):
+        if np.ndim(factor):
+            # −0.0 and 0.0 are one factor
+            columns.append((np.asarray(factor) + 0.0).view(np.int64))
+    return equal_rows(columns)
+
+
+def equal_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """(first row, group of every row) of rows that are equal in all columns, groups numbered from 0."""
+    group = np.zeros(columns[0].size, dtype=np.int64)
+    for column in columns:
+        _, number = np.unique(column, return_inverse=True)
+        # both numbers are below the number of rows, so that the pair's number fits in 64 bits
+        _, group = np.unique(group * (int(number.max(initial=0)) + 1) + number, return_inverse=True)
+    first = np.full(int(group.max(initial=-1)) + 1, -1, dtype=np.int64)
+    first[group[::-1]] = np.arange(group.size - 1, -1, -1)
+    return first, np.asarray(group, dtype=np.int64)
+
+
+def _of_these(step: Step, which: IntArray) -> Step:
+    def factor(x: FloatArray | float) -> FloatArray | float:
+        return np.asarray(x)[which] if np.ndim(x) else x
+
+    return replace(
+        step,
+        kept=step.kept[which],
+        changed=step.changed[which],
+        high=None if step.high is None else step.high[which],
+        fraction=factor(step.fraction),
+        log_kept=factor(step.log_kept),
+        log_changed=factor(step.log_changed),
+        log_high=factor(step.log_high),
+    )
+
+
+def is_uniform(step: Step) -> bool:
+    """Whether the attribute of a reduced diagram is a uniformly random answer whatever the others are."""
+    same = [np.array_equal(way, step.kept) and np.array_equal(log, step.log_kept) for way, log, _ in step.ways]
+    return all(same)
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """A density that depends on integer totals of the attributes that changed.
+
+    Parameters
+    ----------
+    steps
+        what each attribute adds where it changes, shape (m,) for one total or (m, d) for d of them.
+    log_density
+        takes totals, shape (S,) or (S, d), to ln q, shape (S,).
+    higher, fractions
+        where ``fractions[i]`` > 0, attribute i adds ``higher[i]`` instead with that probability; shapes like ``steps``,
+        (m,).
+    clamp
+        takes a number k and totals before attribute ``order[k]`` (all attributes done for k = m) to totals that stand
+        for them: equal results must mean that every continuation has the same density.
+    """
+
+    steps: IntArray
+    log_density: Callable[[IntArray], FloatArray]
+    higher: IntArray | None = None
+    fractions: FloatArray | None = None
+    clamp: Callable[[int, IntArray], IntArray] | None = None
+
+
+def totals_diagram(totals: Totals, most: int = MOST_STATES, order: IntArray | None = None) -> Diagram | None:
+    """The diagram of reachable totals, reduced; None where more than ``most`` states would be needed."""
+    visited = np.arange(len(totals.steps)) if order is None else order
+    row = np.zeros((1, *np.shape(totals.steps)[1:]), dtype=np.int64)
+    nodes, count = [], 1
+    for k, i in enumerate(visited.tolist()):
+        ways = [row, row + totals.steps[i]]
+        fraction = 0.0 if totals.fractions is None else float(totals.fractions[i])
+        if fraction > 0 and totals.higher is not None:
+            ways.append(row + totals.higher[i])
+        reached = np.concatenate(ways)
+        if totals.clamp is not None:
+            reached = totals.clamp(k + 1, reached)
+        row, place = _distinct(reached)
+        count += len(row)
+        if count > most:
+            return None
+        kept, changed, *second = np.split(place, len(ways))
+        nodes.append(Step(i, kept, changed, second[0], fraction) if second else Step(i, kept, changed))
+    return reduced(Diagram(tuple(nodes), totals.log_density(row)))
+
+
+def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
+    if rows.ndim == 1:
+        low, high = int(rows.min()), int(rows.max())
+        if high - low < 8 * rows.size + 1024:
+            seen = np.zeros(high - low + 1, dtype=np.bool_)
+            seen[rows - low] = True
+            number = np.cumsum(seen) - 1
+            return np.flatnonzero(seen) + low, number[rows - low]
+        found, place = np.unique(rows, return_inverse=True)
+        return found, place
+    first, place = equal_rows(list(rows.T))
+    return rows[first], place
+
+
+def mixture(parts: Sequence[tuple[float, Diagram]]) -> Diagram:
+    """Σ share × density of diagrams over the same attributes in the same order; shares positive."""
+    if len(parts) == 1:
+        return parts[0][1]
+    shares = np.array([share for share, _ in parts])
+    nodes: list[Step | Choice] = [Choice(shares, np.arange(len(parts)))]
+    for k in range(len(parts[0][1].nodes)):
+        same = [node for _, part in parts for node in part.nodes[k : k + 1] if isinstance(node, Step)]
+        after = [part.nodes[k + 1].states if k + 1 < len(part.nodes) else part.log_density.size for _, part in parts]
+        nodes.append(_side_by_side(same, after))
+    return reduced(Diagram(tuple(nodes), np.concatenate([part.log_density for _, part in parts])))
+
+
+def _side_by_side(steps: Sequence[Step], after: Sequence[int]) -> Step:
+    """One step of several components, their states one after another; ``after``: states of each after the step."""
+    begin = np.concatenate([[0], np.cumsum(after)[:-1]]).astype(np.int64)
+
+    def joined(parts: list[IntArray]) -> IntArray:
+        return np.concatenate([p + b for p, b in zip(parts, begin, strict=True)])
+
+    def factor(name: str) -> FloatArray | float:
+        # a component without a second way to change takes either with one half, to the same state
+        values = [
+            0.5 if name == "fraction" and high is not None and s.high is None else getattr(s, name) for s in steps
+        ]
+        if all(np.ndim(v) == 0 and v == values[0] for v in values):
+            return float(values[0])
+        return np.concatenate([np.broadcast_to(v, s.states) for v, s in zip(values, steps, strict=True)])
+
+    high = None
+    if any(s.high is not None for s in steps):
+        high = joined([s.changed if s.high is None else s.high for s in steps])
+    return Step(
+        steps[0].attribute, joined([s.kept for s in steps]), joined([s.changed for s in steps]), high,
+        fraction=factor("fraction"), log_kept=factor("log_kept"), log_changed=factor("log_changed"),
+        log_high=factor("log_high"),
+    )  # fmt: skip
+
+
+def in_sequence(blocks: Sequence[tuple[Sequence[int], Diagram]]) -> Diagram:
+    """Independent blocks one after another; each names its attributes in the order of its diagram's numbers."""
+    nodes: list[Step | Choice] = []
+    for members, diagram in blocks:
+        for node in diagram.nodes[:-1]:
+            nodes.append(replace(node, attribute=members[node.attribute]) if isinstance(node, Step) else node)
+        last = diagram.nodes[-1]
+        assert isinstance(last, Step)
+        nodes.append(_closed(replace(last, attribute=members[last.attribute]), diagram.log_density))
+    return reduced(Diagram(tuple(nodes), np.zeros(1)))
+
+
+def _closed(step: Step, log_density: FloatArray) -> Step:
+    """The last step of a block, with the block's densities as factors and one state after it."""
+    nowhere = np.zeros(step.states, dtype=np.int64)
+    return replace(
+        step,
+        kept=nowhere,
+        changed=nowhere,
+        high=None if step.high is None else nowhere,
+        log_kept=step.log_kept + log_density[step.kept],
+        log_changed=step.log_changed + log_density[step.changed],
+        log_high=0.0 if step.high is None else step.log_high + log_density[step.high],
+    )
+
+
+def table_diagram(log_density: FloatArray) -> Diagram:
+    """The diagram of a table of densities, shape (2,)*m: one state for every distinct rest of the table."""
+    m = log_density.ndim
+    levels, place = np.unique(log_density.ravel(), return_inverse=True)
+    nodes: list[Step] = []
+    for i in range(m - 1, -1, -1):
+        pairs = place.reshape(-1, 2)
+        first, place = equal_rows([pairs[:, 0], pairs[:, 1]])
+        nodes.append(Step(i, pairs[first, 0], pairs[first, 1]))
+    return Diagram(tuple(reversed(nodes)), levels)

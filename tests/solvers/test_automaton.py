@@ -1,0 +1,202 @@
+"""The change automaton against exact enumeration: every label covers what is drawn, for every kind of law."""
+
+import itertools
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from optrr_solvers import Problem, solve
+from optrr_solvers.automaton.automaton import automaton_of
+from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
+from optrr_solvers.automaton.draw import Sampler
+from optrr_solvers.laws import (
+    BallLaw,
+    BlockLaw,
+    CountLaw,
+    FewChangesLaw,
+    MixedBall,
+    ProductLaw,
+    TableLaw,
+    WeightedBall,
+)
+from optrr_solvers.laws.inverse_distance import inverse_distance_law
+from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.randomness import SeededSource, SystemSource
+from tests import naive
+
+KINDS = ("product", "table", "count", "few", "ball", "balls", "shell", "blocks", "joint", "distance", "solved", "pairs")
+
+
+def random_law(kind, rng, m):
+    sizes = rng.integers(2, 8, m)
+    scale = 10 ** rng.uniform(-3, 1)
+    if kind == "product":
+        return ProductLaw(sizes, rng.uniform(0, scale, m) * (rng.random(m) < 0.8))
+    if kind == "table":
+        return TableLaw(sizes, rng.normal(0, scale, 1 << m).round(int(rng.integers(0, 4))))
+    if kind == "count":
+        size = np.full(m, int(rng.integers(2, 8)))
+        classes = np.array_split(rng.permutation(m), int(rng.integers(1, m + 1)))
+        return CountLaw(size, classes, rng.normal(0, scale, tuple(c.size + 1 for c in classes)))
+    if kind == "few" and m > 1:
+        singles = rng.uniform(0, scale, m).round(2)
+        return FewChangesLaw(sizes, float(rng.uniform(0, 3 * scale)), singles)
+    if kind in ("ball", "balls", "shell"):
+        return random_ball(kind, rng, sizes)
+    if kind == "blocks" and m > 1:
+        parts = np.array_split(rng.permutation(m), 2)
+        kinds = rng.choice(["product", "table", "count", "ball", "balls"], 2)
+        return BlockLaw([(p, random_law(k, rng, p.size)) for p, k in zip(parts, kinds, strict=True)])
+    if kind == "joint":
+        return joint_law(sizes, float(scale))
+    if kind == "distance" and m > 1:
+        return inverse_distance_law(sizes, float(rng.uniform(0.05, 0.95)))
+    pairs = tuple(itertools.combinations(range(m), 2)) if kind == "pairs" else ()
+    return solve(Problem(sizes, rng.uniform(0.05, 3, m), pairs=pairs), "auto").law
+
+
+def random_ball(kind, rng, sizes):
+    m = sizes.size
+
+    def ball():
+        fractions = rng.random(m) * (rng.random(m) < 0.6)
+        knots = np.sort(rng.choice(np.arange(-1, 30), 5, replace=False))
+        levels = np.append(rng.random(4) if kind == "shell" else np.sort(rng.random(4))[::-1], 0.0)
+        return WeightedBall(rng.integers(0, 8, m), fractions, knots, levels)
+
+    count = 1 if kind == "ball" else int(rng.integers(2, 4))
+    shares = rng.dirichlet(np.ones(count)) * rng.choice([1 - 2.0**-50, 0.7])
+    classes = [np.array([i]) for i in range(m)]
+    return BallLaw(sizes, classes, [MixedBall(float(p), ball()) for p in shares], float(10 ** rng.uniform(-2, 1.2)))
+
+
+def check_labels(law):
+    """Every label against exact rationals; returns label − truth of the total."""
+    labels, automaton = law.labels, law.automaton
+    truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(automaton.layers))
+    with mp.workdps(60):
+        total = mp.mpf(labels.epsilon) - naive.log_of(truth.total)
+        assert total >= 0
+        assert mp.mpf(automaton.truth.epsilon) >= naive.log_of(truth.total)
+        for i in range(law.m):
+            assert mp.mpf(labels.conditional[i]) >= naive.log_of(truth.conditional[i])
+            attribute = mp.mpf(labels.attribute[i]) - naive.log_of(truth.attribute[i])
+            assert 0 <= attribute <= 1e-9
+            assert abs(mp.mpf(truth.flips[i].numerator) / truth.flips[i].denominator / law.one_way()[i, 1] - 1) < 1e-12
+    return float(total)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_are_never_below_what_is_drawn_and_hardly_above(kind):
+    rng = np.random.default_rng(KINDS.index(kind))
+    for _ in range(12):
+        law = random_law(kind, rng, int(rng.integers(1, 7)))
+        above = check_labels(law)
+        # a shell's own ε is an upper bound, and so is that of several balls or of a soft one that nothing fills
+        if not isinstance(law, BallLaw | BlockLaw):
+            assert above <= 1e-9
+            assert law.labels.epsilon <= law.epsilon + 1e-15
+
+
+def test_extremes_are_resolved():
+    for sizes, epsilons in (([2, 2], [40, 40]), ([2, 3], [500, 1e-6]), ([10**6, 2, 2], [1e-9, 0, 50])):
+        law = ProductLaw(np.array(sizes), np.array(epsilons, dtype=float))
+        assert check_labels(law) <= 1e-9
+        np.testing.assert_allclose(law.labels.attribute, epsilons, atol=1e-9)
+
+
+def test_totals_of_two_kinds_give_the_table_that_they_describe():
+    rng = np.random.default_rng(5)
+    steps, sizes = rng.integers(-2, 4, (6, 2)), rng.integers(2, 5, 6)
+    density = lambda x: np.sin(x[:, 0] * 1.3 + x[:, 1] * 0.7)  # noqa: E731
+    sets = np.array(naive.change_sets(6))
+    table = TableLaw(sizes, density(sets @ steps))
+    found = automaton_of(sizes, totals_diagram(Totals(steps, density)), table.epsilon, table.conditional_epsilons())
+    assert naive.drawn_probabilities(found.layers) == naive.drawn_probabilities(table.automaton.layers)
+    assert found.states == table.automaton.states
+
+
+def test_a_mixture_of_diagrams_is_the_mixture():
+    rng = np.random.default_rng(6)
+    sizes = np.array([3, 2, 4])
+    a, b = (TableLaw(sizes, rng.normal(size=8)) for _ in range(2))
+    both = mixture([(0.25, a.diagram()), (0.75, b.diagram())])
+    found = naive.drawn_probabilities(automaton_of(sizes, both, 9.0, np.full(3, 9.0)).layers)
+    mixed = 0.25 * np.exp(a.log_density) + 0.75 * np.exp(b.log_density)
+    expected = naive.change_table(sizes, mixed)
+    for s, p in found.items():
+        assert float(p) == pytest.approx(expected[s], rel=1e-12)
+
+
+def test_states_with_equal_continuations_are_one():
+    # a table that is a product has one state a layer, and a joint one two
+    product = np.array([[4.0, 3.0], [2.0, 1.0]])
+    assert TableLaw(np.array([2, 2]), product).automaton.states == 2
+    assert joint_law([3, 3, 3, 3], 2.0).automaton.states == 7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_follow_the_integers(kind):
+    # 12 kinds at 1e-6 each
+    rng = np.random.default_rng(100 + KINDS.index(kind))
+    law = random_law(kind, rng, 4)
+    exact = naive.drawn_probabilities(law.automaton.layers)
+    n = 200_000
+    drawn = law.sample(n, SeededSource(rng)) @ (8, 4, 2, 1)
+    expected = np.array([float(exact[s]) for s in naive.change_sets(4)]) * n
+    seen = np.bincount(drawn, minlength=16)
+    common = expected > 5
+    statistic = ((seen - expected) ** 2 / expected)[common].sum()
+    assert statistic < chi2.isf(1e-6, max(int(common.sum()) - 1, 1))
+
+
+def test_replacements_are_even_and_never_the_value_itself():
+    # per column a chi-square at 1e-6; columns of all the ways to draw a replacement
+    sizes = np.array([2, 3, 7, 300, 5000])
+    law = ProductLaw(sizes, np.array([0.1, 2.5, 0.2, 0.3, 0.0]))
+    n = 300_000
+    codes = np.tile((sizes - 1).astype(np.int32), (n, 1))
+    law.automaton.sampler.randomize(codes, SystemSource())
+    for i, r in enumerate(sizes.tolist()):
+        seen = np.bincount(codes[:, i], minlength=r)
+        kept = float(law.one_way()[i, 0])
+        expected = np.append(np.full(r - 1, n * (1 - kept) / (r - 1)), n * kept)
+        assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-6, r - 1)
+
+
+class Scripted:
+    """Hands out given words."""
+
+    def __init__(self, words):
+        self.left = list(words)
+
+    def words(self, count):
+        out, self.left = self.left[:count], self.left[count:]
+        return np.array(out, dtype=np.uint64)
+
+
+def test_the_rest_of_a_word_is_drawn_where_its_beginning_ties():
+    layers = ProductLaw(np.array([2]), np.array([1.0])).automaton.layers
+    threshold = int(layers.layers[0].words[0, 0])
+    top, rest = threshold >> 32, threshold & 0xFFFFFFFF
+    for given, changes in ((rest - 1, True), (rest, False), (rest + 1, False)):
+        # two records a word, the low half first; the second record's half is clear
+        script = Scripted([top | (0 << 32), given | (99 << 32)])
+        assert Sampler(layers).changes(2, script)[:, 0].tolist() == [changes, True]
+    assert Fraction(threshold, 1 << 64) > Fraction(1, 4)
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_a_seed_gives_the_same_records_on_any_number_of_threads(threads, monkeypatch):
+    law = ProductLaw(np.array([2, 3, 4, 5]), np.array([1.0, 0.5, 2.0, 0.0]))
+    codes = np.zeros((150_000, 4), dtype=np.int8)
+    monkeypatch.setenv("OPTRR_THREADS", "1")
+    first = codes.copy()
+    law.automaton.sampler.randomize(first, SeededSource(np.random.default_rng(4)))
+    monkeypatch.setenv("OPTRR_THREADS", threads)
+    law.automaton.sampler.randomize(codes, SeededSource(np.random.default_rng(4)))
+    np.testing.assert_array_equal(codes, first)
+    assert codes.any(axis=0).all()
