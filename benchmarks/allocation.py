@@ -21,13 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.allocating.advice import sampled_error
 from optrr.allocating.allocate import Allocation, allocate
 from optrr.charts import COLOURS, figure_svg, new_figure
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.protocols.oracles import best_report, report, report_error, support_probabilities, supports
 from optrr.records.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines.oracles import report, support_probabilities, supports
 from optrr_solvers.allocating import program as allocation_program
 from optrr_solvers.allocating import search as allocation_search
 from optrr_solvers.allocating.problem import AllocationProblem
@@ -61,6 +60,12 @@ AGREEMENT_TOTALS = (0.5, 1.0, 2.0, 4.0, 8.0)
 # Workload, sizes 2, 3, …, and totals beyond what can be listed.
 BEYOND = ((marginals, 21), (marginals, 100), (pairs, 21), (pairs, 50))
 BEYOND_TOTALS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def sampled_error(table, total):
+    """V of one table, answered by its best report with the whole ε."""
+    cells = int(np.prod(SIZES[list(table)]))
+    return report_error(best_report(cells, total), cells, total)
 
 
 def workload_of_kind(kind: str, sizes: tuple[int, ...]) -> TableWorkload:
@@ -173,7 +178,7 @@ def simulate_sampling(total: float, tables: list[tuple[int, ...]], shares: np.nd
             cells = int(np.prod(shape))
             who = people[asked == k]
             cell = np.ravel_multi_index(tuple(who[:, i].astype(np.int64) for i in table), shape)
-            kind = sampled_error(cells, total)[1]
+            kind = best_report(cells, total)
             p, q = support_probabilities(kind, cells, total)
             answers = report(cell, kind, cells, total, source)
             found = (supports(answers, cells) / len(who) - q) / (p - q)
@@ -214,7 +219,12 @@ def measure(workload: str, total: float, codes: np.ndarray, runs: int) -> tuple[
         ("Kronecker, best split", product, split.error),
     ):
         rows.append(row(way, bound, bound - float(effects.sum()), simulate_law(law, tables, study)))
-    each = np.asarray([sampled_error(int(np.prod(SIZES[list(t)])), total)[0] for t in tables])
+    each = np.asarray(
+        [
+            report_error(best_report(int(np.prod(SIZES[list(t)])), total), int(np.prod(SIZES[list(t)])), total)
+            for t in tables
+        ]
+    )
     for way, shares in (
         ("sampling, even", np.full(len(tables), 1 / len(tables))),
         ("sampling, best", np.sqrt(each) / np.sqrt(each).sum()),
@@ -230,7 +240,12 @@ def crossing(workload: str, effects: np.ndarray) -> float:
     low, high = 1.0, 16.0
     for _ in range(30):
         middle = 0.5 * (low + high)
-        each = np.asarray([sampled_error(int(np.prod(SIZES[list(t)])), middle)[0] for t in tables])
+        each = np.asarray(
+            [
+                report_error(best_report(int(np.prod(SIZES[list(t)])), middle), int(np.prod(SIZES[list(t)])), middle)
+                for t in tables
+            ]
+        )
         shares = np.sqrt(each) / np.sqrt(each).sum()
         optimum = allocate(DOMAIN, middle, workload=workload).error - float(effects.sum())
         ahead = optimum < float(np.sum((each - effects) / shares))

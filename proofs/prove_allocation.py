@@ -15,13 +15,14 @@ from fractions import Fraction
 import numpy as np
 import sympy as sp
 
-from optrr.allocating.advice import sampled_error
+from optrr.protocols.oracles import report_error, subset_size
 from optrr_solvers.allocating.oracle import KnapsackOracle
 from optrr_solvers.allocating.split import Blocks
 from optrr_solvers.allocating.workload import TableWorkload, single_classes
 
 BACKS = (
-    "optrr.allocating.advice.sampled_error",
+    "optrr.protocols.oracles.report_error",
+    "optrr.protocols.oracles.support_probabilities",
     "optrr_solvers.allocating.workload.TableWorkload._expanded",
     "optrr_solvers.allocating.oracle.KnapsackOracle.best",
     "optrr_solvers.allocating.split.Blocks.log_eigenvalues",
@@ -112,21 +113,34 @@ def prove_the_cone_over_the_accurate_laws():
     assert sp.simplify(kappa * inside - (c * kappa**3 / lam**2 - tau * kappa)) == 0
 
 
-def prove_the_two_reports_of_sampling():
+def prove_the_reports_of_sampling():
     """A report supports the true category with chance p, another with q; π̂ = (support − q)/(p − q), people drawn at random."""
-    r, e = sp.symbols("r e", positive=True)
-    support = 1 / r  # of the population, in each category
-    for p, q, stated in (
-        (e / (e + r - 1), 1 / (e + r - 1), (1 - 1 / r) * ((e - 1 + r) / (e - 1)) ** 2),
-        (sp.Rational(1, 2), 1 / (e + 1), 4 * r * e / (e - 1) ** 2 + 2 - 1 / r),
-    ):
-        chance = support * p + (1 - support) * q
+    r, e, k = sp.symbols("r e k", positive=True)
+    share = 1 / r  # of the population, in each category
+    p = k * e / (k * e + r - k)
+    reports = {
+        "grr": (e / (e + r - 1), 1 / (e + r - 1), (1 - 1 / r) * ((e - 1 + r) / (e - 1)) ** 2),
+        "oue": (sp.Rational(1, 2), 1 / (e + 1), 4 * r * e / (e - 1) ** 2 + 2 - 1 / r),
+        # a subset of k holds each category with chance k/r when the true one is uniform
+        "ss": (p, p * (k - 1) / (r - 1) + (1 - p) * k / (r - 1), None),
+    }
+    for name, (p, q, stated) in reports.items():
+        chance = share * p + (1 - share) * q
         variance = r * chance * (1 - chance) / (p - q) ** 2
-        assert sp.simplify(variance - stated) == 0
+        if stated is not None:
+            assert sp.simplify(variance - stated) == 0
+        else:
+            assert sp.simplify(chance - k / r) == 0
+            # one category: randomized response
+            assert sp.simplify(variance.subs(k, 1) - reports["grr"][2]) == 0
         for cells, epsilon in ((2, 0.5), (9, 3.0), (40, 1.0), (300, 0.2)):
-            at = float(stated.subs({r: cells, e: sp.exp(sp.Float(epsilon, 40))}))
-            assert sampled_error(cells, epsilon)[0] <= at * (1 + 1e-12)
-    for cells, epsilon, kind in ((2, 0.5, 0), (300, 0.2, 1)):
-        formulas = ((1 - 1 / r) * ((e - 1 + r) / (e - 1)) ** 2, 4 * r * e / (e - 1) ** 2 + 2 - 1 / r)
-        at = float(formulas[kind].subs({r: cells, e: sp.exp(sp.Float(epsilon, 40))}))
-        assert math.isclose(sampled_error(cells, epsilon)[0], at, rel_tol=1e-12)
+            values = {r: cells, e: sp.exp(sp.Float(epsilon, 40)), k: subset_size(cells, epsilon)}
+            assert math.isclose(report_error(name, cells, epsilon), float(variance.subs(values)), rel_tol=1e-12)
+
+
+def prove_subset_selection_is_private():
+    """A subset's chance depends only on whether it holds the true category, and the two chances are e^ε apart."""
+    r, e, k = sp.symbols("r e k", positive=True)
+    inside = k * e / (k * e + r - k)
+    # C(r−1, k−1) subsets hold a category and C(r−1, k) do not; their ratio is (r−k)/k
+    assert sp.simplify(inside / (1 - inside) * (r - k) / k - e) == 0

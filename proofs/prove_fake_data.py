@@ -10,8 +10,8 @@ BACKS = (
     "optrr.studies.baselines.protocols.Protocol.published_epsilon",
     "optrr.studies.baselines.protocols.Protocol.support",
     "optrr.studies.baselines.protocols.Protocol._variance",
-    "optrr.studies.baselines.oracles.support_probabilities",
-    "optrr.studies.baselines.oracles.drawn_epsilon",
+    "optrr.protocols.oracles.support_probabilities",
+    "optrr.protocols.oracles.drawn_epsilon",
 )
 
 E = sp.Symbol("E", positive=True)

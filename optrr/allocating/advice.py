@@ -6,16 +6,13 @@ Compared at one total ε, all by predicted error (an upper bound over population
     Kronecker        every attribute on its own, the total split evenly, and split as well as it can be
     clusters         randomized response on the product of each cluster (MDR §4), best split
     whole record     one randomized response on the product of everything
-    sampling         each person answers one table only, drawn at random, with the whole ε; by randomized response or by
-                     optimised unary encoding, whichever is better (SMP; Wang et al. 2017 for the two reports)
+    sampling         each person answers one table only, drawn at random, with the whole ε, by the local report that is
+                     most accurate for it (:mod:`optrr.protocols.oracles`); where one table is wanted, everybody answers it
 
 Sampling gives up records: nobody's answers can be linked, so only the tables asked for can ever be estimated. For one-way
-tables at small ε it beats every mechanism that keeps full records, and this page says so (design §3.7).
-
-With R cells and a share p of the people, n E‖π̂ − π‖² is at most V/p with
-
-    randomized response   V = (1 − 1/R)/λ²,  λ = (e^ε − 1)/(e^ε − 1 + R)
-    unary encoding        V = 4 R e^ε/(e^ε − 1)² + 2 − 1/R
+tables at small ε it beats every mechanism that keeps full records, and the advice says so (design §3.7). With a share p of the
+people, n E‖π̂ − π‖² is at most V/p, V the report's error. Whatever wins can be carried out: :attr:`Advice.recommended` is a
+design, or :class:`optrr.protocols.sampled_tables.SampledTables`.
 """
 
 from __future__ import annotations
@@ -23,18 +20,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, expm1, log, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from optrr.allocating.allocate import Allocation, allocate
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
+from optrr.protocols.oracles import best_report, report_error
+from optrr.protocols.sampled_tables import SampledTables
 from optrr.records.domain import Domain
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.problem import FloatArray
 
 # Two options within this of each other, relative, are called equal.
 _EQUAL = 0.01
@@ -96,6 +97,13 @@ class Advice:
     def best_with_records(self) -> Option:
         """Smallest error among those that keep full records."""
         return next(o for o in self.options if o.keeps_records)
+
+    @cached_property
+    def recommended(self) -> Design | SampledTables:
+        """The best option as what can be saved, randomized with and estimated from."""
+        if self.best.keeps_records:
+            return self.allocation.design
+        return sampled_tables(self.domain, self.workload, self.total_epsilon, even=self.best.name == "sampling-even")
 
     def ratio(self, option: Option) -> float:
         """Its error relative to the smallest."""
@@ -198,8 +206,7 @@ def advise(
     options = [_optimum(found), *_kronecker(arrays, total)]
     if declared.m > 1:
         options.append(_whole(declared, wanted, total))
-    if len(wanted.tables) > 1:
-        options += sampling(declared, wanted, total)
+    options += sampling(declared, wanted, total)
     if clusters:
         options.append(_clustered(declared, wanted, total, clusters))
     # what differs by rounding only keeps this order, the optimum first
@@ -303,7 +310,7 @@ def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[i
 
 def sampling(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     """Each person answers one random table: drawn evenly, and with the best probabilities √(weight V)."""
-    each = np.asarray([sampled_error(t.cells(domain), total)[0] for t in wanted.tables])
+    each = _report_errors(domain, wanted, total)
     weights = np.asarray([t.weight for t in wanted.tables])
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     gives_up = (
@@ -312,16 +319,23 @@ def sampling(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     )
     even = float(len(each) * (weights @ each))
     best = float(np.sum(np.sqrt(weights * each)) ** 2)
+    if len(each) == 1:
+        title = f"One report on {wanted.tables[0].title} from everyone"
+        return [Option("sampling", title, best, False, total, None, gives_up)]
     return [
         Option("sampling-even", f"One random {what} per person (drawn evenly)", even, False, total, None, gives_up),
         Option("sampling", f"One random {what} per person (best probabilities)", best, False, total, None, gives_up),
     ]
 
 
-def sampled_error(cells: int, epsilon: float) -> tuple[float, str]:
-    """V of one table answered by everyone at ε, and which report gives it ("grr" or "oue")."""
-    away = -expm1(-epsilon)
-    # e^ε − 1 + R over e^ε − 1, without overflow at large ε
-    response = (1 - 1 / cells) * (1 + exp(log(cells) - epsilon) / away) ** 2
-    unary = 4 * cells * exp(-epsilon) / away**2 + 2 - 1 / cells
-    return (response, "grr") if response <= unary else (unary, "oue")
+def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = False) -> SampledTables:
+    """The way of asking behind the option "sampling": its tables drawn with the best probabilities, or evenly."""
+    weights = np.asarray([t.weight for t in wanted.tables])
+    shares = np.ones(weights.size) if even else np.sqrt(weights * _report_errors(domain, wanted, total))
+    return SampledTables(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)
+
+
+def _report_errors(domain: Domain, wanted: Workload, total: float) -> FloatArray:
+    """V of each table answered by everyone with its best report, shape (tables,)."""
+    cells = [t.cells(domain) for t in wanted.tables]
+    return np.asarray([report_error(best_report(c, total), c, total) for c in cells])

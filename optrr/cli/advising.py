@@ -12,6 +12,7 @@ from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
 from optrr.cli.designing import attribute_option, read_wanted
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn
+from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
@@ -178,6 +179,12 @@ def _show(found: Allocation) -> None:
 @click.option(
     "--cluster", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable."
 )
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write what is recommended, for optrr perturb and optrr estimate.",
+)
 @report_option
 @json_option
 def advise(
@@ -188,6 +195,7 @@ def advise(
     workload: str,
     n: int | None,
     clusters: tuple[str, ...],
+    output: Path | None,
     report: Path | None,
     as_json: bool,
 ) -> None:
@@ -195,6 +203,12 @@ def advise(
     wanted = read_wanted(spec, attributes)
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
     found = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
+    if output is not None:
+        recommended = found.recommended
+        if isinstance(recommended, Design):
+            save_design(recommended, output)
+        else:
+            recommended.save(output)
     if report is not None:
         from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
         from optrr.reports.page import write_page  # noqa: PLC0415

@@ -8,9 +8,11 @@ import click
 
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.designing.design_file import load_design
+from optrr.errors import InvalidInput
 from optrr.estimation import METHODS, STATISTICS, Derived, derive
 from optrr.estimation import estimate as estimate_table
 from optrr.mechanisms.perturb import perturb_file
+from optrr.protocols.sampled_tables import TableEstimate, is_sampled_tables, load_sampled_tables
 from optrr.records.counts import count
 from optrr.rounding import epsilon_text
 
@@ -40,6 +42,12 @@ def perturb(
     as_json: bool,
 ) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
+    if is_sampled_tables(design_file):
+        if drop:
+            raise InvalidInput("--drop is for full records; leave the column out of INPUT")
+        asking = load_sampled_tables(design_file)
+        _report_perturbed(asking.perturb_file(input, output, random_state), asking.epsilon, output, as_json)
+        return
     design = load_design(design_file)
     with late_bar() as show:
         rows = perturb_file(
@@ -50,10 +58,14 @@ def perturb(
             drop=drop,
             progress=lambda done: show(f"{done} records randomized", None),
         )
+    _report_perturbed(rows, design.epsilon, output, as_json)
+
+
+def _report_perturbed(records: int, epsilon: float, output: Path, as_json: bool) -> None:
     if as_json:
-        print_json({"records": rows, "epsilon": design.epsilon, "output": str(output)})
+        print_json({"records": records, "epsilon": epsilon, "output": str(output)})
     else:
-        click.echo(f"{rows} records randomized at total epsilon {epsilon_text(design.epsilon)}, written to {output}")
+        click.echo(f"{records} records randomized at total epsilon {epsilon_text(epsilon)}, written to {output}")
 
 
 @click.command()
@@ -80,6 +92,12 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
+    if is_sampled_tables(design_file):
+        if method != "unbiased" or statistics:
+            raise InvalidInput("answers to one random table each take no --method and no --derive; leave them out")
+        sampled = load_sampled_tables(design_file).estimate(input, split_names(attributes), confidence)
+        _print_sampled(sampled, as_json)
+        return
     design = load_design(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     found = estimate_table(counts, design.mechanism, method=method, confidence=confidence)
@@ -100,6 +118,18 @@ def estimate(
     warn(found.notes)
     if derived:
         _print_derived(derived)
+
+
+def _print_sampled(found: TableEstimate, as_json: bool) -> None:
+    if as_json:
+        print_json(found.summary())
+        return
+    table = found.to_arrow()
+    print_table(
+        f"{' × '.join(found.domain.names)}: proportions, from {found.n} answers, {100 * found.confidence:g}% intervals",
+        table.column_names,
+        [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
+    )
 
 
 def _print_derived(derived: list[Derived]) -> None:

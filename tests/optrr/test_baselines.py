@@ -12,6 +12,7 @@ from scipy.stats import binom
 from optrr.errors import InvalidInput
 from optrr.estimation import expected_squared_error
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.protocols.oracles import drawn_epsilon
 from optrr.records.domain import Domain
 from optrr.studies.baselines import (
     Protocol,
@@ -23,7 +24,6 @@ from optrr.studies.baselines import (
     split,
     support_probabilities,
 )
-from optrr.studies.baselines.oracles import drawn_epsilon
 from optrr.studies.baselines.protocols import mean_reciprocal
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import threshold

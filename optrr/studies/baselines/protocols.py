@@ -39,12 +39,14 @@ from scipy.stats import binom
 
 from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
-from optrr.studies.baselines.oracles import ORACLES, Oracle, drawn_epsilon, support_probabilities
+from optrr.protocols.oracles import Oracle, drawn_epsilon, report_error, support_probabilities
 from optrr_solvers.problem import SIZE_RANGE, FloatArray, IntArray
 
 Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
 Fake = Literal["uniform", "zero"]
 
+# The reports that the published protocols use.
+_PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
 # A prior is read from public tables with a few digits; its sum may be off by this much before it is rescaled.
 _PRIOR_SUM = 1e-6
 # Beyond this many standard deviations a binomial has less than 1e-30 of its mass.
@@ -173,7 +175,7 @@ def fake_data(
     r = _checked_sizes(sizes)
     if accounting not in ("record", "published"):
         raise InvalidInput(f"accounting = {accounting!r}; give 'record' or 'published'")
-    if oracle not in ORACLES:
+    if oracle not in _PUBLISHED:
         raise InvalidInput(f"oracle = {oracle!r}; fake data needs 'grr' or 'oue'")
     given = checked_epsilon(epsilon)
     local = given if accounting == "record" else log1p(r.size * expm1(given))
@@ -186,14 +188,8 @@ def fake_data(
 
 
 def best_oracle(size: int, epsilon: float) -> Oracle:
-    """The report whose summed variance is smaller at the uniform distribution: about GRR for r < 3e^ε + 2, else OUE."""
-
-    def summed(oracle: Oracle) -> float:
-        p, q = support_probabilities(oracle, size, epsilon)
-        gamma = q + (p - q) / size
-        return gamma * (1 - gamma) / (p - q) ** 2
-
-    return min(ORACLES, key=summed)
+    """Of the published protocols' reports the one with the smaller summed variance: about grr for r < 3e^ε + 2, else oue."""
+    return min(_PUBLISHED, key=lambda oracle: report_error(oracle, size, epsilon))
 
 
 def mean_reciprocal(n: int, probability: float) -> float:
@@ -209,7 +205,7 @@ def mean_reciprocal(n: int, probability: float) -> float:
 def _oracles(sizes: IntArray, epsilon: float, oracle: str) -> tuple[Oracle, ...]:
     if oracle == "best":
         return tuple(best_oracle(int(r), epsilon) for r in sizes)
-    if oracle not in ORACLES:
+    if oracle not in _PUBLISHED:
         raise InvalidInput(f"oracle = {oracle!r}; give 'grr', 'oue' or 'best'")
     return (oracle,) * sizes.size
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.studies.baselines.oracles import indicators, report, support_probabilities, supports
+from optrr.protocols.oracles import indicators, report, support_probabilities, supports
 from optrr.studies.baselines.protocols import Protocol
 from optrr_solvers.problem import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded

@@ -1,0 +1,172 @@
+"""One random table each: the reports' privacy by enumeration, estimates that cover, and files from advice to estimate."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+from optrr import InvalidInput
+from optrr.cli.main import run
+from optrr.protocols.oracles import (
+    ORACLES,
+    best_report,
+    drawn_epsilon,
+    report,
+    report_error,
+    subset_size,
+    support_probabilities,
+)
+from optrr.protocols.sampled_tables import SampledTables, load_sampled_tables
+from optrr.records.domain import Domain
+from optrr_solvers.randomness import as_source, threshold
+
+DOMAIN = Domain.of({"a": ["x", "y", None], "b": 4, "c": 2})
+TABLES = (("a", "b"), ("c",))
+
+
+def asking(epsilon=2.0, shares=(0.6, 0.4)):
+    return SampledTables(DOMAIN, TABLES, np.asarray(shares), epsilon)
+
+
+def people(n, seed=3):
+    rng = np.random.default_rng(seed)
+    a = rng.choice([0, 1, 2], n, p=[0.7, 0.2, 0.1])
+    return pa.table(
+        {
+            "a": pa.array(["x", "y", None]).take(pa.array(a)),
+            "b": (a + rng.integers(0, 2, n)) % 4,
+            "c": rng.integers(0, 2, n),
+        }
+    )
+
+
+@pytest.mark.parametrize("size", [3, 5, 7])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_subset_selection_is_as_private_as_its_label_in_exact_rationals(size, epsilon):
+    k = subset_size(size, epsilon)
+    left_out = (size - k) / (math.exp(epsilon) * k + size - k)
+    out = Fraction(int(threshold(left_out)), 1 << 64)
+    chances = {}
+    for subset in itertools.combinations(range(size), k):
+        for true in range(size):
+            inside = true in subset
+            number = math.comb(size - 1, k - 1) if inside else math.comb(size - 1, k)
+            chances[subset, true] = ((1 - out) if inside else out) / number
+    for true in range(size):
+        assert sum(v for (_, t), v in chances.items() if t == true) == 1
+    worst = max(chances[s, t] / chances[s, u] for s, t in chances for u in range(size))
+    assert math.log(worst) <= drawn_epsilon("ss", size, epsilon) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_supports_come_as_often_as_stated(oracle):
+    n, size, epsilon = 200_000, 6, 1.0
+    answers = report(np.full(n, 2), oracle, size, epsilon, as_source(7))
+    bits = answers if answers.ndim == 2 else np.eye(size, dtype=int)[answers]
+    p, q = support_probabilities(oracle, size, epsilon)
+    expected = np.where(np.arange(size) == 2, p, q)
+    # eighteen shares at five standard errors: false alarm 1e-5
+    assert (np.abs(bits.mean(axis=0) - expected) < 5 * np.sqrt(expected * (1 - expected) / n)).all()
+    if oracle == "ss":
+        assert (bits.sum(axis=1) == subset_size(size, epsilon)).all()
+
+
+def test_the_best_report_is_the_best_of_all():
+    for size, epsilon in ((2, 1.0), (24, 1.0), (24, 4.0), (500, 0.1), (50, 30.0)):
+        chosen = best_report(size, epsilon)
+        assert report_error(chosen, size, epsilon) <= min(report_error(o, size, epsilon) for o in ORACLES) * (1 + 1e-11)
+
+
+def test_intervals_cover_and_the_mean_is_right():
+    """2,000 runs of a skewed population: Clopper–Pearson covers at least as often as it says (4 standard errors allowed)."""
+    way, rng = asking(), np.random.default_rng(1)
+    shape, runs, n = (3, 4), 2000, 150
+    truth = rng.dirichlet(np.full(12, 0.4)).reshape(shape)
+    covered, total = np.zeros(shape), np.zeros(shape)
+    p, q = support_probabilities(way.oracles[0], 12, way.answer_epsilon)
+    source = as_source(5)
+    for _ in range(runs):
+        cells = rng.choice(12, n, p=truth.ravel())
+        answers = report(cells, way.oracles[0], 12, way.answer_epsilon, source)
+        bits = answers if answers.ndim == 2 else np.eye(12, dtype=int)[answers]
+        found = way._estimated(0, bits.sum(axis=0).astype(float), n, 0.95)
+        covered += (found.lower <= truth) & (truth <= found.upper)
+        total += found.proportions
+    assert covered.min() / runs >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / runs)
+    gamma = q + truth * (p - q)
+    margin = 5 * np.sqrt(gamma * (1 - gamma) / n / runs) / (p - q)
+    assert (np.abs(total / runs - truth) < margin).all()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_from_advice_to_estimate_on_the_command_line(tmp_path, capsys, suffix):
+    spec, records = tmp_path / "spec.json", tmp_path / "records.csv"
+    spec.write_text('{"attributes": [{"name": "a", "size": 3}, {"name": "b", "size": 8}]}')
+    rng = np.random.default_rng(2)
+    a = rng.integers(0, 3, 20_000)
+    pa_csv.write_csv(pa.table({"a": a, "b": (a + rng.integers(0, 3, a.size)) % 8}), records)
+    way, released = tmp_path / "asking.json", tmp_path / f"released.{suffix}"
+    assert run(["advise", str(spec), "--total-epsilon", "1", "--workload", "pairs", "-o", str(way)]) == 0
+    assert "One report on a × b from everyone wins" in capsys.readouterr().out
+    assert run(["perturb", str(records), "--design", str(way), "-o", str(released)]) == 0
+    capsys.readouterr()
+    assert run(["estimate", str(released), "--design", str(way), "--attributes", "a,b", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    truth = np.zeros((3, 8))
+    for i, j in itertools.product(range(3), range(3)):
+        truth[i, (i + j) % 8] += 1 / 9
+    errors = (np.asarray(found["estimate"]) - truth) / np.asarray(found["standard_error"])
+    # 24 cells at 5 standard errors, drawn from the operating system: false alarm 1.4e-5
+    assert found["n"] == 20_000 and np.abs(errors).max() < 5
+    assert run(["estimate", str(released), "--design", str(way), "--attributes", "a"]) == 2
+    assert "nobody was asked for the table a" in capsys.readouterr().err
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    way = asking()
+    way.save(tmp_path / "asking.json")
+    back = load_sampled_tables(tmp_path / "asking.json")
+    assert back.domain == way.domain and back.tables == way.tables and back.epsilon == way.epsilon
+    reports = back.perturb(people(3000), 4)
+    assert reports.column_names == ["table", "cells"] and reports.num_rows == 3000
+    shares = np.bincount(reports["table"].to_numpy())[1:] / 3000
+    assert shares == pytest.approx([0.6, 0.4], abs=0.05)  # 5.6 standard errors
+    assert way.estimate(reports, ["b", "a"]).domain.names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epsilon": 1.0}, "states a total epsilon of 1"),
+        ({"format": "optrr-sampled-tables/9"}, "has format"),
+        ({"tables": []}, "one or more"),
+        ({"tables": [{"attributes": ["a"], "share": 0.5}]}, "sum to 1"),
+        ({"tables": [{"attributes": ["z"], "share": 1.0}]}, "'z'"),
+        ({"answer_epsilon": -1.0}, "epsilon = -1.0"),
+        ({"more": 1}, "unknown field"),
+    ],
+)
+def test_a_changed_file_is_refused(tmp_path, change, said):
+    path = tmp_path / "asking.json"
+    asking().save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InvalidInput, match=said):
+        load_sampled_tables(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"), [(["1 99"], "outside 0..11"), (["-1"], "outside"), (["one"], "no list of cell numbers")]
+)
+def test_answers_that_cannot_be_are_refused(cells, said):
+    with pytest.raises(InvalidInput, match=said):
+        asking().estimate(pa.table({"table": [1], "cells": cells}), ["a", "b"])
+
+
+def test_a_table_nobody_was_asked():
+    with pytest.raises(InvalidInput, match="nobody was asked for table 2"):
+        asking().estimate(pa.table({"table": [1], "cells": ["3"]}), "c")
