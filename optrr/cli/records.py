@@ -74,6 +74,7 @@ def _report_perturbed(records: int, epsilon: float, output: Path, as_json: bool)
 @click.option("--attributes", required=True, metavar="A,B", help="Attributes of the table, separated by commas.")
 @click.option("--method", type=click.Choice(METHODS), default="unbiased", show_default=True)
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each interval.")
+@click.option("--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence.")
 @click.option(
     "--derive",
     "statistics",
@@ -88,19 +89,22 @@ def estimate(
     attributes: str,
     method: str,
     confidence: float,
+    simultaneous: bool,
     statistics: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
     if is_sampled_tables(design_file):
-        if method != "unbiased" or statistics:
-            raise InvalidInput("answers to one random table each take no --method and no --derive; leave them out")
+        if method != "unbiased" or statistics or simultaneous:
+            raise InvalidInput(
+                "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
+            )
         sampled = load_sampled_tables(design_file).estimate(input, split_names(attributes), confidence)
         _print_sampled(sampled, as_json)
         return
     design = load_design(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
-    found = estimate_table(counts, design.mechanism, method=method, confidence=confidence)
+    found = estimate_table(counts, design.mechanism, method=method, confidence=confidence, simultaneous=simultaneous)
     derived = [
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
@@ -115,6 +119,7 @@ def estimate(
         [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
     )
     click.echo(f"{method}: {found.bias}")
+    click.echo(found.interval_note)
     warn(found.notes)
     if derived:
         _print_derived(derived)

@@ -1,7 +1,8 @@
 """Counts over any subset S of the domain (MDR §3, §6.5) and synthetic records.
 
 The count of S is estimated by n Σ_{u∈S} π̂_u. From the unbiased estimate its variance is exact, through P⁻¹ applied to the
-subset's indicator; no covariance matrix is built. Errors of MDR §6.5: e_S = |Y_S − X_S| and r_S = e_S/X_S (eq. 16).
+subset's indicator; no covariance matrix is built. Its interval inverts a test (:mod:`optrr.estimation.score_interval`).
+Errors of MDR §6.5: e_S = |Y_S − X_S| and r_S = e_S/X_S (eq. 16).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Estimate, check_confidence
+from optrr.estimation.score_interval import score_intervals
+from optrr.estimation.weighted_mean import subset_mean
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain, category_text
@@ -30,7 +32,8 @@ _NO_ERROR = 1e-8
 class QueryAnswer:
     """Estimated count of a subset with its standard error and interval, in records.
 
-    The last three are NaN where all reports that tell about the subset are alike, so that the data show no error.
+    The interval lies within 0 and the number of records and contains the count where that does. The error is NaN where all
+    reports that tell about the subset are alike, so that the data show none.
     """
 
     count: float
@@ -96,8 +99,11 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     # the number of all records, or of none, is known
     if inside.any() and not inside.all() and error <= _NO_ERROR * counts.n:
         error = float("nan")
-    reach = float(norm.isf((1 - confidence) / 2)) * error
-    return QueryAnswer(value, error, value - reach, value + reach, confidence)
+    if inside.all() or not inside.any():
+        return QueryAnswer(value, error, value, value, confidence)
+    means = subset_mean(kernel, lam, counts.n, inside.astype(np.float64))
+    low, high = (counts.n * float(end[0]) for end in score_intervals(means, 1 - confidence))
+    return QueryAnswer(value, error, low, high, confidence)
 
 
 def estimated_count(estimate: Estimate, subset: Subset) -> float:

@@ -66,10 +66,13 @@ class Estimate:
         the attribute set; ``proportions`` and the arrays after it have the shape of its sizes.
     n
         number of records counted.
-    standard_errors, lower, upper
-        of each cell, at ``confidence`` for that cell alone. They come from the unbiased estimate or from a parametric
-        bootstrap, as ``interval`` says, and are NaN where the cell cannot be estimated without bias, or all reports that
-        tell about it are alike.
+    standard_errors
+        of each cell: the unbiased estimate's, or the method's own from a parametric bootstrap, as ``errors`` says; NaN where
+        the cell cannot be estimated without bias, or all reports that tell about it are alike.
+    lower, upper
+        ends of each cell's interval, within [0, 1], at ``confidence`` for that cell alone, or for all of them together where
+        ``simultaneous``. They invert a test by the unbiased estimate (:mod:`optrr.estimation.score_interval`), whatever the
+        method, and are moved outwards to contain ``proportions``. NaN where ``interval`` is "none".
     target
         "population" or "data": what the interval covers.
     bias
@@ -89,8 +92,10 @@ class Estimate:
     upper: FloatArray
     confidence: float
     target: Target
-    interval: Literal["unbiased", "bootstrap", "none"]
+    interval: Literal["score", "none"]
     bias: str
+    errors: Literal["unbiased", "bootstrap", "none"] = "unbiased"
+    simultaneous: bool = False
     convergence: Convergence | None = None
     notes: tuple[str, ...] = ()
 
@@ -103,6 +108,18 @@ class Estimate:
     def is_proper(self) -> bool:
         """Whether no cell is negative; the cells always sum to 1."""
         return bool(self.proportions.min() >= 0)
+
+    @property
+    def interval_note(self) -> str:
+        """One sentence on what the intervals hold for, and where they come from."""
+        if self.interval == "none":
+            return "no intervals"
+        covered = "the table's population" if self.target == "population" else "exactly these records"
+        each = f"all {self.proportions.size} cells together" if self.simultaneous else "each cell alone"
+        said = f"intervals for {covered}, {100 * self.confidence:g}% for {each}, by inverting a test of every share"
+        if self.method == "unbiased":
+            return said
+        return f"{said} with the unbiased estimate, moved outwards where the {self.method} estimate lies beyond"
 
     def marginal(self, names: str | Iterable[str]) -> FloatArray:
         """Proportions summed to these attributes, axes in the order asked for."""
@@ -140,6 +157,9 @@ class Estimate:
             "method": self.method,
             "target": self.target,
             "interval": self.interval,
+            "interval_note": self.interval_note,
+            "simultaneous": self.simultaneous,
+            "errors": self.errors,
             "bias": self.bias,
             "convergence": None if self.convergence is None else self.convergence.summary(),
             "notes": list(self.notes),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr.kernel.operator import MIN_EIGENVALUE, Kernel, SingularMarginal
+from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 from optrr_solvers.problem import FloatArray, IntArray
 
@@ -93,9 +93,28 @@ class EffectKernel(Kernel):
         """As `solve`: the kernel is symmetric."""
         return self.solve(table)
 
-    def solve_squared(self, table: ArrayLike) -> FloatArray:
-        """The squared inverse is a kernel of change sets, hence diagonal in effects."""
-        return self._scaled(table, self._squared_eigenvalues)
+    def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
+        """A power of the inverse's entries is a kernel of change sets, hence diagonal in effects."""
+        return self._scaled(table, self._power_eigenvalues(power))
+
+    @property
+    def report_chances(self) -> CellRange:
+        """The same for every cell: entries of P by change set."""
+        return self._cell_range(self.cell_probabilities)
+
+    @property
+    def own_weights(self) -> FloatArray:
+        """The same for every cell: the inverse's entry of the empty change set."""
+        return self._cell_range(self._inverse_entries).own
+
+    def weight_moments(self, power: int) -> CellRange:
+        """P times a power of its inverse's entries has the product of their eigenvalues."""
+        product = self.eigenvalues * self._power_eigenvalues(power)
+        return self._cell_range(self._per_cell(inverse_effect_transform(product, np.asarray(self.sizes))))
+
+    def _cell_range(self, by_change_set: FloatArray) -> CellRange:
+        found = (by_change_set.flat[0], by_change_set.min(), by_change_set.max())
+        return CellRange(*(np.full((1,) * len(self.sizes), value) for value in found))
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal naming the smallest set U whose |λ_U| is below MIN_EIGENVALUE."""
@@ -117,11 +136,16 @@ class EffectKernel(Kernel):
         return np.asarray(1 / self.eigenvalues)
 
     @cached_property
-    def _squared_eigenvalues(self) -> FloatArray:
-        squares = self._per_cell(inverse_effect_transform(self._inverse_eigenvalues, np.asarray(self.sizes))) ** 2
+    def _inverse_entries(self) -> FloatArray:
+        """Entries of P⁻¹ by change set, shape (2,)*k."""
+        return self._per_cell(inverse_effect_transform(self._inverse_eigenvalues, np.asarray(self.sizes)))
+
+    def _power_eigenvalues(self, power: int) -> FloatArray:
+        """Eigenvalues of the matrix of these powers of the entries of P⁻¹."""
+        entries = self._inverse_entries**power
         for axis, r in enumerate(self.sizes):
-            squares = squares * np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(squares.ndim)])
-        return effect_transform(squares, np.asarray(self.sizes))
+            entries = entries * np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(entries.ndim)])
+        return effect_transform(entries, np.asarray(self.sizes))
 
     def _scaled(self, table: ArrayLike, eigenvalues: FloatArray) -> FloatArray:
         out = np.asarray(table, dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr.kernel.operator import MIN_EIGENVALUE, Kernel, SingularMarginal
+from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
 from optrr_solvers.problem import FloatArray
 
 # Rows of a distortion matrix that was written with six digits still sum to 1 this closely.
@@ -72,9 +72,27 @@ class MatrixKernel(Kernel):
         """P⁻¹c."""
         return self._applied(table, self._inverse.T)
 
-    def solve_squared(self, table: ArrayLike) -> FloatArray:
-        """Squares of the entries of (Pᵀ)⁻¹, applied."""
-        return self._applied(table, self._inverse**2)
+    def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
+        """Powers of the entries of (Pᵀ)⁻¹, applied."""
+        return self._applied(table, self._inverse**power)
+
+    @property
+    def report_chances(self) -> CellRange:
+        """Columns of P."""
+        return self._cell_range(self.p)
+
+    @property
+    def own_weights(self) -> FloatArray:
+        """Diagonal of P⁻¹."""
+        return np.diag(self._inverse).reshape(self.sizes)
+
+    def weight_moments(self, power: int) -> CellRange:
+        """Columns of P times a power of its inverse's entries."""
+        return self._cell_range(self.p @ self._inverse**power)
+
+    def _cell_range(self, matrix: FloatArray) -> CellRange:
+        found = (np.diag(matrix), matrix.min(axis=0), matrix.max(axis=0))
+        return CellRange(*(column.reshape(self.sizes) for column in found))
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal where the smallest singular value is below MIN_EIGENVALUE."""

@@ -6,6 +6,7 @@ RVL eqs. 17 and 18; the formulas stand in :mod:`optrr.kernel`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -24,6 +25,18 @@ MAX_DENSE = 4096
 
 class SingularMarginal(InvalidInput):
     """An attribute set cannot be estimated: the mechanism hides one of its effects; names it, λ_U and the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellRange:
+    """What a person in cell u' contributes to cell u: ``own`` for u' = u, ``least`` and ``most`` over all u'.
+
+    Arrays over u that broadcast to the kernel's sizes.
+    """
+
+    own: FloatArray
+    least: FloatArray
+    most: FloatArray
 
 
 class Kernel(ABC):
@@ -59,8 +72,22 @@ class Kernel(ABC):
         """P⁻¹c: the weights on observed proportions whose sum estimates Σ c π without bias. Raises SingularMarginal."""
 
     @abstractmethod
-    def solve_squared(self, table: ArrayLike) -> FloatArray:
-        """The elementwise square of (Pᵀ)⁻¹ applied to a table: Σ_v (P⁻¹[v, u])² λ_v. Raises SingularMarginal."""
+    def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
+        """An elementwise power of (Pᵀ)⁻¹ applied to a table: Σ_v (P⁻¹[v, u])^power λ_v. Raises SingularMarginal."""
+
+    @property
+    @abstractmethod
+    def report_chances(self) -> CellRange:
+        """Chance P[u', u] that a person in u' reports u."""
+
+    @property
+    @abstractmethod
+    def own_weights(self) -> FloatArray:
+        """P⁻¹[u, u], what a report of u counts for u in `solve`; broadcasts to ``sizes``. Raises SingularMarginal."""
+
+    @abstractmethod
+    def weight_moments(self, power: int) -> CellRange:
+        """Mean Σ_v P[u', v] (P⁻¹[v, u])^power of what the report of a person in u' counts for u. Raises SingularMarginal."""
 
     @abstractmethod
     def check_invertible(self) -> None:
@@ -86,6 +113,10 @@ class Kernel(ABC):
         The transform's rounding is absolute, about 1e-16; the range is exact and its lower end positive.
         """
         return np.clip(self.forward(table), *self.range)
+
+    def solve_squared(self, table: ArrayLike) -> FloatArray:
+        """The elementwise square of (Pᵀ)⁻¹ applied to a table. Raises SingularMarginal."""
+        return self.solve_power(table, 2)
 
     def variance(self, observed: ArrayLike, n: float) -> FloatArray:
         """Unbiased estimate of every cell's variance in `solve(observed)`, n records: the diagonal of RVL eq. 18."""

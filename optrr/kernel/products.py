@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.kernel.operator import Kernel
+from optrr.kernel.operator import CellRange, Kernel
 from optrr_solvers.problem import FloatArray
 
 
@@ -25,14 +26,14 @@ class ProductKernel(Kernel):
         """Products of the parts' ranges."""
         return prod(p.range[0] for p in self.parts), prod(p.range[1] for p in self.parts)
 
-    def _each(self, table: ArrayLike, operation: str) -> FloatArray:
+    def _each(self, table: ArrayLike, operation: str, *options: int) -> FloatArray:
         out = np.asarray(table, dtype=np.float64)
         stop = 0
         for part in reversed(self.parts):
             k = len(part.sizes)
             source = list(range(out.ndim - stop - k, out.ndim - stop))
             last = list(range(out.ndim - k, out.ndim))
-            out = np.moveaxis(getattr(part, operation)(np.moveaxis(out, source, last)), last, source)
+            out = np.moveaxis(getattr(part, operation)(np.moveaxis(out, source, last), *options), last, source)
             stop += k
         return out
 
@@ -52,11 +53,31 @@ class ProductKernel(Kernel):
         """Every part's adjoint solve on its own axes."""
         return self._each(table, "solve_adjoint")
 
-    def solve_squared(self, table: ArrayLike) -> FloatArray:
-        """The square of a Kronecker product is the product of squares."""
-        return self._each(table, "solve_squared")
+    def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
+        """Elementwise powers of a Kronecker product are the product of powers."""
+        return self._each(table, "solve_power", power)
+
+    @property
+    def report_chances(self) -> CellRange:
+        """Products of the parts'."""
+        return reduce(_times, [p.report_chances for p in self.parts])
+
+    @property
+    def own_weights(self) -> FloatArray:
+        """Products of the parts'."""
+        return reduce(np.multiply.outer, [p.own_weights for p in self.parts])
+
+    def weight_moments(self, power: int) -> CellRange:
+        """Products of the parts': a person's reports on different parts are independent."""
+        return reduce(_times, [p.weight_moments(power) for p in self.parts])
 
     def check_invertible(self) -> None:
         """Every part must be."""
         for part in self.parts:
             part.check_invertible()
+
+
+def _times(one: CellRange, other: CellRange) -> CellRange:
+    """Products over pairs of cells; factors may be negative."""
+    ends = [np.multiply.outer(a, b) for a in (one.least, one.most) for b in (other.least, other.most)]
+    return CellRange(np.multiply.outer(one.own, other.own), np.minimum.reduce(ends), np.maximum.reduce(ends))

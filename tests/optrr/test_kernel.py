@@ -49,6 +49,27 @@ def test_every_operation_is_the_dense_one(kind, names):
     np.testing.assert_allclose(kernel.data_variance(lam, 100).ravel(), np.diag(q @ fixed @ q.T) / 100, **close)
 
 
+def agrees_on_weights(kernel, p, close):
+    q = np.linalg.inv(p.T)
+    ranges = [(kernel.report_chances, p)] + [(kernel.weight_moments(k), p @ q.T**k) for k in (2, 3, 4)]
+    for found, dense in ranges:
+        own, least, most = (np.broadcast_to(x, kernel.sizes).ravel() for x in (found.own, found.least, found.most))
+        np.testing.assert_allclose(own, np.diag(dense), **close)
+        rounding = 1e-9 * np.abs(dense).max()
+        assert np.all(least <= dense.min(axis=0) + rounding) and np.all(most >= dense.max(axis=0) - rounding)
+    np.testing.assert_allclose(np.broadcast_to(kernel.own_weights, kernel.sizes).ravel(), np.diag(q), **close)
+    return ranges
+
+
+@pytest.mark.parametrize("names", SETS)
+@pytest.mark.parametrize("kind", ["kronecker", "pairs", "table"])
+def test_what_reports_weigh_is_read_from_the_dense_inverse(kind, names):
+    made = mechanism(kind)
+    close = {"rtol": 1e-8, "atol": 1e-10}
+    for found, dense in agrees_on_weights(made.kernel(names), made.matrix(names), close):
+        np.testing.assert_allclose([found.least.item(), found.most.item()], [dense.min(), dense.max()], **close)
+
+
 def test_batches_are_the_tables_one_by_one():
     kernel = mechanism("table").kernel(("c", "a"))
     tables = np.random.default_rng(0).normal(size=(5, 2, 4, 3))
@@ -70,6 +91,9 @@ def test_products_and_matrices_agree_with_the_kronecker_product():
     for name in ("forward", "adjoint", "solve", "solve_adjoint", "solve_squared"):
         one, other = getattr(product, name)(x), getattr(whole, name)(x)
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max(), err_msg=name)
+    np.testing.assert_allclose(product.solve_power(x, 3), whole.solve_power(x, 3), rtol=1e-7, atol=1e-3)
+    agrees_on_weights(product, p, {"rtol": 1e-7})
+    agrees_on_weights(whole, p, {"rtol": 1e-7})
     np.testing.assert_allclose(product.matrix(), p, atol=1e-14)
     np.testing.assert_allclose(product.range, (p.min(), p.max()))
 
