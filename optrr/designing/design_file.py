@@ -41,6 +41,8 @@ class _CertificateRecord(msgspec.Struct, forbid_unknown_fields=True):
     weights: list[str]
     pairs: list[tuple[int, int, str]] = []
     caps: list[tuple[int, int, bool, str]] = []
+    effects: list[str] = []
+    unit: str = "1"
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -189,6 +191,8 @@ def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:
         [str(w) for w in c.weights],
         [(a, b, str(v)) for a, b, v in c.pairs],
         [(cell, g, up, str(v)) for cell, g, up, v in c.caps],
+        [str(b) for b in c.effects],
+        str(c.unit),
     )
 
 
@@ -198,6 +202,8 @@ def _certificate_of(r: _CertificateRecord) -> Certificate:
         tuple(int(w) for w in r.weights),
         tuple((a, b, int(v)) for a, b, v in r.pairs),
         tuple((cell, g, up, int(v)) for cell, g, up, v in r.caps),
+        tuple(int(b) for b in r.effects),
+        int(r.unit),
     )
 
 

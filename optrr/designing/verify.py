@@ -73,7 +73,7 @@ def _total(design: Design, stated: float) -> Check:
 def _lower(design: Design, stated: float) -> Check:
     solution, epsilon = design.solution, design.epsilon
     certificate = solution.certificate
-    exact = certificate is not None and cell_count(certificate) <= EXACT_CELLS
+    exact = certificate is not None and not certificate.effects and cell_count(certificate) <= EXACT_CELLS
     how = "exact rationals" if exact else "KL bound" if certificate is None else "outward error bounds"
     try:
         value = lower_bound(solution.problem, certificate)

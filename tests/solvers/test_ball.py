@@ -281,8 +281,14 @@ def test_the_certificate_alone_gives_the_lower_bound():
     assert sum(int(a) * int(n) for a, n in zip(w.weights, w.counts, strict=True)) < 1 << 62
 
 
-@pytest.mark.parametrize("m, low, high", [(25, 0.2, 1)])
-def test_named_pairs_are_kept(m, low, high):
+@pytest.fixture
+def few_rounds(monkeypatch):
+    """Brackets wider than need be, in a second."""
+    monkeypatch.setattr(ball_pairs, "_ROUNDS", 3)
+
+
+@pytest.mark.parametrize("m, low, high", [(14, 0.2, 1)])
+def test_named_pairs_are_kept(few_rounds, m, low, high):
     """Every pair's eigenvalue from its own marginal, and the bracket between the optimum without pairs and Kronecker."""
     problem = draw(m, low, high, largest=5)
     pairs = tuple((i, j) for i in range(m) for j in range(i + 1, m))
@@ -315,9 +321,9 @@ def paired(m):
     return Problem(problem.sizes, problem.epsilons, pairs=tuple((i, j) for i in range(m) for j in range(i + 1, m)))
 
 
-def test_pairs_report_their_progress():
+def test_pairs_report_their_progress(few_rounds):
     seen = []
-    found = solve(paired(22), BallOptions(progress=lambda *x: seen.append(x)))
+    found = solve(paired(10), BallOptions(progress=lambda *x: seen.append(x)))
     done = [x[0] for x in seen]
     assert done == sorted(done)
     assert sum(0.5 < x < 1 for x in done) > 10
@@ -326,9 +332,9 @@ def test_pairs_report_their_progress():
 
 
 @pytest.mark.parametrize("radii", [0, 12])
-def test_pairs_stop_at_the_time_limit(monkeypatch, radii):
-    """The clock runs out after some radii: what was found by then is returned and labelled, or refused in one line."""
-    problem, looks = paired(22), [0]
+def test_pairs_stop_at_the_time_limit(few_rounds, monkeypatch, radii):
+    """The clock runs out after some radii: what was found by then is returned and labelled, Kronecker's where it is nothing."""
+    problem, looks = paired(10), [0]
     whole = solve(problem)
 
     def goes_on(watch, done):
@@ -337,15 +343,12 @@ def test_pairs_stop_at_the_time_limit(monkeypatch, radii):
         return not watch.late
 
     monkeypatch.setattr(ball_pairs.Watch, "goes_on", goes_on)
-    try:
-        found = solve(problem, BallOptions(time_limit=1e6))
-    except SolveFailed as refusal:
-        assert radii == 0 and "\n" not in str(refusal) and "time limit" in str(refusal)
-    else:
-        assert looks[0] == radii + 1
-        assert any("time limit" in note for note in found.notes)
-        assert whole.lower <= found.lower + 1e-9 and whole.upper <= found.upper + 1e-9
-        meets(problem, found)
+    found = solve(problem, BallOptions(time_limit=1e6))
+    assert looks[0] == radii + 1
+    assert any("time limit" in note for note in found.notes)
+    assert whole.upper <= found.upper <= problem.kronecker_epsilon and found.lower <= whole.upper
+    assert radii or found.upper == problem.kronecker_epsilon
+    meets(problem, found)
 
 
 def test_frequencies_make_a_fine_certificate_where_totals_spread():

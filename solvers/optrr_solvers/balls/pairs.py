@@ -1,14 +1,10 @@
-"""Keeping pairs visible with a ball design: a linear program over radii of one weighted ball (design §3.6).
+"""Keeping pairs visible with balls: a bracket from both sides (design §3.6).
 
-The weights are those of the problem without pairs. With G_j the soft ball of radius R_j, the profile t = Σ s_j G_j is free,
-rising and falling (shells), and a scale y = 1/(Q−1) is maximised:
-
-    Σ_j s_j E_μ[G_j (f_i − 1_i)]              ≥ (d_i − f_i) y          accuracy at least as requested
-    Σ_j s_j E_μ[G_j (χ_ij − κ λ_i λ_j)]       ≥ κ λ_i λ_j y            each pair to be kept
-    0 ≤ Σ_j s_j G_j(x) ≤ 1                    at every total x of a grid
-
-The answer is an upper bound: its profile is clipped to [0, 1] on the law's own grid and y is recomputed from the law. The bound
-of the problem without pairs holds with them too and is the lower bound, so the gap contains what the pairs cost.
+Upper side: the best mixture of weighted balls, by column generation (:mod:`pair_mixture`), or Kronecker's product where that
+is better. Lower side: the dual bound with pair multipliers of rank one (:mod:`pair_ascent`), certified over two totals
+(:mod:`optrr_solvers.certificates.rank_one`), or the bound of the problem without pairs, which holds with them too. Each side
+helps the other: the half-spaces that touch {h > 0} are good balls, and the program's multipliers are a good start for the
+ascent.
 """
 
 from __future__ import annotations
@@ -16,197 +12,245 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import scipy.sparse as sp
 
+from optrr_solvers.balls import pair_certificate
 from optrr_solvers.balls.moments import Classes
-from optrr_solvers.errors import MethodTooLarge, SolveFailed
+from optrr_solvers.balls.pair_ascent import RankOnePoint, SampledDual
+from optrr_solvers.balls.pair_mixture import Generation
+from optrr_solvers.balls.pair_pricing import Prices, Soft
+from optrr_solvers.balls.pair_rows import Requirements, require_few_classes
+from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.laws.weighted_ball import WeightedBall, soft
-from optrr_solvers.problem import FloatArray, IntArray, Problem
-from optrr_solvers.programs import backend
-from optrr_solvers.programs.backend import LinearProgram
-from optrr_solvers.solution import PAIR_TOLERANCE, Solution, checked
+from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.product import ProductLaw
+from optrr_solvers.laws.tilting import saddle_point
+from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.solution import Solution, checked
+
+__all__ = ["LATE", "Watch", "require_few_classes", "with_pairs"]
 
 METHOD = "ball"
 LATE = "time limit reached: the best bracket so far"
-# Radii on either side of the ball's, and how far they reach in units of the total's spread.
-_RADII, _REACH = 32, 3.0
-# A profile on a finer grid than this is linear in between.
-_MOST_KNOTS = 1 << 17
-# Takes rounding, so that no requirement falls short.
-_MARGIN = 2.0**-40
-# Pair tables are (classes, classes).
-MAX_CLASSES = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class _Column:
-    """One ball: its mass, and each row's E[G (…)] relative to the mass: accuracies (G,), then pairs (P,)."""
-
-    log_mass: float
-    rows: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class _Requirements:
-    """What every column must answer: pairs of classes and their κλλ."""
-
-    classes: Classes
-    first: IntArray
-    second: IntArray
-    kept: FloatArray
-
-    @classmethod
-    def of(cls, problem: Problem, classes: Classes) -> _Requirements:
-        where = np.empty(problem.m, dtype=np.int64)
-        for g, members in enumerate(classes.members):
-            where[members] = g
-        pairs = np.unique(np.sort(where[np.asarray(problem.pairs)], axis=1), axis=0)
-        lam = classes.gaps / classes.d
-        return cls(classes, pairs[:, 0], pairs[:, 1], problem.kappa * lam[pairs[:, 0]] * lam[pairs[:, 1]])
-
-    @property
-    def needs(self) -> FloatArray:
-        """Coefficients of y: d−f, then κλλ."""
-        return np.concatenate([self.classes.gaps, self.kept])
-
-    def column(self, ball: WeightedBall) -> _Column:
-        """Exact, from the law of the ball alone."""
-        law = BallLaw(self.classes.problem.sizes, self.classes.members, [MixedBall(1.0, ball)], 0.0)
-        part = law.inside[0]
-        chi = 1 / self.classes.d
-        kept = 1 - chi * part.changed
-        both = part.both_changed()[self.first, self.second]
-        pairs = kept[self.first] + kept[self.second] - 1 + chi[self.first] * chi[self.second] * both
-        return _Column(part.log_mass, np.concatenate([self.classes.f - part.changed, pairs - self.kept]))
-
-
-def require_few_classes(classes: Classes) -> None:
-    """Raise MethodTooLarge where the table of all pairs of classes would not fit."""
-    if classes.counts.size > MAX_CLASSES:
-        raise MethodTooLarge(
-            f"method 'ball' keeps pairs among at most {MAX_CLASSES} different attributes, got {classes.counts.size}; "
-            "give attributes the same size and epsilon, or design the ones whose pairs matter apart from the others"
-        )
+# Width of the radius in nats: half its square is what a soft radius costs of ln Q, relatively where that is small.
+_WIDTH = 0.1
+# Radii of the first columns, in standard deviations of the total, and how much weight pairs shift to small attributes in them.
+_RADII, _SHIFTS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), (0.05, 0.2, 0.6)
+# Share of the progress that the first columns make up.
+_FIRST_PART = 0.2
+# Rounds of columns; quasi-Newton steps of a pricing and of an ascent.
+_ROUNDS, _PRICING_STEPS, _ASCENT_STEPS = 60, 16, 80
+# Where ascents start: all pair multipliers alike, at these levels.
+_LEVELS = (0.3, 1.0)
+# Rounds before which the dual is ascended.
+_ASCENTS = (1, 4, 9, 16, 25, 40)
+# Work stops where the bracket is this narrow relative to the total, or so many rounds gained less than a share of it.
+_NARROW, _STALE_ROUNDS, _STALE = 0.004, 6, 5e-4
+# The program's multipliers jump from round to round: shares of the ascent's in those that some columns are priced at.
+_STEADINESS = (0.5, 0.8, 0.3)
+# New columns that promise no more than this, relatively, end the work.
+_PROMISE = 1e-3
+# Takes rounding, so that no requirement falls short; relative and absolute.
+_MARGIN, _SLACK = 2.0**-40, 1e-10
+# Processor seconds spent without a time limit, so that a busy machine finds as much; and more of them per attribute.
+_SECONDS, _SECONDS_PER_ATTRIBUTE = 20.0, 0.15
 
 
 @dataclass
 class Watch:
-    """When to stop trying radii, and whom to tell how far the work has come; ``late`` once it was stopped."""
+    """When to stop, and whom to tell how far the work has come; ``late`` once it was stopped."""
 
     deadline: float
     lower: float
     report: Callable[[float, float, float], None] | None
+    upper: float = math.inf
     late: bool = False
 
     def goes_on(self, done: float) -> bool:
         """Whether there is time for more; reports ``done``, the share of this half of the work."""
         if self.report is not None:
-            self.report(0.5 + 0.5 * done, math.inf, self.lower)
+            self.report(0.5 + 0.5 * done, self.upper, self.lower)
         self.late = self.late or time.perf_counter() > self.deadline
         return not self.late
 
 
-def with_pairs(problem: Problem, base: Solution, started: float, tolerance: float, watch: Watch) -> Solution:
-    """A ball design that keeps the named pairs, from ``base``: the solution of the same problem without them.
+@dataclass
+class _Search:
+    """Both sides as far as they have come."""
 
-    Radii are tried from the ball's own outwards, and those tried when time is up make the profile. Raises MethodTooLarge
-    where no profile over these weights keeps the pairs, or the classes are too many; SolveFailed where the time was too
-    short to find one.
+    wanted: Requirements
+    generation: Generation
+    dual: SampledDual | None
+    watch: Watch
+    lower: float
+    point: RankOnePoint | None = None
+    uppers: list[float] = field(default_factory=list)
+
+    @property
+    def upper(self) -> float:
+        return float(np.logaddexp(0.0, -self.generation.log_y))
+
+    def narrow(self) -> bool:
+        """Whether the bracket is narrow enough, by the estimated lower bound, or no longer moves."""
+        self.uppers.append(self.upper)
+        gap = self.upper - self.lower
+        stale = len(self.uppers) > _STALE_ROUNDS and self.uppers[-1 - _STALE_ROUNDS] - self.upper < _STALE * self.upper
+        return bool(gap <= _NARROW * self.upper or stale)
+
+
+def with_pairs(problem: Problem, base: Solution | None, started: float, tolerance: float, watch: Watch) -> Solution:
+    """A ball design that keeps the named pairs, or Kronecker's where no smaller total was found.
+
+    ``base``: the solution of the same problem without pairs, None where there is none. Raises MethodTooLarge where the classes
+    are too many.
     """
     classes = Classes.of(replace(problem, pairs=()))
     require_few_classes(classes)
-    assert isinstance(base.law, BallLaw)
-    wanted = _Requirements.of(problem, classes)
-    law = _best(wanted, base.law, watch)
+    wanted = Requirements.of(problem, classes)
+    allowed = pair_certificate.clique(problem, classes)
+    dual = SampledDual(classes, problem.kappa, allowed) if allowed.any() else None
+    search = _Search(wanted, Generation(wanted), dual, watch, 0.0 if base is None else base.lower)
+    budget = _SECONDS + _SECONDS_PER_ATTRIBUTE * problem.m
+    limit = time.process_time() + budget
+    first = _first_balls(classes, base)
+    for k, ball in enumerate(first):
+        if not watch.goes_on(_FIRST_PART * k / len(first)):
+            break
+        search.generation.add(ball)
+    if search.generation.columns:
+        prices = search.generation.solve()
+        if not watch.late:
+            _refine(search, prices, limit)
+    law = _law(problem, search)
+    certificate = _certificate(problem, base, search, law.epsilon)
+    notes = (LATE,) if watch.late or (base is not None and LATE in base.notes) else ()
     overshoot = float(np.max(law.attribute_epsilons() - problem.epsilons))
-    notes: tuple[str, ...] = (
-        "the lower bound is that of the problem without pairs; the gap contains what keeping them costs",
-    )
-    if watch.late or LATE in base.notes:
-        notes = (LATE, *notes)
     solution = checked(
-        problem, METHOD, law, base.certificate,
-        started=started, tolerance=tolerance, bracketed=True, statistics={"overshoot": overshoot}, notes=notes,
+        problem, METHOD, law, certificate,
+        started=started, tolerance=max(tolerance, 0.0), bracketed=True,
+        statistics={"overshoot": overshoot, "columns": len(search.generation.columns)}, notes=notes,
     )  # fmt: skip
     if watch.report is not None:
         watch.report(1.0, solution.upper, solution.lower)
     return solution
 
 
-def _best(wanted: _Requirements, law: BallLaw, watch: Watch) -> BallLaw:
-    ball = law.balls[0].ball
-    candidates = [ball, *_profiles(wanted, law, ball, watch)]
-    found = [(_scale(wanted, x), x) for x in candidates]
-    log_y, best = max(found, key=lambda pair: pair[0])
-    if not math.isfinite(log_y) and watch.late:
-        raise SolveFailed("ball: no radii that keep these pairs within the time limit; raise it or name fewer pairs")
-    if not math.isfinite(log_y):
-        raise MethodTooLarge(
-            "method 'ball' finds no radii that keep these pairs; name fewer, lower kappa, or use 'reduced'"
-        )
-    log_ratio = float(np.logaddexp(0.0, -log_y)) * (1 + 2.0**-50) + _MARGIN
-    return BallLaw(law.sizes, law.classes, [MixedBall(1.0, best)], log_ratio)
+def _refine(search: _Search, prices: Prices, limit: float) -> None:
+    """Rounds of new columns and of ascents, until the bracket is narrow or the time is over."""
+    generation, watch = search.generation, search.watch
+    for k in range(_ROUNDS):
+        watch.upper = search.upper
+        if time.process_time() > limit or not watch.goes_on(_FIRST_PART + (1 - _FIRST_PART) * k / _ROUNDS):
+            return
+        touching: list[Soft] = []
+        if k in _ASCENTS and search.dual is not None:
+            touching = _ascend(search, prices)
+        if search.narrow():
+            return
+        promise = generation.extend(prices, _starts(search, prices), _PRICING_STEPS)
+        if search.point is not None:
+            centre = search.wanted.rank_one(search.point.w, search.point.a)
+            steady = prices.mixed(centre, _STEADINESS[k % len(_STEADINESS)])
+            generation.extend(steady, _starts(search, steady), _PRICING_STEPS)
+        for ball in touching:
+            generation.add(ball)
+        if promise < math.log1p(_PROMISE) and not touching:
+            return
+        prices = generation.solve()
 
 
-def _scale(wanted: _Requirements, ball: WeightedBall) -> float:
-    """ln y: the largest scale at which the ball alone meets every requirement, −∞ where it meets none."""
-    column = wanted.column(ball)
-    low = float(np.min(column.rows / wanted.needs)) * (1 - PAIR_TOLERANCE * 1e-3)
-    return column.log_mass + math.log(low) if low > 0 else -math.inf
+def _starts(search: _Search, prices: Prices) -> list[Soft]:
+    """Where pricing starts: the half-space that touches {h > 0} where the mixture is, and the mixture's largest balls."""
+    generation = search.generation
+    spot = generation.changed() if generation.shares.any() else search.wanted.classes.f
+    return [*_half_spaces(search, prices, [spot]), *generation.largest(2)]
 
 
-def _profiles(wanted: _Requirements, law: BallLaw, ball: WeightedBall, watch: Watch) -> list[WeightedBall]:
-    """The linear program's profile, clipped to [0, 1]; none where there is no time for a single radius."""
-    middle = (float(ball.knots[0]) + float(ball.knots[-1])) / 2
-    p = law.inside[0].changed
-    spread = math.sqrt(float(law.counts @ (p * (1 - p) * ball.weights**2)))
-    low, high = max(1.0, middle - _REACH * spread), middle + _REACH * spread
-    radii = np.unique(np.concatenate([np.linspace(low, middle, _RADII), np.linspace(middle, high, _RADII)]))
-    width = max((high - low) / (4 * _RADII), 3.0)
-    balls: list[WeightedBall] = []
-    columns: list[_Column] = []
-    for r in radii[np.argsort(np.abs(radii - middle), kind="stable")]:
-        if not watch.goes_on(len(balls) / radii.size):
-            break
-        balls.append(soft(ball.floors, ball.fractions, float(r), width))
-        columns.append(wanted.column(balls[-1]))
-    if not balls:
+def _ascend(search: _Search, prices: Prices) -> list[Soft]:
+    """Improve the lower side from the program's multipliers; the half-spaces that touch the set it ends with."""
+    c, dual = search.wanted.classes, search.dual
+    assert dual is not None
+    per_pair = prices.v / np.outer(c.counts, c.counts)
+    values, vectors = np.linalg.eigh(per_pair)
+    a = math.sqrt(max(float(values[-1]), 0.0)) * np.abs(vectors[:, -1])
+    w = prices.w / c.counts
+    # in nats: the scale of multipliers is free, and these are the half-space's natural ones
+    weights = prices.weights(c, c.f)
+    radius = float(c.counts @ (weights * c.f))
+    if not radius > 0:
         return []
-    shares = _shares(wanted, balls, columns, radii)
-    end = max(x.end for x in balls)
-    knots = (
-        np.arange(0, end + 1)
-        if end < _MOST_KNOTS
-        else np.unique(np.round(np.linspace(0, end, _MOST_KNOTS)).astype(np.int64))
-    )
-    levels = sum((s * x.profile(knots) for s, x in zip(shares, balls, strict=True)), np.zeros(knots.size))
-    levels = np.clip(levels, 0.0, 1.0)
-    levels[-1] = 0.0
-    return [WeightedBall(ball.floors, ball.fractions, knots, levels)]
+    unit = saddle_point(c.log_odds, c.counts, weights, radius)
+    starts = [(w * unit, a * math.sqrt(unit))]
+    if search.point is None:
+        # without pairs there is no slope towards them, so that the first steps start at some way off
+        alone = search.generation.sources[0].weights
+        level = math.sqrt(float(np.mean(alone)) / max(float(c.counts @ (c.gaps / c.d)), 1e-9))
+        starts += [(alone, np.full(w.size, x * level)) for x in _LEVELS]
+    else:
+        starts.append((search.point.w, search.point.a))
+    starts = [(x, y * dual.allowed) for x, y in starts]
+    found = max((dual.ascend(x, y, _ASCENT_STEPS) for x, y in starts), key=lambda p: p.bound)
+    if search.point is None or found.bound > search.point.bound:
+        search.point = found
+        search.lower = max(search.lower, found.bound)
+        search.watch.lower = search.lower
+    point = search.point
+    best = search.wanted.rank_one(point.w, point.a)
+    spots = [c.f * x for x in (0.8, 0.9, 1.0)] + [c.d - (c.d - c.f) * x for x in (0.7, 0.9)]
+    return _half_spaces(search, best, spots)
 
 
-def _shares(wanted: _Requirements, balls: list[WeightedBall], columns: list[_Column], radii: FloatArray) -> FloatArray:
-    top = max(c.log_mass for c in columns)
-    answers = np.stack([c.rows * math.exp(c.log_mass - top) for c in columns], axis=1)
-    scale = np.abs(answers).max(axis=1)
-    totals = np.unique(np.round(np.concatenate([[0.0], radii, (radii[1:] + radii[:-1]) / 2])).astype(np.int64))
-    levels = np.stack([x.profile(totals) for x in balls], axis=1)
-    # y in units that make its largest coefficient of order one
-    unit = float(np.max(wanted.needs / scale))
-    rows = np.block(
-        [[answers / scale[:, None], -(wanted.needs / scale / unit)[:, None]], [levels, np.zeros((totals.size, 1))]]
-    )
-    m, n = answers.shape
-    program = LinearProgram(
-        cost=np.append(np.zeros(n), -1.0),
-        matrix=sp.csc_array(rows),
-        row_lower=np.zeros(m + totals.size),
-        row_upper=np.append(np.full(m, np.inf), np.ones(totals.size)),
-        lower=np.append(np.full(n, -1.0), 0.0),
-        upper=np.append(np.ones(n), np.inf),
-    )
-    return backend.solve(program, method=METHOD).values[:-1]
+def _half_spaces(search: _Search, prices: Prices, spots: list[FloatArray]) -> list[Soft]:
+    """The half-spaces that touch {h > 0} near the given chances of change, in natural units."""
+    c, out = search.wanted.classes, []
+    for spot in spots:
+        weights = prices.weights(c, spot)
+        radius = float(c.counts @ (weights * spot))
+        if radius > 0 and np.all(np.isfinite(weights)):
+            unit = saddle_point(c.log_odds, c.counts, weights, radius)
+            out.append(Soft(weights * unit, radius * unit, _WIDTH))
+    return out
+
+
+def _first_balls(classes: Classes, base: Solution | None) -> list[Soft]:
+    """The weights without pairs, and with some weight shifted to where pairs want it, at several radii."""
+    weights = classes.epsilons.copy()
+    if base is not None and isinstance(base.law, BallLaw):
+        weights = base.law.balls[0].ball.weights
+    weights = weights * (saddle_point(classes.log_odds, classes.counts, weights, classes.radius(weights)))
+    spread = math.sqrt(float(classes.counts @ (classes.f * (1 - classes.f) * weights**2)))
+    lam = classes.gaps / classes.d
+    total = float(classes.counts @ lam)
+    pulled = float(np.mean(weights * lam)) / classes.d * (total - lam) / total
+    out = []
+    for shift in (0.0, *_SHIFTS):
+        w = weights + shift * pulled
+        radii = [classes.radius(w) + k * spread for k in _RADII]
+        out += [Soft(w, r, _WIDTH) for r in radii if r > 0]
+    # the likeliest first, should the time be short
+    return sorted(out, key=lambda ball: abs(ball.radius - classes.radius(ball.weights)))
+
+
+def _law(problem: Problem, search: _Search) -> Law:
+    product = ProductLaw(problem.sizes, problem.epsilons)
+    if not math.isfinite(search.generation.log_y):
+        return product
+    columns, shares = search.generation.mixture()
+    low = search.wanted.log_scale(columns, shares) + math.log1p(-_SLACK)
+    log_ratio = float(np.logaddexp(0.0, -low)) * (1 + 2.0**-50) + _MARGIN
+    if log_ratio >= product.epsilon:
+        return product
+    balls = [MixedBall(float(p), c.ball) for p, c in zip(shares, columns, strict=True)]
+    return BallLaw(problem.sizes, search.wanted.classes.members, balls, log_ratio)
+
+
+def _certificate(problem: Problem, base: Solution | None, search: _Search, upper: float) -> Certificate | None:
+    """The best of the certified bounds."""
+    found = [] if base is None else [base.certificate]
+    if search.point is not None:
+        found += pair_certificate.rounded(problem, search.wanted.classes, search.point)
+    if not found:
+        return None
+    return max(found, key=lambda certificate: min(lower_bound(problem, certificate), upper))

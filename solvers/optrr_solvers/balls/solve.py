@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,6 +63,8 @@ _AIM = 0.003
 _MANY_CHANGES = 25.0
 # Grids tried, each eight times finer, before rounding is given up.
 _FINER_GRIDS = 3
+# Where pairs are to be kept, the problem without them is solved to this: what pairs cost is wider.
+_BASE_TOLERANCE = 4e-3
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
 _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
 
@@ -151,19 +154,24 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
 
 
 def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solution:
-    """Half the time for the problem without pairs, the other half for the radii that keep them."""
+    """Half the time at most for the problem without pairs, the rest for mixtures of balls that keep them."""
     alone = replace(problem, pairs=())
     # refused before the minute that the base takes
     ball_pairs.require_few_classes(Classes.of(alone))
     report, limit = options.progress, options.time_limit
     half = replace(
         options,
+        tolerance=max(options.tolerance, _BASE_TOLERANCE),
+        relative_tolerance=max(options.relative_tolerance, _BASE_TOLERANCE),
         time_limit=None if limit is None else limit / 2,
         progress=None if report is None else lambda done, upper, lower: report(done / 2, math.inf, lower),
     )
-    base = solve(alone, half)
-    watch = ball_pairs.Watch(math.inf if limit is None else started + limit, base.lower, report)
-    tolerance = max(options.tolerance, options.relative_tolerance * base.upper)
+    base: Solution | None = None
+    with suppress(SolveFailed):
+        base = solve(alone, half)
+    lower = 0.0 if base is None else base.lower
+    watch = ball_pairs.Watch(math.inf if limit is None else started + limit, lower, report)
+    tolerance = max(options.tolerance, options.relative_tolerance * lower)
     return ball_pairs.with_pairs(problem, base, started, tolerance, watch)
 
 

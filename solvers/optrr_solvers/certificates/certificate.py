@@ -22,11 +22,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 
-from optrr_solvers.certificates import grid_bound
+from optrr_solvers.certificates import grid_bound, rank_one
 from optrr_solvers.certificates.grid_bound import WeightedClasses
+from optrr_solvers.certificates.rank_one import RankOne, TooManyTotals
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
 from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
@@ -39,6 +41,8 @@ EXACT_CELLS = 1 << 12
 _MOST_COUNTED = 1 << 64
 # The integers of h stay below this, so that int64 sums of them are exact.
 INTEGER_LIMIT = 1 << 62
+# With effects, whose squares are taken, and up to a million attributes.
+EFFECT_LIMIT = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +60,18 @@ class Certificate:
     caps
         (cell, g, up, c): c ≥ 0 for the cap of class g between change set ``cell`` (flat index over counts) and the one
         with one more change in g; ``up`` when the one with more changes is bounded from above. Only for classes of one.
+    effects, unit
+        b_g ≥ 0 and U ≥ 1, or no effects: every pair with members in g and h, all of them to be kept, has the multiplier
+        b_g b_h / U of rank one (:mod:`certificates.rank_one`). The weights are then what a change takes from h beyond the
+        effects, and may be negative, as long as the accuracies' own multipliers are not. Without pairs and caps.
     """
 
     classes: tuple[tuple[int, ...], ...]
     weights: tuple[int, ...]
     pairs: tuple[tuple[int, int, int], ...] = ()
     caps: tuple[tuple[int, int, bool, int], ...] = ()
+    effects: tuple[int, ...] = ()
+    unit: int = 1
 
     def check(self, problem: Problem) -> None:
         """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
@@ -75,6 +85,9 @@ class Certificate:
             raise InvalidCertificate(f"the certificate treats attributes {c} as alike, but they differ")
         if len(self.weights) != len(self.classes):
             raise InvalidCertificate("the certificate needs one weight for every class")
+        if self.effects:
+            self._check_effects(problem)
+            return
         multipliers = [*self.weights, *(v for _, _, v in self.pairs), *(v for *_, v in self.caps)]
         if any(type(v) is not int or v < 0 for v in multipliers):
             raise InvalidCertificate("a multiplier of the certificate is not a whole number of at least 0")
@@ -82,6 +95,22 @@ class Certificate:
         if not all(0 <= g < len(self.classes) for g in named):
             raise InvalidCertificate("the certificate names a class that it does not have")
         self._check_wanted(problem)
+
+    def _check_effects(self, problem: Problem) -> None:
+        if self.pairs or self.caps or len(self.effects) != len(self.classes):
+            raise InvalidCertificate("a certificate with effects has one for every class, and neither pairs nor caps")
+        integers = [*self.weights, *self.effects, self.unit]
+        if any(type(v) is not int for v in integers) or min(self.effects) < 0 or self.unit < 1:
+            raise InvalidCertificate(
+                "an effect of the certificate is not a whole number of at least 0, or its unit not of 1"
+            )
+        if max(abs(v) for v in integers) >= EFFECT_LIMIT:
+            raise InvalidCertificate("the certificate's integers are too large to add without overflow")
+        if any(w < 0 for w in _rank_one(problem, self).weights()):
+            raise InvalidCertificate("a multiplier of the certificate's accuracies is negative")
+        touched = sorted(i for c, b in zip(self.classes, self.effects, strict=True) if b for i in c)
+        if not set(combinations(touched, 2)) <= set(problem.pairs):
+            raise InvalidCertificate("the certificate's effects weigh pairs that need not be preserved")
 
     def _check_wanted(self, problem: Problem) -> None:
         wanted = set(problem.pairs)
@@ -119,6 +148,8 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     if certificate is None:
         return kl_bound(problem)
     certificate.check(problem)
+    if certificate.effects:
+        return _rank_one_bound(problem, certificate)
     cells = cell_count(certificate)
     if cells > MAX_CELLS or (cells > EXACT_CELLS and _too_heavy_to_count(certificate)):
         return _grid_bound(problem, certificate)
@@ -147,6 +178,21 @@ def _grid_bound(problem: Problem, certificate: Certificate) -> float:
         raise InvalidCertificate(
             f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; scale them down"
         ) from error
+
+
+def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:
+    first = [c[0] for c in certificate.classes]
+    return RankOne(
+        problem.sizes[first], np.array([len(c) for c in certificate.classes]), problem.epsilons[first],
+        certificate.weights, certificate.effects, certificate.unit, problem.kappa,
+    )  # fmt: skip
+
+
+def _rank_one_bound(problem: Problem, certificate: Certificate) -> float:
+    try:
+        return rank_one.lower_bound(_rank_one(problem, certificate))
+    except TooManyTotals as error:
+        raise InvalidCertificate(f"the certificate cannot be evaluated: {error}; scale it down") from error
 
 
 def kl_bound(problem: Problem) -> float:

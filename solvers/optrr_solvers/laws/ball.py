@@ -276,8 +276,7 @@ class CountedBall:
         with np.errstate(divide="ignore"):
             logs = log_uniform_counts(law.sizes, law.classes) + np.log(inside)
         self.log_mass = float(logsumexp(logs))
-        # a ball that holds nothing has no probabilities, and no share of any law
-        self._probabilities = np.exp(logs - self.log_mass) if self.log_mass > -math.inf else np.zeros_like(logs)
+        self._probabilities = np.exp(logs - self.log_mass)
 
     @cached_property
     def changed(self) -> FloatArray:

@@ -1,0 +1,130 @@
+"""The dual bound with pair multipliers of rank one, ascended on a sample of change sets (design §3.6).
+
+With v_ij = a_i a_j the dual function depends on two totals of the change set, so its bound can be certified
+(:mod:`optrr_solvers.certificates.rank_one`). Which (w, a) to certify is found here:
+
+    maximise (−E_μ h) / E_μ[h⁺],   h = Σ w_i (f_i − 1_i) + Σ_{i<j} a_i a_j (χ_i χ_j − κ λ_i λ_j),
+
+with E_μ[h⁺] estimated from change sets drawn under several tilts around f, weighted by their probability under μ. The estimate
+only steers; what is certified is computed anew.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp
+
+from optrr_solvers.balls.moments import Classes
+from optrr_solvers.laws.count import log_uniform_counts
+from optrr_solvers.problem import FloatArray
+
+# Shifts of ln(odds of change) from those at f.
+_SHIFTS = (-1.5, -0.6, 0.0, 0.0, 0.4)
+# Vectors of counts up to which all of them are taken, of so many classes at most.
+_FEW_CELLS, _MOST_COUNTED = 1 << 15, 16
+# Numbers held: change sets times classes, 32 MB each of a few tables; and change sets at most and at least.
+_NUMBERS, _MOST_DRAWS, _LEAST_DRAWS = 1 << 18, 10_000, 5_000
+_SEED = 20_140_901
+
+
+@dataclass(frozen=True, eq=False)
+class RankOnePoint:
+    """Multipliers per class: w of accuracies in nats, a of pairs (v = a_i a_j), shape (G,); the estimated bound in nats."""
+
+    w: FloatArray
+    a: FloatArray
+    bound: float
+
+
+class SampledDual:
+    """Change sets to estimate E_μ[h⁺] from: all of them where they are few, else draws; and others to check it on."""
+
+    def __init__(self, classes: Classes, kappa: float, allowed: FloatArray) -> None:
+        """``allowed``: 1 for classes whose pairs with each other, and inside, are all kept; 0 for the others."""
+        self._classes, self.allowed = classes, allowed
+        if classes.counts.size <= _MOST_COUNTED and math.prod(int(n) + 1 for n in classes.counts) <= _FEW_CELLS:
+            every = _counted(classes)
+            self._drawn = self._apart = _Sample(classes, kappa, *every)
+            return
+        rng = np.random.default_rng(_SEED)
+        draws = int(min(_MOST_DRAWS, max(_LEAST_DRAWS, _NUMBERS // classes.counts.size)))
+        self._drawn, self._apart = (_Sample(classes, kappa, *_draws(classes, draws, rng)) for _ in range(2))
+
+    def ascend(self, w: FloatArray, a: FloatArray, steps: int) -> RankOnePoint:
+        """A local maximum from (w, a), both in nats; its bound is estimated on change sets that it was not fitted to."""
+        size = w.size
+        top = self._drawn.log_mass_inside(w, a)
+        if not math.isfinite(top):
+            return RankOnePoint(w, a * 0, 0.0)
+        unit = np.concatenate([np.maximum(w, 0.05 * np.mean(w)), np.maximum(a, 0.05 * max(float(np.mean(a)), 1e-6))])
+
+        def objective(x: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient = self._drawn.log_ratio(top, x[:size] * unit[:size], x[size:] * unit[size:])
+            return value, gradient * unit
+
+        start = np.concatenate([w, a]) / unit
+        bounds = [(0.0, None)] * size + [(0.0, None if ok else 0.0) for ok in self.allowed]
+        found = minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "maxcor": 20}
+        )
+        w, a = found.x[:size] * unit[:size], found.x[size:] * unit[size:]
+        return RankOnePoint(w, a, float(np.logaddexp(0.0, -self._apart.log_ratio(top, w, a)[0] - top)))
+
+
+def _counted(classes: Classes) -> tuple[FloatArray, FloatArray]:
+    shape = [int(n) + 1 for n in classes.counts]
+    k = np.indices(shape).reshape(len(shape), -1).T.astype(np.float64)
+    return k, log_uniform_counts(classes.problem.sizes, classes.members).ravel()
+
+
+def _draws(classes: Classes, draws: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Counts of changes per class, and ln of their weight under μ, from a mixture of product laws."""
+    odds, n = classes.log_odds - classes.epsilons, classes.counts.astype(np.int64)
+    chances = [np.minimum(expit(odds + x), classes.d) for x in _SHIFTS]
+    k = np.concatenate([rng.binomial(n, p, (draws // len(_SHIFTS), n.size)) for p in chances]).astype(np.float64)
+    logs = [k @ (np.log(p) - np.log(classes.d)) + (n - k) @ (np.log1p(-p) - np.log1p(-classes.d)) for p in chances]
+    return k, -logsumexp(logs, axis=0) + math.log(len(logs)) - math.log(k.shape[0])
+
+
+class _Sample:
+    """Counts of changes per class k, shape (N, G), with the logarithms of their weights, shape (N,)."""
+
+    def __init__(self, classes: Classes, kappa: float, k: FloatArray, log_weights: FloatArray) -> None:
+        self._c, self._kappa, self._k, self._log_weights = classes, kappa, k, log_weights
+        self._n, self._lam = classes.counts, classes.gaps / classes.d
+        # Σ χ and Σ χ² over the members of a class
+        r = np.exp(classes.log_odds) + 1
+        self._chi = self._n - k / classes.d
+        self._squares = (self._n - k) + k / (r - 1) ** 2
+
+    def log_mass_inside(self, w: FloatArray, a: FloatArray) -> float:
+        """ln Pr(h > 0), −∞ where no change set is inside."""
+        inside = self._log_weights[self._dual(w, a)[0] > 0]
+        return float(logsumexp(inside)) if inside.size else -math.inf
+
+    def _dual(self, w: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """H at every draw, Σ a χ at every draw, and what the pairs add to −E_μ h."""
+        y = self._chi @ a
+        kept = 0.5 * self._kappa * (float((self._n * a) @ self._lam) ** 2 - float((self._n * a**2) @ self._lam**2))
+        h = float((self._n * w) @ self._c.f) - self._k @ w + 0.5 * (y**2 - self._squares @ a**2) - kept
+        return h, y, kept
+
+    def log_ratio(self, top: float, w: FloatArray, a: FloatArray) -> tuple[float, FloatArray]:
+        """Ln E_μ[h⁺] − ln(−E_μ h) − ``top``, and its gradient."""
+        h, y, kept = self._dual(w, a)
+        inside = h > 0
+        m, n, lam = np.exp(np.minimum(self._log_weights[inside] - top, 600.0)), self._n, self._lam
+        value = float(m @ h[inside])
+        gain = float((n * w) @ self._c.gaps) + kept
+        if not (value > 0 and gain > 0):
+            return 1e6, np.zeros(2 * w.size)
+        total = float(m.sum())
+        slope_kept = self._kappa * (n * lam * float((n * a) @ lam) - n * a * lam**2)
+        by_w = total * n * self._c.f - m @ self._k[inside]
+        by_a = (m * y[inside]) @ self._chi[inside] - a * (m @ self._squares[inside]) - total * slope_kept
+        gradient = np.concatenate([by_w / value - n * self._c.gaps / gain, by_a / value - slope_kept / gain])
+        return math.log(value) - math.log(gain), gradient

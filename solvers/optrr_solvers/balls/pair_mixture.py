@@ -1,0 +1,158 @@
+"""Column generation: the best mixture of balls that keeps pairs (design §3.6).
+
+    maximise y   subject to   Σ_k p_k E_μ[t_k g] ≥ y · need(g)  for every row g,   Σ p_k ≤ 1.
+
+The program's multipliers price the next ball (:mod:`pair_pricing`), whose exact rows (:mod:`pair_rows`) make a new column.
+Most pairs are slack, so rows enter the program once they are violated. The optimal set {h > 0} of a dual function of rank one
+is bounded by a parabola, and the half-spaces that touch a parabola from outside unite to just that set: mixtures of a few dozen
+balls come close to it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from optrr_solvers.balls.pair_pricing import Prices, Soft, best_ball
+from optrr_solvers.balls.pair_rows import Column, Requirements
+from optrr_solvers.laws.spectrum import GridTooFine
+from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
+from optrr_solvers.problem import FloatArray
+from optrr_solvers.programs import backend
+from optrr_solvers.programs.backend import LinearProgram
+
+METHOD = "ball"
+# Rows that enter the program at once, per class and at least; a row is violated by more than this, relative to its need.
+_ROWS_AT_ONCE, _LEAST_ROWS, _VIOLATED = 3, 10, 1e-9
+# Rounds of adding rows before new columns are looked for.
+_ROW_ROUNDS = 15
+# Shares below this are rounding.
+_LEAST_SHARE = 1e-10
+# Grid units per width of the radius, and totals of a ball at most.
+_PER_WIDTH, _MOST_TOTALS = 4.0, 1 << 16
+# A weight this many widths beyond the radius is as good as any heavier one.
+_REACH = 10.0
+
+
+@dataclass
+class Generation:
+    """The columns so far, the real weights each came from, the program's rows, shares and ln y (−∞: no share serves yet)."""
+
+    wanted: Requirements
+    columns: list[Column] = field(default_factory=list)
+    sources: list[Soft] = field(default_factory=list)
+    rows: set[int] = field(default_factory=set)
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+    log_y: float = -math.inf
+
+    def add(self, ball: Soft) -> bool:
+        """Take a ball in; False where it is empty or its numbers are out of range."""
+        if not (np.all(np.isfinite(ball.weights)) and math.isfinite(ball.radius) and ball.radius > 0):
+            return False
+        try:
+            column = self.wanted.column(on_grid(self.wanted, ball))
+        except (GridTooFine, ValueError):
+            return False
+        if not (math.isfinite(column.log_mass) and np.all(np.isfinite(column.rows))):
+            return False
+        self.columns.append(column)
+        self.sources.append(ball)
+        return True
+
+    def solve(self) -> Prices:
+        """The program over all columns so far; its multipliers."""
+        q, groups = self.wanted, self.wanted.classes.counts.size
+        self.rows |= set(range(groups))
+        logs = np.array([c.log_mass for c in self.columns])
+        matrix = np.stack([c.rows for c in self.columns], axis=1) * np.exp(logs - logs.max())
+        for _ in range(_ROW_ROUNDS):
+            chosen = np.array(sorted(self.rows))
+            shares, y, duals = _program(matrix[chosen], q.needs[chosen])
+            excess = (matrix @ shares - y * q.needs) / q.needs
+            excess[chosen] = 0.0
+            worst = np.argsort(excess)[: max(_LEAST_ROWS, _ROWS_AT_ONCE * groups)]
+            worst = worst[excess[worst] < -_VIOLATED * max(y, float(np.abs(excess).max()) * 1e-6)]
+            if not worst.size:
+                break
+            self.rows |= set(worst.tolist())
+        self.shares = shares
+        kept = shares > _LEAST_SHARE
+        self.log_y = (
+            q.log_scale([c for c, k in zip(self.columns, kept, strict=True) if k], shares[kept])
+            if kept.any()
+            else -math.inf
+        )
+        every = np.zeros(q.needs.size)
+        every[chosen] = duals
+        return q.prices(every)
+
+    def value(self, prices: Prices, column: Column) -> float:
+        """ln E_μ[t h] of a column, −∞ where it is not positive."""
+        value = float(self.wanted.multipliers(prices) @ column.rows)
+        return column.log_mass + math.log(value) if value > 0 else -math.inf
+
+    def extend(self, prices: Prices, starts: list[Soft], steps: int) -> float:
+        """Add the best ball found from each start; by how much, in logarithms, they beat the best column there was."""
+        before = max((self.value(prices, c) for c in self.columns), default=-math.inf)
+        found = -math.inf
+        for start in starts:
+            if self.add(best_ball(self.wanted.classes, prices, start, steps)):
+                found = max(found, self.value(prices, self.columns[-1]))
+        return found - before
+
+    def mixture(self) -> tuple[list[Column], FloatArray]:
+        """The columns with a share, and their shares, which add up to at most 1."""
+        kept = np.flatnonzero(self.shares > _LEAST_SHARE)
+        shares = self.shares[kept]
+        # the program's own rounding
+        return [self.columns[k] for k in kept], shares / max(1.0, math.fsum(shares.tolist()) * (1 + 2.0**-50))
+
+    def changed(self) -> FloatArray:
+        """Chances of change inside the mixture, per class."""
+        columns, shares = self.mixture()
+        logs = np.array([c.log_mass for c in columns]) + np.log(shares)
+        weights = np.exp(logs - logs.max())
+        rows = np.stack([c.rows[: self.wanted.classes.f.size] for c in columns])
+        return np.asarray(self.wanted.classes.f - weights @ rows / weights.sum())
+
+    def largest(self, count: int) -> list[Soft]:
+        """The balls with the largest shares."""
+        order = np.argsort(-self.shares)[:count]
+        return [self.sources[k] for k in order if self.shares[k] > _LEAST_SHARE]
+
+
+def _program(matrix: FloatArray, needs: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+    """Shares, y and the rows' multipliers; rows and y scaled to entries of order one."""
+    rows, n = matrix.shape
+    scale = np.abs(matrix).max(axis=1)
+    unit = float(np.max(needs / scale))
+    block = np.block([[matrix / scale[:, None], -(needs / scale / unit)[:, None]], [np.ones((1, n)), np.zeros((1, 1))]])
+    program = LinearProgram(
+        cost=np.append(np.zeros(n), -1.0),
+        matrix=sp.csc_array(block),
+        row_lower=np.append(np.zeros(rows), -np.inf),
+        row_upper=np.append(np.full(rows, np.inf), 1.0),
+        lower=np.zeros(n + 1),
+        upper=np.full(n + 1, np.inf),
+    )
+    answer = backend.solve(program, method=METHOD)
+    return np.maximum(answer.values[:-1], 0.0), answer.values[-1] / unit, np.maximum(answer.row_duals[:-1], 0.0) / scale
+
+
+def on_grid(wanted: Requirements, ball: Soft) -> WeightedBall:
+    """Weights in units of a grid, rounded at random where the ball is drawn from."""
+    c = wanted.classes
+    unit = max(ball.width / _PER_WIDTH, ball.radius / _MOST_TOTALS)
+    scaled = np.minimum(ball.weights / unit, float(TOTAL_LIMIT >> 20))
+    floors = np.floor(scaled)
+    fractions = np.minimum(scaled - floors, 1 - 2.0**-53)
+    # tilted by one per nat, a weight rounded at random has a mean that is lower by its variance
+    radius = ball.radius / unit - float(c.counts @ (c.f * unit * fractions * (1 - fractions)))
+    most = int(ball.radius / unit + _REACH * ball.width / unit) + 2
+    heavy = floors > most
+    return soft(
+        np.where(heavy, most, floors).astype(np.int64), np.where(heavy, 0.0, fractions), radius, ball.width / unit
+    )
