@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
+from matplotlib.ticker import NullLocator
 
 from optrr.cluster import greedy_clusters, power_iteration_clusters
 from optrr.cluster.power_iteration import checked_affinity, iterates
@@ -215,7 +216,10 @@ def main() -> None:
         ]
         lines.append(f"| {what} | {variable} = {sizes[0]}..{sizes[-1]} | {order} | {slope:.2f} |")
         axis.loglog(sizes, costs, "o-")
-        axis.set_title(f"{what}: {slope:.2f}", fontsize=7)
+        # only the sizes themselves: a logarithmic axis would set labels between them that run into each other
+        axis.set_xticks(sizes, [f"{s:,}" for s in sizes], fontsize=7)
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_title(f"{what}\nexponent {slope:.2f}", fontsize=7)
         axis.set_xlabel(variable)
         print(lines[-1], flush=True)
     axes.flat[-1].axis("off")

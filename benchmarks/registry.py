@@ -76,6 +76,7 @@ BENCHMARKS = (
     cheap("mdr_fig2", EXACT),
     long("mdr_fig3", SIMULATED),
     long("mdr_tables", SIMULATED),
+    cheap("por_ratios", SOLVED),
     long("protocols_comparison", SIMULATED),
     long("protocols_costs", TIMED),
     long("readme", SOLVED, after=("ball_totals", "inference_level")),
@@ -87,5 +88,14 @@ BENCHMARKS = (
     cheap("rvl_proportions", SIMULATED),
     long("sic_figures", SIMULATED),
     cheap("sic_table1", EXACT),
+    cheap(
+        "pages",
+        EXACT,
+        after=(
+            *("exact_solvers", "genomics_fig5", "por_ratios"),
+            *("mdr_fig1", "mdr_fig2", "mdr_fig3", "mdr_tables", "protocols_comparison", "protocols_costs"),
+            *("sic_figures", "sic_table1", "rij", "rij_age_sex", "rvl_derived", "rvl_graphs", "rvl_proportions"),
+        ),
+    ),
 )
 BY_NAME = {b.script: b for b in BENCHMARKS}

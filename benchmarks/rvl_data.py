@@ -17,6 +17,9 @@ from optrr.studies.graphs import Graph, as_graph
 
 STAND_IN = "on synthetic stand-in data of the same shape as RVL's (248 people; 185 nodes, 684 edges), not on RVL's data"
 
+# As RVL drew them, alike in every panel.
+COLOURS = {"true": "tab:green", "randomized response": "tab:red", "Laplace": "tab:blue"}
+
 LDL = ("below 70", "70-99", "100-129", "130-159", "160-189", "190 and above")
 TC = ("below 200", "200-239", "240 and above")
 PEOPLE, NODES, EDGES = 248, 185, 684

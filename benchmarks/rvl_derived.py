@@ -27,10 +27,9 @@ from optrr.matrix import MatrixMechanism, laplace, randomized_response
 from optrr.records.counts import count
 
 RESULTS = Path(__file__).parent / "results"
-RUNS = 300
+RUNS = 150
 EPSILONS = (1, 2, 3, 4, 5, 6, 8, 10)
 FAMILIES = {"randomized response": randomized_response, "Laplace": laplace}
-COLOURS = {"randomized response": "tab:red", "Laplace": "tab:blue"}
 STATISTICS = {"entropy": ("LDL",), "chi-square": ("LDL", "TC")}
 WAYS = ("published", "projected", "optrr")
 
@@ -92,12 +91,14 @@ def picture(rows: list[dict]) -> None:
     titles = ("Figure 3: entropy of LDL (bits)", "Figure 4: χ² of LDL × TC")
     for column, (statistic, title) in enumerate(zip(STATISTICS, titles, strict=True)):
         for axes, way in zip(panels[:, column], WAYS[:2], strict=True):
-            axes.axhline(truth(statistic), color="tab:green", label="true")
+            axes.axhline(truth(statistic), color=rvl_data.COLOURS["true"], label="true")
             for shift, family in ((-0.08, "randomized response"), (0.08, "Laplace")):
                 mine = [r for r in rows if (r["family"], r["statistic"], r["way"]) == (family, statistic, way)]
                 x = [r["epsilon"] + shift for r in mine]
                 middle, spread = ([r[k] for r in mine] for k in ("median", "deviation"))
-                axes.errorbar(x, middle, spread, fmt="o-", ms=3, capsize=2, color=COLOURS[family], label=family)
+                axes.errorbar(
+                    x, middle, spread, fmt="o-", ms=3, capsize=2, color=rvl_data.COLOURS[family], label=family
+                )
             how = "unbiased estimate, as RVL" if way == "published" else "projected estimate"
             axes.set(xlabel="ε of each attribute (nats)", title=f"{title}, {how}")
             axes.title.set_fontsize(10)

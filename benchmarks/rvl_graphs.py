@@ -50,6 +50,17 @@ RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 DELTA = 1e-6
+# The same colour for a method in both panels: collected in whole lines, queried in broken ones.
+LINES = {
+    "RR": ("tab:red", "-"),
+    "LM": ("tab:blue", "-"),
+    "RR naive": ("tab:orange", "-"),
+    "RR instance": ("tab:pink", "-"),
+    "LM instance": ("tab:cyan", "-"),
+    "LM-global": ("tab:green", "--"),
+    "LM-smooth": ("tab:purple", "--"),
+    "Cauchy-smooth": ("tab:brown", "--"),
+}
 GRAPH = rvl_data.friendships()
 TRUE = {"degrees": GRAPH.degrees(), "triangles": triangles(GRAPH)}
 LIMIT = {"degrees": GRAPH.n - 1, "triangles": (GRAPH.n - 1) * (GRAPH.n - 2) // 2}
@@ -144,7 +155,8 @@ def picture(rows: list[dict]) -> None:
     for axes, statistic, title in zip(panels, TRUE, ("Figure 5: degrees", "Figure 6: triangles"), strict=True):
         for method in dict.fromkeys(r["method"] for r in rows if r["statistic"] == statistic):
             mine = [r for r in rows if r["method"] == method and r["statistic"] == statistic]
-            axes.semilogy([r["epsilon"] for r in mine], [r["error"] for r in mine], label=method)
+            colour, line = LINES[method]
+            axes.semilogy([r["epsilon"] for r in mine], [r["error"] for r in mine], line, color=colour, label=method)
         axes.axhline(trivial(statistic)["0"], color="grey", linestyle=":", label="trivial answer 0")
         axes.set(xlabel="ε (nats)", ylabel="mean error per node", title=title)
         axes.legend(fontsize=7)

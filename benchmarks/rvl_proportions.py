@@ -47,14 +47,22 @@ def figure_1(axes, pi: np.ndarray) -> list[list[float]]:
     """One collection at ε = 5: estimates with standard deviations, as RVL drew it."""
     dom = rvl_data.domain().subset(["LDL"])
     rows = [pi.tolist()]
-    axes.bar(np.arange(6) - 0.27, pi, 0.25, color="tab:green", label="true")
+    axes.bar(np.arange(6) - 0.27, pi, 0.25, color=rvl_data.COLOURS["true"], label="true")
     for k, family in enumerate(("randomized response", "Laplace")):
         mechanism = MatrixMechanism(dom, (FAMILIES[family](6, 5.0),))
         seen = count(mechanism.perturb_codes(rvl_data.biomarkers()[:, :1], 5), dom, ("LDL",))
         kernel = mechanism.kernel("LDL")
         estimate = kernel.solve(seen.proportions)
         deviation = np.sqrt(kernel.variance(seen.proportions, seen.n))
-        axes.bar(np.arange(6) + 0.27 * k, estimate, 0.25, yerr=deviation, capsize=2, label=family)
+        axes.bar(
+            np.arange(6) + 0.27 * k,
+            estimate,
+            0.25,
+            yerr=deviation,
+            capsize=2,
+            color=rvl_data.COLOURS[family],
+            label=family,
+        )
         rows += [estimate.tolist(), deviation.tolist()]
     axes.set(xticks=range(6), xticklabels=rvl_data.LDL, title="Figure 1: ε = 5, one collection", ylabel="proportion")
     axes.tick_params(axis="x", rotation=30)
@@ -63,7 +71,8 @@ def figure_1(axes, pi: np.ndarray) -> list[list[float]]:
 
 
 def figure_2(axes, rows: list[dict], trivial: dict[str, float]) -> None:
-    for family, colour in (("randomized response", "tab:orange"), ("Laplace", "tab:blue")):
+    for family in ("randomized response", "Laplace"):
+        colour = rvl_data.COLOURS[family]
         mine = [r for r in rows if r["family"] == family]
         x = [r["epsilon"] for r in mine]
         axes.semilogy(x, [r["formula"] for r in mine], "-", color=colour, label=f"{family}, unbiased")

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 from count_queries import RESULTS, write_csv, write_text
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
 from optrr.estimation import estimate
 from optrr.protocols import sic_clusters
@@ -57,18 +58,30 @@ def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return picture, {k: np.concatenate(v) for k, v in found.items()}
 
 
+def name_blocks(axis: Axes, first: bool) -> None:
+    """The attributes' names at the middle of their categories, and lines between them."""
+    domain = adult_domain()
+    ends = np.cumsum(domain.sizes)
+    middles = ends - domain.sizes / 2 - 0.5
+    axis.set_xticks(middles, domain.names, rotation=90, fontsize=7)
+    axis.set_yticks(middles, domain.names if first else [], fontsize=7)
+    axis.tick_params(length=0)
+    for end in ends[:-1] - 0.5:
+        axis.axhline(end, color="black", linewidth=0.3)
+        axis.axvline(end, color="black", linewidth=0.3)
+
+
 def main(runs: int) -> None:
     rows = []
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.6))
+    figure, axes = plt.subplots(1, 3, figsize=(16, 6.4))
     for axis, p in zip(axes, CLUSTERS, strict=True):
         picture, found = pictures(p, runs)
         # vectors of 10,000 cells make a heavy file; the picture is small as an image
         shown = axis.imshow(
             np.clip(picture, -100, 100), cmap="RdBu", vmin=-100, vmax=100, origin="lower", interpolation="nearest"
         )
-        axis.set(
-            title=f"SIC Fig. {len(rows) // 2 + 1}: p = {p}", xlabel="category", ylabel="category" if p == 0.9 else None
-        )
+        axis.set_title(f"SIC Fig. {len(rows) // 2 + 1}: p = {p}")
+        name_blocks(axis, p == 0.9)
         for kind, errors in found.items():
             rows.append(
                 {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 def test_every_script_is_registered() -> None:
     scripts = {f.stem for f in FOLDER.glob("*.py") if not f.stem.startswith("make_")}
     assert scripts - SERVING == {b.script for b in BENCHMARKS}
+
+
+@pytest.mark.parametrize("page", ["por", "mdr", "sic", "rij", "rvl"])
+def test_a_paper_s_page_shows_pictures_that_are_there(page: str) -> None:
+    text = (ROOT / "docs" / "papers" / f"{page}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert shown
+    for name in shown:
+        assert (ROOT / "docs" / "papers" / name).resolve().is_file(), name
+    assert "**Published:**" in text or page == "rvl"
 
 
 def test_every_result_was_written_by_one_benchmark() -> None:

@@ -1,0 +1,108 @@
+"""The papers' pages: published, ours, and why they differ, for every figure and table of the five papers.
+
+A page's text stands in ``papers/NAME.md`` beside this script; what it says in numbers is taken from the kept results when the
+page is made, so that a page cannot say what the results do not. Writes docs/papers/NAME.md.
+
+A template may use
+
+    result("rij.md", "Figs. 5–8")   a section of a result's page, without its heading; all of it where no heading is given
+    number("rij.csv", "rr_ind_drawn", figure="Fig. 6", value="1")   one cell; figures=2 says how many digits to show
+    span("por_ratios.csv", "optimum", k="3")   smallest and largest of a column over the rows that match
+    columns("exact_solvers.csv", {"m": "k", ...}, method="lp")   some columns as a table, under the names given
+    picture("rij.svg", "what it shows")
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import jinja2
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+PAGES = FOLDER.parent / "docs" / "papers"
+
+
+def result(name: str, heading: str = "") -> str:
+    """A results page or one of its sections, headings made smaller to stand below a page's own."""
+    text = (RESULTS / name).read_text(encoding="utf-8")
+    if heading:
+        found = re.split(r"^#+ (.*)$", text, flags=re.MULTILINE)
+        sections = dict(zip(found[1::2], found[2::2], strict=True))
+        match = [body for title, body in sections.items() if title.startswith(heading)]
+        if len(match) != 1:
+            raise KeyError(f"{name} has {len(match)} sections {heading!r}; it has {', '.join(sections)}")
+        text = match[0]
+    else:
+        text = re.sub(r"\A# .*\n", "", text)
+    return re.sub(r"^#+ ", "#### ", text, flags=re.MULTILINE).strip()
+
+
+def rows(name: str, **where: str) -> list[dict[str, str]]:
+    """Rows of a results table whose cells are as asked."""
+    with (RESULTS / name).open(newline="", encoding="utf-8") as file:
+        found = [r for r in csv.DictReader(file) if all(r[k] == v for k, v in where.items())]
+    if not found:
+        raise KeyError(f"{name} has no row with {where}")
+    return found
+
+
+def shown(value: str, figures: int) -> str:
+    """A number to so many significant figures, other text as it is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return value if number == int(number) and len(value) < 8 else f"{number:.{figures}g}"
+
+
+def number(name: str, column: str, figures: int = 3, **where: str) -> str:
+    """One cell."""
+    found = rows(name, **where)
+    if len(found) > 1:
+        raise KeyError(f"{name} has {len(found)} rows with {where}; say which one")
+    return shown(found[0][column], figures)
+
+
+def span(name: str, column: str, figures: int = 3, **where: str) -> str:
+    """Smallest to largest."""
+    values = [float(r[column]) for r in rows(name, **where) if r[column] not in ("", "nan")]
+    low, high = f"{min(values):.{figures}g}", f"{max(values):.{figures}g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def columns(name: str, named: dict[str, str], **where: str) -> str:
+    """A table of some columns."""
+    lines = ["| " + " | ".join(named.values()) + " |", "|---" * len(named) + "|"]
+    lines += ["| " + " | ".join(shown(r[c], 4) for c in named) + " |" for r in rows(name, **where)]
+    return "\n".join(lines)
+
+
+def picture(name: str, caption: str) -> str:
+    """A link to a results picture, which must be there."""
+    if not (RESULTS / name).is_file():
+        raise FileNotFoundError(f"benchmarks/results/{name} is not there; run its benchmark first")
+    return f"![{caption}](../../benchmarks/results/{name})"
+
+
+def main() -> None:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER / "papers"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown from the project itself, which is no HTML
+    )
+    environment.globals |= {f.__name__: f for f in (result, number, span, columns, picture)}
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name in environment.list_templates(extensions=["md"]):
+        head = (
+            f"<!-- Made by benchmarks/pages.py from benchmarks/papers/{name} and the kept results; edit there. -->\n\n"
+        )
+        (PAGES / name).write_text(head + environment.get_template(name).render(), encoding="utf-8")
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
