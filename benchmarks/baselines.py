@@ -204,18 +204,23 @@ def picture(rows: list[dict]) -> None:
     mpl.rcParams["svg.hashsalt"] = "optrr"
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(12, 5))
+    figure, panels = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
+    names = list(dict.fromkeys(r["method"] for r in rows))
+    # one colour for each method, the same in both panels; the whole lines get the darker ones
+    shades = [plt.get_cmap("tab20")(k) for k in (*range(0, 20, 2), *range(1, 20, 2))]
+    colours = dict(zip(sorted(names, key=lambda name: name[0] in "SR"), shades, strict=False))
     for ways, axes in zip((1, 2), panels, strict=True):
-        for name in dict.fromkeys(r["method"] for r in rows):
+        for name in names:
             mine = [r for r in rows if r["method"] == name and r["ways"] == ways and not np.isnan(r["exact"])]
             style = ":" if "published" in name else "--" if name[0] in "SR" else "-"
             if mine:
-                axes.semilogy([r["epsilon"] for r in mine], [r["exact"] for r in mine], style, label=name)
+                x, y = ([r[key] for r in mine] for key in ("epsilon", "exact"))
+                axes.semilogy(x, y, style, color=colours[name], label=name)
         axes.axhline(trivial()["uniform"][ways - 1], color="grey", linewidth=0.8, label="uniform answer")
         title = f"{'one' if ways == 1 else 'two'}-way tables of Adult"
         axes.set(xlabel="total ε of the record (nats)", ylabel="expected squared error", title=title)
-        axes.legend(fontsize=6)
-    figure.tight_layout()
+    entries = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5, fontsize=8)
     figure.savefig(RESULTS / "baselines.svg", metadata={"Date": None})
 
 

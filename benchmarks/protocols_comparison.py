@@ -102,14 +102,14 @@ def pair_tables(data: Data, collector: Collector) -> dict[tuple[int, int], np.nd
 
 
 def plot(rows: list[dict[str, object]]) -> None:
-    figure, axes = plt.subplots(2, 2, figsize=(10, 8))
+    figure, axes = plt.subplots(2, 2, figsize=(10, 8.8), layout="constrained")
     for axis, p in zip(axes.flat, RETENTIONS, strict=True):
         for method in dict.fromkeys(r["method"] for r in rows):
             mine = [r for r in rows if r["method"] == method and r["p"] == p]
             axis.semilogy([r["sigma"] for r in mine], [r["relative"] for r in mine], "o-", ms=3, label=method)
         axis.set_title(f"p = {p}: total ε = {mine[0]['epsilon']:.2f}", fontsize=10)
         axis.set(xlabel="coverage σ", ylabel="relative error (median)")
-    axes[0, 0].legend(fontsize=7)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     save(figure, "protocols_comparison.svg")
 
 

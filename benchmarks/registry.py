@@ -62,7 +62,7 @@ BENCHMARKS = (
     long("ball_scaling", TIMED),
     long("ball_totals", SOLVED),
     long("baselines", SIMULATED),
-    long("baselines_library", TIMED, needs=("pure_ldp", "multi_freq_ldpy")),
+    long("baselines_library", TIMED, needs=("multi_freq_ldpy",)),
     long("exact_solvers", TIMED),
     long("genomics_fig5", SIMULATED),
     long("genomics_scale", TIMED),

@@ -181,8 +181,12 @@ def _clean(run: Run) -> None:
 
 def keep(benchmark: Benchmark) -> dict[str, Any]:
     """Run a benchmark, move its results here and return its record."""
+    before = {file: digest_of_file(ROOT / file) for file in SHARED}
     with finished(benchmark) as run:
         _clean(run)
+        for file in set(run.written) & set(SHARED):
+            if digest_of_file(ROOT / file) != before[file]:
+                raise Failed(f"{file} was edited while {benchmark.script} ran, which writes into it; run it again")
         data = {
             file: digest_of_file(run.root / file if file.startswith("benchmarks/") else kept_file(file))
             for file in run.read
