@@ -181,17 +181,22 @@ def _clean(run: Run) -> None:
 
 def keep(benchmark: Benchmark) -> dict[str, Any]:
     """Run a benchmark, move its results here and return its record."""
-    before = {file: digest_of_file(ROOT / file) for file in SHARED}
+    shared = {file: digest_of_file(ROOT / file) for file in SHARED}
+    code_before = sources.files()
     with finished(benchmark) as run:
         _clean(run)
         for file in set(run.written) & set(SHARED):
-            if digest_of_file(ROOT / file) != before[file]:
+            if digest_of_file(ROOT / file) != shared[file]:
                 raise Failed(f"{file} was edited while {benchmark.script} ran, which writes into it; run it again")
         data = {
             file: digest_of_file(run.root / file if file.startswith("benchmarks/") else kept_file(file))
             for file in run.read
         }
+        sources.module.cache_clear()
         now = sources.digests(benchmark.script, run.executed)
+        edited = sorted(home for home in now if sources.files().get(home) != code_before.get(home))
+        if edited:
+            raise Failed(f"{', '.join(edited)} was edited while {benchmark.script} ran; run it again")
         code = {home: f"{digest}: {' '.join(run.executed.get(home, ()))}".strip() for home, digest in now.items()}
         for file in run.written:
             (ROOT / file).parent.mkdir(parents=True, exist_ok=True)

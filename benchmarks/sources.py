@@ -8,6 +8,7 @@ code that it never reached is being changed.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
@@ -56,6 +57,17 @@ def module_of(file: Path) -> str | None:
             parts = file.relative_to(package_folder(package)).with_suffix("").parts
             return ".".join((package, *(p for p in parts if p != "__init__")))
     return None
+
+
+def files() -> dict[str, bytes]:
+    """A digest of every source file of the project as it stands, by module."""
+    found: dict[str, bytes] = {}
+    for package in (*PACKAGES, OWN):
+        for file in package_folder(package).rglob("*.py"):
+            name = module_of(file)
+            if name:
+                found[name] = hashlib.sha256(file.read_bytes()).digest()
+    return found
 
 
 @dataclass(frozen=True)
