@@ -276,7 +276,8 @@ class CountedBall:
         with np.errstate(divide="ignore"):
             logs = log_uniform_counts(law.sizes, law.classes) + np.log(inside)
         self.log_mass = float(logsumexp(logs))
-        self._probabilities = np.exp(logs - self.log_mass)
+        # a ball that holds nothing has no probabilities, and no share of any law
+        self._probabilities = np.exp(logs - self.log_mass) if self.log_mass > -math.inf else np.zeros_like(logs)
 
     @cached_property
     def changed(self) -> FloatArray:

@@ -24,6 +24,8 @@ from optrr_solvers.programs.sifting import LatticeOptimum
 MAX_CAPPED = 10
 # e^η of a cap is a coefficient of the program.
 _LARGEST_EXPONENT = 700.0
+# A step of two logarithms, its quotient by the cap and the label's own rounding are good to this together.
+_ROUNDINGS = 2.0**-49
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +79,19 @@ def solve(lattice: Lattice) -> LatticeOptimum:
     duals[tight] = factors.solve(program.cost[columns], trans="T")
     density = np.maximum(1 + math.exp(log_scale) * values[:-1], 1.0)
     return LatticeOptimum(
-        np.log(density).reshape(lattice.shape),
+        _within(np.log(density).reshape(lattice.shape), caps),
         _certificate(lattice, caps, duals, math.exp(log_scale)),
         rounds=1,
         iterations=answer.iterations,
         columns=program.cost.size,
     )
+
+
+def _within(log_density: FloatArray, caps: _CapRows) -> FloatArray:
+    """The densities, drawn together by the share (1e-11 at most was seen) by which the program's tolerance breaks a cap."""
+    flat = log_density.ravel()
+    over = float(((flat[caps.capped] - flat[caps.other]) / caps.eta).max(initial=0.0))
+    return log_density if over < 1 - _ROUNDINGS else np.asarray(log_density * ((1 - _ROUNDINGS) / over))
 
 
 def _cap_rows(lattice: Lattice) -> _CapRows:
