@@ -1,30 +1,37 @@
 """Design files: versioned JSON that carries everything needed to perturb, estimate and re-check (design §5.2).
 
-Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds of
-bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has to
-pass :mod:`optrr.designing.verify`, which trusts no number in the file.
+One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
+``attributes`` (name, categories, requested_epsilon, epsilon, conditional_epsilon, conditional_cap), ``pairs`` and
+``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each law writes and reads its own,
+see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``, ``digest``. The ε are labels of what
+is drawn (:class:`optrr_solvers.laws.base.Labels`).
+
+Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
+of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
+to pass :mod:`optrr.designing.verify`, which trusts no number in the file.
 """
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from optrr import __version__
 from optrr.designing.design import Design
-from optrr.designing.law_record import BlockRecord, LawRecord, law_of, record_of
 from optrr.designing.verify import failed_checks
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
 from optrr.records.files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
+from optrr_solvers.laws.record import law_of, record_of
 
 FORMAT = "optrr-design/1"
 
-__all__ = ["FORMAT", "BlockRecord", "load_design", "save_design"]
+__all__ = ["FORMAT", "load_design", "save_design"]
 
 
 class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,7 +63,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     attributes: list[_AttributeRecord]
     pairs: list[tuple[int, int]]
     kappa: float
-    law: LawRecord
+    law: dict[str, Any]
     certificate: _CertificateRecord | None
     notes: list[str]
     tolerance: float | None = None

@@ -14,7 +14,6 @@ import numpy as np
 from optrr.designing.design import Design
 from optrr_solvers import SolveFailed, Status, lower_bound
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
-from optrr_solvers.certificates.exact import exact_attribute_epsilons, exact_epsilon_ceiling
 from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.solution import require, shortfalls
 
@@ -62,7 +61,7 @@ def failed_checks(design: Design, stated: Mapping[str, Sequence[float]] | None =
 
 
 def _total(design: Design, stated: float) -> Check:
-    exact = exact_epsilon_ceiling(design.law)
+    exact = design.law.epsilon_ceiling()
     value = design.law.epsilon if exact is None else exact
     # below an exact total no label is accepted; above it by more than rounding it is a wrong label too
     floor = value - SAME * (1 + value) if exact is None else value
@@ -88,7 +87,7 @@ def _lower(design: Design, stated: float) -> Check:
 
 
 def _attributes(design: Design, stated: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Check:
-    bounds = exact_attribute_epsilons(design.law)
+    bounds = design.law.attribute_epsilon_bounds()
     value = design.law.attribute_epsilons()
     low, high = (value, value) if bounds is None else bounds
     slack = SAME * (1 + np.abs(value))

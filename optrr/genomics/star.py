@@ -10,8 +10,8 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.genomics.effects import PairEigenvalues
-from optrr_solvers.laws import FewChangesLaw, Law, ProductLaw
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.laws import Law
+from optrr_solvers.problem import IntArray
 
 # Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.
 _VISIBLE = 1e-6
@@ -26,7 +26,7 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> PairEigenvalues
         where a pair cannot be seen through the law at all, with the remedy.
     """
     one = law.one_way_eigenvalues()
-    joint = _joint(law, leaves, center)
+    joint = law.joint_eigenvalues(leaves, center)
     hidden = np.flatnonzero(np.abs(joint) < _VISIBLE * np.abs(one[leaves] * one[center]))
     if hidden.size:
         i = int(leaves[hidden[0]])
@@ -35,30 +35,3 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> PairEigenvalues
             "seen through this mechanism; give them larger epsilons, or keep the pairs (--keep-pairs)"
         )
     return PairEigenvalues(one[leaves], np.full(leaves.size, one[center]), joint)
-
-
-def _joint(law: Law, leaves: IntArray, center: int) -> FloatArray:
-    match law:
-        case ProductLaw():
-            one = law.one_way_eigenvalues()
-            return np.asarray(one[leaves] * one[center])
-        case FewChangesLaw():
-            return _few_changes(law, leaves, center)
-        case _:
-            # laws that treat alike attributes alike say which class each attribute is of
-            kinds = law.class_of[leaves] if hasattr(law, "class_of") else np.arange(leaves.size)
-    out = np.empty(leaves.size)
-    for kind in np.unique(kinds):
-        members = np.flatnonzero(kinds == kind)
-        out[members] = law.eigenvalues((int(leaves[members[0]]), center))[1, 1]
-    return out
-
-
-def _few_changes(law: FewChangesLaw, leaves: IntArray, center: int) -> FloatArray:
-    """Both change only in a uniform answer, so one pair gives its share and the rest follows from the one-way laws."""
-    d = 1 - 1 / law.sizes
-    uniform = law.marginal((int(leaves[0]), center))[1, 1] / (d[leaves[0]] * d[center])
-    changed = law.one_way()[:, 1]
-    both = uniform * d[leaves] * d[center]
-    # E[χ_i χ_c] with χ = 1 − (changed)/d
-    return np.asarray(1 - changed[leaves] / d[leaves] - changed[center] / d[center] + both / (d[leaves] * d[center]))

@@ -6,9 +6,9 @@ import hashlib
 
 import msgspec
 
-from optrr.designing.law_record import record_of
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
+from optrr_solvers.laws.record import record_of
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

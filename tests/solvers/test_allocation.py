@@ -30,7 +30,6 @@ from optrr_solvers.allocating.workload import (
     pairs,
     single_classes,
 )
-from optrr_solvers.certificates.exact import exact_epsilon_ceiling
 
 ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
 
@@ -202,7 +201,7 @@ def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total
     assert found.error == pytest.approx(reference(sizes, kind, total), rel=2e-3)
     assert found.lower_error <= found.error and found.gap < 1e-5
     assert found.law.epsilon <= total
-    assert exact_epsilon_ceiling(found.law) <= total
+    assert found.law.epsilon_ceiling() <= total
     assert found.error == pytest.approx(found.problem.workload.error(found.problem.workload.eigenvalues(found.law)))
 
 

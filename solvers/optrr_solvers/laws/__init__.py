@@ -1,4 +1,4 @@
-"""Laws: which attributes change together, and how often. One law, one module."""
+"""Laws: which attributes change together, and how often. One law, one module, listed below under its kind."""
 
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.base import Law
@@ -6,6 +6,7 @@ from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.product import ProductLaw
+from optrr_solvers.laws.record import KINDS
 from optrr_solvers.laws.table import TableLaw
 from optrr_solvers.laws.weighted_ball import WeightedBall
 
@@ -20,3 +21,5 @@ __all__ = [
     "TableLaw",
     "WeightedBall",
 ]
+
+KINDS.update({law.kind: law for law in (BallLaw, BlockLaw, CountLaw, FewChangesLaw, ProductLaw, TableLaw)})

@@ -16,13 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
+from optrr_solvers.laws.record import bounded_nats, classes_of
 from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.problem import FloatArray, IntArray, class_numbers
@@ -40,6 +42,37 @@ class MixedBall:
 
     share: float
     ball: WeightedBall
+
+
+class MixedBallRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """One ball of a BallLaw: its share, weights of the classes, and profile."""
+
+    share: float
+    floors: list[int]
+    fractions: list[float]
+    knots: list[int]
+    levels: list[float]
+
+    @classmethod
+    def of(cls, mixed: MixedBall) -> MixedBallRecord:
+        """The record of a ball."""
+        ball = mixed.ball
+        numbers = (ball.floors.tolist(), ball.fractions.tolist(), ball.knots.tolist(), ball.levels.tolist())
+        return cls(mixed.share, *numbers)
+
+    def mixed(self) -> MixedBall:
+        """The ball of a record."""
+        # as integers and doubles explicitly: a value beyond 64 bits is refused here and not wrapped
+        floors, knots = np.array(self.floors, dtype=np.int64), np.array(self.knots, dtype=np.int64)
+        return MixedBall(self.share, WeightedBall(floors, np.array(self.fractions), knots, np.array(self.levels)))
+
+
+class BallRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Classes, balls, ln Q."""
+
+    classes: list[list[int]]
+    balls: list[MixedBallRecord]
+    log_ratio: float
 
 
 class BallLaw(Law):
@@ -80,6 +113,30 @@ class BallLaw(Law):
             )
         if not (math.isfinite(self.log_ratio) and self.log_ratio >= 0):
             raise ValueError(f"log_ratio = {self.log_ratio}; give a finite number of nats from 0")
+
+    kind = "ball"
+    Record = BallRecord
+
+    def to_record(self) -> BallRecord:
+        """Classes, balls, ln Q."""
+        return BallRecord(
+            [c.tolist() for c in self.classes], [MixedBallRecord.of(x) for x in self.balls], self.log_ratio
+        )
+
+    @classmethod
+    def from_record(cls, record: BallRecord, sizes: IntArray) -> BallLaw:
+        """The law of a record."""
+        balls = [x.mixed() for x in record.balls]
+        log_ratio = float(bounded_nats([record.log_ratio], sizes.size)[0])
+        return cls(sizes, classes_of(record.classes, sizes.size), balls, log_ratio)
+
+    def epsilon_parts(self) -> list[float]:
+        """ln Q."""
+        return [self.log_ratio]
+
+    def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
+        """One marginal a class."""
+        return joint_by_class(self, self.class_of, others, center)
 
     def with_ratio(self, log_ratio: float) -> BallLaw:
         """The same balls mixed for another ln Q; what is known of them is kept."""

@@ -13,12 +13,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr_solvers.automaton.automaton import Automaton, automaton_of
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES, Diagram
+from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
@@ -40,6 +42,9 @@ class Labels:
 class Law(ABC):
     """Probability of each change set of m attributes with r_i categories."""
 
+    # the name of the law's kind in records, and the struct that holds its numbers there (optrr_solvers.laws.record)
+    kind: ClassVar[str] = ""
+    Record: ClassVar[type[Any]]
     sizes: IntArray
     # memory that `sample` takes for every attribute of every change set; callers choose how many to draw at once by it
     sampling_bytes: int = 32
@@ -48,6 +53,28 @@ class Law(ABC):
     def m(self) -> int:
         """Number of attributes."""
         return int(self.sizes.size)
+
+    def to_record(self) -> Any:
+        """The law's numbers as an instance of ``Record``."""
+        raise NotImplementedError(f"a {type(self).__name__} has no record")
+
+    @classmethod
+    def from_record(cls, record: Any, sizes: IntArray) -> Self:
+        """The law of a record. Raises ValueError where it does not fit attributes of these sizes."""
+        raise NotImplementedError(f"a {cls.__name__} has no record")
+
+    def epsilon_parts(self) -> list[float] | None:
+        """Doubles whose exact sum is the law's ε; None where it is no sum of what is stored."""
+        return None
+
+    def epsilon_ceiling(self) -> float | None:
+        """Smallest double not below the exact total ε of the stored numbers; None where that is no sum of them."""
+        parts = self.epsilon_parts()
+        return None if parts is None else sum_ceiling(parts)
+
+    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """Proven lower and upper bounds of every ε_i in nats, shape (m,), in rationals; None where that is too long."""
+        return None
 
     @abstractmethod
     def one_way(self) -> FloatArray:
@@ -118,6 +145,10 @@ class Law(ABC):
         """λ_W of every W inside ``subset`` (k attributes): shape (2,)*k, index 1 where the attribute is in W."""
         return effect_transform(self.marginal(subset), self.sizes[list(subset)])
 
+    def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
+        """λ_ic of every attribute in ``others`` with attribute ``center``, one marginal each; shape (k,)."""
+        return np.array([self.eigenvalues((int(i), center))[1, 1] for i in others])
+
     def pair_eigenvalues(self) -> FloatArray:
         """λ_ij off the diagonal, λ_i on it: shape (m, m). One marginal per pair."""
         out = np.diag(self.one_way_eigenvalues())
@@ -160,3 +191,13 @@ def checked_subset(subset: Sequence[int], m: int) -> tuple[int, ...]:
             f"a marginal of {len(chosen)} attributes has 2^{len(chosen)} entries; ask for {MAX_MARGINAL} at most"
         )
     return chosen
+
+
+def joint_by_class(law: Law, class_of: IntArray, others: IntArray, center: int) -> FloatArray:
+    """λ_ic for laws that treat the members of a class alike: one marginal a class; shape (k,)."""
+    out = np.empty(others.size)
+    kinds = class_of[others]
+    for kind in np.unique(kinds):
+        members = np.flatnonzero(kinds == kind)
+        out[members] = law.eigenvalues((int(others[members[0]]), center))[1, 1]
+    return out

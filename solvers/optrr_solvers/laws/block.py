@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, in_sequence
+from optrr_solvers.errors import InvalidInput
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.record import law_of, positions, record_of
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 
+class BlockRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Attribute numbers and record of each block's law."""
+
+    blocks: list[tuple[list[int], dict[str, Any]]]
+
+
 class BlockLaw(Law):
     """Blocks as (attribute indices, law) pairs that partition the attributes; each law lists them in that order."""
+
+    kind = "blocks"
+    Record = BlockRecord
 
     def __init__(self, blocks: Sequence[tuple[Sequence[int], Law]]) -> None:
         self.blocks = tuple((tuple(int(i) for i in members), law) for members, law in blocks)
@@ -29,6 +42,33 @@ class BlockLaw(Law):
         for (members, _), part in zip(self.blocks, parts, strict=True):
             out[list(members)] = part
         return out
+
+    def to_record(self) -> BlockRecord:
+        """Every block's law."""
+        return BlockRecord([(list(members), record_of(law)) for members, law in self.blocks])
+
+    @classmethod
+    def from_record(cls, record: BlockRecord, sizes: IntArray) -> BlockLaw:
+        """The law of a record; blocks inside blocks are refused."""
+        m = sizes.size
+        if any(inner.get("kind") == cls.kind for _, inner in record.blocks):
+            raise InvalidInput("a block of the law consists of blocks; list them as blocks of the law itself")
+        if sorted(i for members, _ in record.blocks for i in positions(members, m)) != list(range(m)):
+            raise InvalidInput(f"the law's blocks must hold every attribute 0..{m - 1} exactly once")
+        return cls([(members, law_of(inner, sizes[members])) for members, inner in record.blocks])
+
+    def epsilon_parts(self) -> list[float] | None:
+        """All parts of all blocks."""
+        parts = [law.epsilon_parts() for _, law in self.blocks]
+        return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
+
+    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """Each attribute's within its block."""
+        bounds = [law.attribute_epsilon_bounds() for _, law in self.blocks]
+        known = [b for b in bounds if b is not None]
+        if len(known) < len(bounds):
+            return None
+        return self._gather([low for low, _ in known]), self._gather([high for _, high in known])
 
     def one_way(self) -> FloatArray:
         """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""

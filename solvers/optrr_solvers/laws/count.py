@@ -9,18 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
+from optrr_solvers.laws.exact import attribute_epsilon_bounds
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
+from optrr_solvers.laws.record import SparseTable, classes_of, dense, sparse
 from optrr_solvers.problem import FloatArray, IntArray, class_numbers
 from optrr_solvers.randomness import BitSource
 
 # 2^21 cells of 8 bytes: 16 MB an array.
 MAX_CELLS = 1 << 21
+
+
+class CountRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """Classes, and densities over their counts: most common one, the cells that differ, and theirs."""
+
+    classes: list[list[int]]
+    most: float
+    cells: list[int]
+    log_density: list[float]
 
 
 class CountLaw(Law):
@@ -36,6 +48,9 @@ class CountLaw(Law):
         ln q, up to one constant, for every vector of counts: shape (m_1+1, …, m_G+1), at most 2^21 cells.
     """
 
+    kind = "count"
+    Record = CountRecord
+
     def __init__(self, sizes: IntArray, classes: Sequence[IntArray], log_density: FloatArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.classes = tuple(np.asarray(c, dtype=np.int64) for c in classes)
@@ -47,6 +62,30 @@ class CountLaw(Law):
         shape = tuple(c.size + 1 for c in self.classes)
         if self.log_density.shape != shape or not np.all(np.isfinite(self.log_density)):
             raise ValueError(f"a CountLaw of these classes needs finite log densities of shape {shape}")
+
+    def to_record(self) -> CountRecord:
+        """Classes and densities."""
+        table = sparse(self.log_density)
+        return CountRecord([c.tolist() for c in self.classes], table.most, table.cells, table.log_density)
+
+    @classmethod
+    def from_record(cls, record: CountRecord, sizes: IntArray) -> CountLaw:
+        """The law of a record."""
+        classes = classes_of(record.classes, sizes.size)
+        table = SparseTable(record.most, record.cells, record.log_density)
+        return cls(sizes, classes, dense(tuple(c.size + 1 for c in classes), table, MAX_CELLS))
+
+    def epsilon_parts(self) -> list[float]:
+        """Largest and smallest number."""
+        return [float(self.log_density.max()), -float(self.log_density.min())]
+
+    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """In rationals up to 4096 vectors of counts."""
+        return attribute_epsilon_bounds(self.sizes, self.classes, self.log_density)
+
+    def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
+        """One marginal a class."""
+        return joint_by_class(self, self.class_of, others, center)
 
     @cached_property
     def class_of(self) -> IntArray:

@@ -9,18 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, reduced
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
+from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 
+class FewChangesRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """ln y_0 and ln y_i."""
+
+    log_none: float
+    log_single: list[float]
+
+
 class FewChangesLaw(Law):
     """ln y_0 (scalar ≥ 0) and ln y_i (shape (m,), ≥ 0): densities relative to "two or more change"; m at least 2."""
+
+    kind = "few-changes"
+    Record = FewChangesRecord
 
     def __init__(self, sizes: IntArray, log_none: float, log_single: FloatArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
@@ -30,6 +42,30 @@ class FewChangesLaw(Law):
             raise ValueError("a FewChangesLaw needs one log density for each of at least two attributes")
         if not (np.isfinite(self.log_none) and self.log_none >= 0 and np.all(self.log_single >= 0)):
             raise ValueError("the log densities of a FewChangesLaw must be finite and at least 0")
+
+    def to_record(self) -> FewChangesRecord:
+        """ln y_0 and ln y_i."""
+        return FewChangesRecord(self.log_none, self.log_single.tolist())
+
+    @classmethod
+    def from_record(cls, record: FewChangesRecord, sizes: IntArray) -> FewChangesLaw:
+        """The law of a record."""
+        nats = bounded_nats([record.log_none, *record.log_single], sizes.size)
+        return cls(sizes, record.log_none, nats[1:])
+
+    def epsilon_parts(self) -> list[float]:
+        """The largest number; the smallest is 0."""
+        return [max(self.log_none, float(self.log_single.max()))]
+
+    def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
+        """O(m): both change only in a uniform answer, so one pair gives its share and the rest is one-way."""
+        d = 1 - 1 / self.sizes
+        changed = self.one_way()[:, 1]
+        both = self._uniform * d[others] * d[center]
+        # E[χ_i χ_c] with χ = 1 − (changed)/d
+        return np.asarray(
+            1 - changed[others] / d[others] - changed[center] / d[center] + both / (d[others] * d[center])
+        )
 
     @cached_property
     def _log_excess(self) -> FloatArray:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+import msgspec
 import numpy as np
 
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded, threshold
 
@@ -17,14 +19,45 @@ from optrr_solvers.randomness import BitSource, bounded, threshold
 _ROUND_UP = 1 + 2.0**-45
 
 
+class ProductRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """ε_i."""
+
+    epsilons: list[float]
+
+
 class ProductLaw(Law):
     """Attribute i changes independently with probability (r_i−1)/(r_i−1+e^{ε_i}); ε_i ≥ 0, shape (m,)."""
+
+    kind = "product"
+    Record = ProductRecord
 
     def __init__(self, sizes: IntArray, epsilons: FloatArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.epsilons = np.asarray(epsilons, dtype=np.float64)
         if self.sizes.shape != self.epsilons.shape or not np.all(self.epsilons >= 0):
             raise ValueError("a ProductLaw needs one epsilon of at least 0 for every size")
+
+    def to_record(self) -> ProductRecord:
+        """ε_i."""
+        return ProductRecord(self.epsilons.tolist())
+
+    @classmethod
+    def from_record(cls, record: ProductRecord, sizes: IntArray) -> ProductLaw:
+        """The law of a record."""
+        return cls(sizes, bounded_nats(record.epsilons, sizes.size))
+
+    def epsilon_parts(self) -> list[float]:
+        """Every ε_i."""
+        return [float(e) for e in self.epsilons]
+
+    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The stored numbers themselves."""
+        return self.epsilons.copy(), self.epsilons.copy()
+
+    def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
+        """Products."""
+        one = self.one_way_eigenvalues()
+        return np.asarray(one[others] * one[center])
 
     def one_way(self) -> FloatArray:
         """Pr(kept), Pr(changed) per attribute, shape (m, 2)."""

@@ -10,6 +10,8 @@ from scipy.special import logsumexp
 
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, table_diagram
 from optrr_solvers.laws.base import Law, checked_subset, effect_transform
+from optrr_solvers.laws.exact import attribute_epsilon_bounds
+from optrr_solvers.laws.record import SparseTable, dense, sparse
 from optrr_solvers.problem import FloatArray, IntArray
 
 MAX_TABLE = 20
@@ -22,6 +24,9 @@ class TableLaw(Law):
     The law's ε is exactly the range of these numbers. Memory 8·2^m bytes, m at most 20.
     """
 
+    kind = "table"
+    Record = SparseTable
+
     def __init__(self, sizes: IntArray, log_density: FloatArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         if self.m > MAX_TABLE:
@@ -32,6 +37,23 @@ class TableLaw(Law):
                 f"a TableLaw of {self.m} attributes needs {1 << self.m} finite log densities, got {values.size}"
             )
         self.log_density = values.reshape((2,) * self.m)
+
+    def to_record(self) -> SparseTable:
+        """The densities."""
+        return sparse(self.log_density)
+
+    @classmethod
+    def from_record(cls, record: SparseTable, sizes: IntArray) -> TableLaw:
+        """The law of a record."""
+        return cls(sizes, dense((2,) * sizes.size, record, 1 << MAX_TABLE))
+
+    def epsilon_parts(self) -> list[float]:
+        """Largest and smallest number."""
+        return [float(self.log_density.max()), -float(self.log_density.min())]
+
+    def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray] | None:
+        """In rationals up to 12 attributes."""
+        return attribute_epsilon_bounds(self.sizes, [np.asarray([i]) for i in range(self.m)], self.log_density)
 
     @cached_property
     def probabilities(self) -> FloatArray:
