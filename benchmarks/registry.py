@@ -97,5 +97,6 @@ BENCHMARKS = (
             *("sic_figures", "sic_table1", "rij", "rij_age_sex", "rvl_derived", "rvl_graphs", "rvl_proportions"),
         ),
     ),
+    long("test_levels", SIMULATED),
 )
 BY_NAME = {b.script: b for b in BENCHMARKS}

@@ -97,6 +97,12 @@ class Limit:
         """Whether the p-value is within a factor of two."""
         return self.p_value >= self.down_to
 
+    def part(self, which: IntArray) -> Limit:
+        """What it says of some of the tables."""
+        fit = NullFit(self.fit.rows[which], self.fit.columns[which], self.fit.expected[which])
+        statistic, p, effect = self.statistic[which], self.p_value[which], self.effect[which]
+        return Limit(statistic, self.df, p, effect, fit, self.fewest[which], self.down_to[which])
+
 
 def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
     """χ² p-values of tables (B, r_a, r_b) and how far they can be trusted."""

@@ -13,7 +13,6 @@ The target is the population the records are a sample of. Where p-values come fr
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 from typing import Literal, get_args
 
 import numpy as np
@@ -53,7 +52,7 @@ _MANY_EXPECTED = 50.0
 _FEW_CONTRASTS = 8
 # The bootstrap keeps an error of the fitted null hypothesis where that is near the boundary, as a likelihood ratio's is that
 # needs it, or where reports expect fewer records: benchmarks/test_levels.py.
-_SOME_EXPECTED = 5.0
+SPARSE = 5.0
 _MEASURED = (
     "in tables as sparse as this one a bootstrapped test at level 5 % was measured to reject 3 to 7 % of the time"
 )
@@ -100,8 +99,8 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         for an unknown test or calibration, or a table it cannot take. SingularMarginal where the mechanism hides the
         association.
     """
-    kernel = kernel_from(mechanism, counts.domain.names)
-    chosen = _association(counts, kernel, test, scores)
+    kernel = _checked(counts, kernel_from(mechanism, counts.domain.names), test)
+    chosen = association(kernel, test, scores)
     if calibration not in CALIBRATIONS:
         raise InvalidInput(f"there is no calibration {calibration!r}; choose among {', '.join(CALIBRATIONS)}")
     if calibration == "tilted" and chosen.is_ratio:
@@ -191,30 +190,41 @@ def _simulated(  # noqa: PLR0913 (one table, its limit, and how to simulate)
     if is_separable(chosen.kernel):
         return simulated_result(plain, found.p_value[0], found.reached[0], rule, "exact")
     out = simulated_result(plain, found.p_value[0], found.reached[0], rule, "bootstrap")
-    if chosen.is_ratio or limit.fewest[0] < _SOME_EXPECTED:
+    if chosen.is_ratio or limit.fewest[0] < SPARSE:
         return replace(out, notes=(*out.notes, _MEASURED))
     return out
 
 
-def _association(counts: Counts, kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] | None) -> Association:
+def _checked(counts: Counts, kernel: Kernel, test: str) -> Kernel:
     if test not in TESTS:
         raise InvalidInput(f"there is no test {test!r}; choose among {', '.join(TESTS)}")
-    table = counts.table
-    if table.ndim != 2 or kernel.sizes != table.shape:
-        raise InvalidInput(f"{test!r} tests two attributes, got {table.ndim} of shape {table.shape}; count a pair")
+    if counts.table.ndim != 2 or kernel.sizes != counts.table.shape:
+        shape = counts.table.shape
+        raise InvalidInput(f"{test!r} tests two attributes, got {len(shape)} of shape {shape}; count a pair")
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} records show no association; count at least 2")
+    return kernel
+
+
+def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] | None = None) -> Association:
+    """What one of `TESTS` is for this kernel of two attributes; ``scores`` are the trend's.
+
+    Raises
+    ------
+    InvalidInput
+        for scores of another test or shape, or more cells or other ones than the test takes.
+    """
+    rows, columns = kernel.sizes
     if scores is not None and test != "trend":
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
     if test == "trend":
-        return Association(test, kernel, trend_contrast(*checked_scores(table.shape, scores)), independence_fit)
-    if test in ("genotypic", "allelic", "allelic-hwe") and table.shape[0] != _GENOTYPES:
+        return Association(test, kernel, trend_contrast(*checked_scores(kernel.sizes, scores)), independence_fit)
+    if test in ("genotypic", "allelic", "allelic-hwe") and rows != _GENOTYPES:
         raise InvalidInput(
-            f"the {test} test takes a genotype of three categories as first attribute, got {table.shape[0]}; "
-            "name the genotype first"
+            f"the {test} test takes a genotype of three categories as first attribute, got {rows}; name the genotype first"
         )
     if test in ("allelic", "allelic-hwe"):
-        contrast = trend_contrast(np.arange(table.shape[0]), np.arange(table.shape[1]))
+        contrast = trend_contrast(np.arange(rows), np.arange(columns))
         if test == "allelic":
             return Association(test, kernel, contrast, independence_fit, (_ALLELIC_NOTE,))
         return Association(test, kernel, contrast, hardy_weinberg_fit, (_ASSUMING_NOTE,))
@@ -223,15 +233,11 @@ def _association(counts: Counts, kernel: Kernel, test: str, scores: tuple[ArrayL
             raise InvalidInput(
                 f"the table has {kernel.cells} cells; the likelihood ratio takes at most {MAX_CELLS}; test 'independence'"
             )
-        return Association(test, kernel, all_contrasts(*table.shape), likeliest_product)
-    _check_dense(test, table.shape)
-    return Association(test, kernel, all_contrasts(*table.shape), independence_fit)
-
-
-def _check_dense(test: str, sizes: tuple[int, ...]) -> None:
-    if prod(sizes) > MAX_DENSE:
-        df = (sizes[0] - 1) * (sizes[1] - 1)
+        return Association(test, kernel, all_contrasts(rows, columns), likeliest_product)
+    if kernel.cells > MAX_DENSE:
+        df = (rows - 1) * (columns - 1)
         raise InvalidInput(
-            f"{test!r} of {sizes[0]} × {sizes[1]} has {df} degrees of freedom; it takes at most {MAX_DENSE} cells: merge "
+            f"{test!r} of {rows} × {columns} has {df} degrees of freedom; it takes at most {MAX_DENSE} cells: merge "
             "categories, or test 'trend', which has one"
         )
+    return Association(test, kernel, all_contrasts(rows, columns), independence_fit)
