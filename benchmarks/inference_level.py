@@ -1,9 +1,9 @@
 """Type I error of Pearson's test on the randomized counts as if they were true, beside the tests of independence.
 
 Run as ``python benchmarks/inference_level.py`` (seconds). Every attribute at ε_i = 1, as part of a three-attribute record,
-under Kronecker, the optimum, and the optimum that keeps pairs; independent, uneven true attributes. 20,000 tables for the 5 % level,
-standard error 0.15 %. Sparse tables, deeper levels and all other tests: test_levels.py. Writes results/inference_level.csv and
-.md.
+under Kronecker, the optimum, and the optimum that keeps pairs; independent, uneven true attributes. 20,000 tables for the 5 %
+level, standard error 0.15 %. Sparse tables, deeper levels and all other tests: test_levels.py. Writes
+results/inference_level.csv and .md.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _print_result(found: TestResult, of: str) -> None:
         f"p = {found.p_value:.4g} ({_CALIBRATED[found.calibration]}), n = {found.n}"
     )
     if not found.reliable:
-        click.echo(f"not sure within a factor of two: only p-values of {found.reliable_down_to:.2g} and more are")
+        click.echo(f"p-values below {found.reliable_down_to:.2g} may be off by more than a factor of two here")
     warn(found.notes)
 
 

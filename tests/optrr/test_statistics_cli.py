@@ -120,9 +120,17 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     assert "not a number" in refused(capsys, "test", *call, "a,b", *fit, "ab.json")
     negative = "0.6,0.5,-0.1,0"
     assert "method projection" in refused(capsys, "test", *call, "a,b", *fit, negative)
-    assert "method projection" in refused(
-        capsys, "power", "--design", "design.json", "--attributes", "a,b", "--proportions", negative
-    )
+    power_of = ("power", "--design", "design.json", "--attributes", "a,b", "--proportions", negative)
+    assert "none negative" in (message := refused(capsys, *power_of)) and "smallest -0.1; of estimates take" in message
+
+
+def test_what_is_not_reliable_is_said_once(place, capsys):
+    far = ",".join(str(x) for x in np.full(6, 1 / 6))
+    assert run(["test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far]) == 0
+    printed = capsys.readouterr()
+    assert "may be off by more than a factor of two here" in printed.out
+    found = answer(capsys, "test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far)
+    assert not found["reliable"] and found["p_value"] < found["reliable_down_to"] < 1
 
 
 def test_homogeneity(place, capsys):
@@ -137,6 +145,23 @@ def test_homogeneity(place, capsys):
     )
     assert answer(capsys, *call, "--group", "there.csv", "--group", "here.csv")["df"] == 10
     assert "needs --group" in refused(capsys, *call)
+    # the same people twice, with fewer ones than the randomization alone is expected to make
+    optrr.save_design(optrr.design({"a": 2}, 4.0), "few.json")
+    Path("few.csv").write_text("a\n" + "0\n" * 986 + "1\n" * 14)
+    same = (
+        "test",
+        "few.csv",
+        "--design",
+        "few.json",
+        "--attributes",
+        "a",
+        "--test",
+        "homogeneity",
+        "--group",
+        "few.csv",
+    )
+    assert answer(capsys, *same)["p_value"] == 1
+    assert run([*same]) == 0 and "rejects at most α of the time" in capsys.readouterr().out
     assert "is for --test homogeneity" in refused(capsys, "test", "here.csv", *CALL, "--group", "there.csv")
     assert "is for --test goodness-of-fit" in refused(capsys, *call, "--group", "there.csv", "--proportions", SHARES)
 
