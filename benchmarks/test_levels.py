@@ -6,8 +6,8 @@ and the optimum that keeps pairs; groups of unequal sizes for homogeneity. 20,00
 0.02 %. Hardy–Weinberg proportions hold where they are assumed.
 
 p-values come from the code that `optrr test` runs, for many tables at once. Its simulations stop after 100 statistics that
-reached the observed one; here after 1, of 999 at most, where their law is known exactly, which leaves the level what it is
-(Besag & Clifford 1991), and after 3, of 2999, where it is a bootstrap's.
+reached the observed one, here after 1, of 999 at most: where their law is known exactly that leaves the level what it is
+(Besag & Clifford 1991).
 
 The genotypic test is the one of independence, and the allelic test the trend's.
 
@@ -33,7 +33,7 @@ from optrr.inference.testing import SPARSE, association
 from optrr.kernel import Kernel
 
 RUNS = 20_000
-EXACT_RULE, BOOTSTRAP_RULE = Simulation(hits=1, most=999), Simulation(hits=3, most=2999)
+RULE = Simulation(hits=1, most=999)
 MECHANISMS = {"kronecker": {"method": "kronecker"}, "optimum": {}, "pairs": {"preserve": "pairs"}}
 SHAPES = ((2, 2), (3, 2), (3, 3), (4, 3))
 WITHIN_5, WITHIN_01 = (0.04, 0.06), (0.0005, 0.002)
@@ -103,10 +103,9 @@ def association_row(setting: Setting, name: str, rng: np.random.Generator) -> di
     tables = rng.multinomial(setting.n, law / law.sum(), size=RUNS).reshape(RUNS, *kernel.sizes).astype(np.float64)
     limit = chi_square_limit(chosen, tables)
     exact = is_separable(kernel)
-    rule = EXACT_RULE if exact else BOOTSTRAP_RULE
     p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
     if sparse.size:
-        p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, rule).p_value
+        p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE).p_value
     stated = not exact and (chosen.is_ratio or float(np.median(limit.fewest)) < SPARSE)
     return judged(p, sparse.size / RUNS, exact, stated)
 
@@ -117,14 +116,14 @@ def goodness_row(setting: Setting, rng: np.random.Generator) -> dict[str, object
         return {"verdict": "refused"}
     law = kernel.expected(np.outer(setting.rows, setting.columns)).ravel()
     tables = rng.multinomial(setting.n, law / law.sum(), size=RUNS).astype(np.float64)
-    found = goodness_tests(tables, law / law.sum(), rng, EXACT_RULE)
+    found = goodness_tests(tables, law / law.sum(), rng, RULE)
     return judged(found.p_value, found.simulated.mean(), True, False)
 
 
 def homogeneity_row(setting: Setting, rng: np.random.Generator) -> dict[str, object]:
     law = setting.kernel(("a",)).expected(np.asarray(setting.rows))
     sizes = np.maximum(1, np.round(setting.n * np.asarray(setting.groups)).astype(int))
-    found = homogeneity_tests(np.stack([rng.multinomial(k, law, size=RUNS) for k in sizes], axis=1), rng, EXACT_RULE)
+    found = homogeneity_tests(np.stack([rng.multinomial(k, law, size=RUNS) for k in sizes], axis=1), rng, RULE)
     return judged(found.p_value, found.simulated.mean(), True, False)
 
 

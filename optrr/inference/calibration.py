@@ -20,12 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import random_table
 
 from optrr.inference.likelihood_ratio import likelihood_ratios, padded_null
 from optrr.inference.nullfit import Fitter, NullFit
 from optrr.inference.score import score_tests
-from optrr.inference.simulation import SimulatedP, Simulation, simulated_p_values
+from optrr.inference.simulation import MOST_RECORDS, SimulatedP, Simulation, dealt, in_blocks, simulated_p_values
 from optrr.inference.tail import reliable_down_to
 from optrr.kernel import Kernel
 from optrr.kernel.effects import EffectKernel
@@ -43,8 +42,6 @@ _SEPARATE = 1e-12
 _MOST_WORK = 400_000_000
 # Simulations of fewer draws say little; tables for which even these take more than about ten seconds are not simulated.
 _FEWEST_DRAWS, _LARGEST_WORK = 999, 2_000_000
-# Doubles held at once: 32 MB.
-_HELD = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,21 +139,25 @@ def is_separable(kernel: Kernel) -> bool:
     return isinstance(kernel, ProductKernel) and len(kernel.parts) == 2
 
 
+def can_be_permuted(test: Association, tables: FloatArray) -> bool:
+    """Whether simulation is exact: a separable kernel, and no more records than can be dealt."""
+    return is_separable(test.kernel) and bool(tables.sum(axis=(1, 2)).max() < MOST_RECORDS)
+
+
 def simulated(
     test: Association, tables: FloatArray, limit: Limit, rng: np.random.Generator, rule: Simulation
 ) -> SimulatedP:
     """p-values of tables (B, r_a, r_b) from permutations where the kernel is separable, from the bootstrap elsewhere."""
-    draw_tables = _permuted(tables, rng) if is_separable(test.kernel) else _bootstrapped(test, tables, limit.fit, rng)
+    draw_tables = (
+        _permuted(tables, rng) if can_be_permuted(test, tables) else _bootstrapped(test, tables, limit.fit, rng)
+    )
 
     def draw(of: IntArray, size: int) -> FloatArray:
-        step = max(1, _HELD // (size * test.kernel.cells))
-        return np.concatenate([some(of[s : s + step], size) for s in range(0, of.size, step)])
-
-    def some(of: IntArray, size: int) -> FloatArray:
         drawn = draw_tables(of, size).reshape(-1, *test.kernel.sizes).astype(np.float64)
         return test.statistics(drawn).reshape(of.size, size)
 
-    return simulated_p_values(limit.statistic, draw, rule)
+    doubles = test.kernel.cells
+    return simulated_p_values(limit.statistic, lambda of, size: in_blocks(of, size, doubles, draw), rule)
 
 
 DrawTables = Callable[[IntArray, int], IntArray]
@@ -166,7 +167,7 @@ def _permuted(tables: FloatArray, rng: np.random.Generator) -> DrawTables:
     rows, columns = (tables.sum(axis=axis).astype(np.int64) for axis in (2, 1))
 
     def draw(of: IntArray, size: int) -> IntArray:
-        return np.stack([random_table(rows[b], columns[b]).rvs(size, random_state=rng) for b in of])
+        return dealt(rows[of], columns[of], size, rng)
 
     return draw
 

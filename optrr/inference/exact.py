@@ -11,14 +11,13 @@ its errors either. χ² stands in where every cell expects so many records that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, random_table
+from scipy.stats import chi2
 
-from optrr.inference.simulation import Simulation, in_blocks, simulated_p_values
+from optrr.inference.simulation import MOST_RECORDS, Draw, Simulation, dealt, in_blocks, simulated_p_values
 from optrr_solvers.problem import FloatArray, IntArray
 
 # With fewer records expected in a cell, steps of one record show in the tail.
@@ -52,8 +51,9 @@ def goodness_tests(
     n = tables.sum(axis=1).astype(np.int64)
     statistic = _distance(tables, n[:, None] * expected)
 
-    def draw(b: int, size: int) -> FloatArray:
-        return _distance(rng.multinomial(n[b], expected, size=size).astype(np.float64), n[b] * expected)
+    def draw(of: IntArray, size: int) -> FloatArray:
+        drawn = rng.multinomial(n[of, None], expected, size=(of.size, size))
+        return _distance(drawn.astype(np.float64), n[of, None, None] * expected)
 
     return _calibrated(statistic, expected.size - 1, n * expected.min(), draw, expected.size, rule)
 
@@ -66,18 +66,18 @@ def homogeneity_tests(tables: IntArray, rng: np.random.Generator, rule: Simulati
     # totals of 0 leave the statistic alone
     weights = np.divide(1.0, columns, out=np.zeros(columns.shape), where=columns > 0)
 
-    def distance(counts: IntArray, b: int | slice) -> FloatArray:
-        squares = np.einsum("...gr,...g,...r->...", counts.astype(np.float64) ** 2, 1 / rows[b], weights[b])
-        return np.asarray(n[b] * (squares - 1))
+    def distance(counts: IntArray, of: IntArray) -> FloatArray:
+        """Of tables (len(of), size, G, R): n (Σ x²/(row · column) − 1)."""
+        squares = np.einsum("bsgr,bg,br->bs", counts.astype(np.float64) ** 2, 1 / rows[of], weights[of])
+        return np.asarray(n[of, None] * (squares - 1))
 
-    def draw(b: int, size: int) -> FloatArray:
-        seen = columns[b] > 0
-        out = np.zeros((size, groups, cells), dtype=np.int64)
-        out[:, :, seen] = random_table(rows[b], columns[b, seen]).rvs(size, random_state=rng)
-        return distance(out, b)
+    def draw(of: IntArray, size: int) -> FloatArray:
+        return distance(dealt(rows[of], columns[of], size, rng), of)
 
+    statistic = distance(tables[:, None], np.arange(n.size))[:, 0]
     fewest = rows.min(axis=1) * columns.min(axis=1) / n
-    return _calibrated(distance(tables, slice(None)), (groups - 1) * (cells - 1), fewest, draw, groups * cells, rule)
+    df = (groups - 1) * (cells - 1)
+    return _calibrated(statistic, df, fewest, draw, groups * cells, rule, n < MOST_RECORDS)
 
 
 def chi_square_holds(p: FloatArray, df: int, fewest: FloatArray) -> NDArray[np.bool_]:
@@ -94,13 +94,14 @@ def _calibrated(  # noqa: PLR0913 (what the two tests share, each argument a pro
     statistic: FloatArray,
     df: int,
     fewest: FloatArray,
-    draw: Callable[[int, int], FloatArray],
+    draw: Draw,
     cells: int,
     rule: Simulation | None,
+    possible: NDArray[np.bool_] | bool = True,
 ) -> ExactTests:
     rule = rule or Simulation(most=min(Simulation.most, max(999, _MOST_CELLS // cells)))
     limit = np.asarray(chi2.sf(statistic, df))
-    p, simulated = limit.copy(), ~chi_square_holds(limit, df, fewest)
+    p, simulated = limit.copy(), ~chi_square_holds(limit, df, fewest) & possible
     reached = np.zeros(p.size, dtype=np.int64)
     where = np.flatnonzero(simulated)
     if where.size:

@@ -31,7 +31,7 @@ from optrr.inference.simulation import SimulatedP, Simulation, in_blocks, simula
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.problem import FloatArray, IntArray
 
 # Newton's matrices and the distortion matrices grow with the square of the cells: 8 MB a group at this size.
 _MAX_CELLS = 1024
@@ -140,10 +140,11 @@ class DifferentMechanisms:
         simulated = ~chi_square_holds(p, df, (n[:, None] * expected).min(axis=(1, 2)))
         where = np.flatnonzero(simulated)
 
-        def draw(b: int, size: int) -> FloatArray:
-            law = expected[where[b]] / expected[where[b]].sum(axis=1, keepdims=True)
-            drawn = np.stack([rng.multinomial(k, q, size=size) for k, q in zip(n, law, strict=True)], axis=1)
-            return self.statistics(drawn)[0]
+        law = expected[where] / expected[where].sum(axis=2, keepdims=True)
+
+        def draw(of: IntArray, size: int) -> FloatArray:
+            drawn = rng.multinomial(n[None, None], law[of, None], size=(of.size, size, groups))
+            return self.statistics(drawn.reshape(-1, groups, cells))[0].reshape(of.size, size)
 
         found = simulated_p_values(
             statistic[where],

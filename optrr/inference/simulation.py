@@ -16,12 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optrr_solvers.problem import FloatArray, IntArray
 
 # Statistics that differ by less than this, relatively, are equal: they are rounded sums.
 _EQUAL = 1e-9
+# Records that can be dealt.
+MOST_RECORDS = 10**9
 # Doubles held at once: 32 MB.
 _HELD = 1 << 22
 
@@ -66,9 +67,32 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
     return SimulatedP(p, reached)
 
 
-def in_blocks(of: IntArray, size: int, doubles: int, draw: Callable[[int, int], NDArray[np.float64]]) -> FloatArray:
-    """Statistics (len(of), size), table by table, in blocks of so many draws that each holds ``doubles`` numbers a draw."""
-    step = max(1, _HELD // doubles)
-    return np.stack(
-        [np.concatenate([draw(int(b), min(step, size - s)) for s in range(0, size, step)]) for b in of], axis=0
-    )
+def in_blocks(of: IntArray, size: int, doubles: int, draw: Draw) -> FloatArray:
+    """``draw(of, size)`` in blocks of 32 MB, where every statistic takes so many doubles."""
+    tables = max(1, _HELD // (size * doubles))
+    draws = max(1, _HELD // doubles)
+    blocks = [
+        np.concatenate([draw(of[b : b + tables], min(draws, size - s)) for s in range(0, size, draws)], axis=1)
+        for b in range(0, of.size, tables)
+    ]
+    return np.concatenate(blocks)
+
+
+def dealt(rows: IntArray, columns: IntArray, size: int, rng: np.random.Generator) -> IntArray:
+    """Tables with these margins (B, G) and (B, R), by dealing the records at random: (B, size, G, R).
+
+    A record of a column is any row's with the same chance as any other: hypergeometric, cell after cell. Below 10^9 records.
+    """
+    groups, cells = rows.shape[1], columns.shape[1]
+    out = np.empty((rows.shape[0], size, groups, cells), dtype=np.int64)
+    left = np.broadcast_to(columns[:, None, :], (rows.shape[0], size, cells)).copy()
+    for g in range(groups - 1):
+        wanted = np.broadcast_to(rows[:, None, g], left.shape[:2]).copy()
+        others = left.sum(axis=2)
+        for r in range(cells):
+            others -= left[:, :, r]
+            out[:, :, g, r] = rng.hypergeometric(left[:, :, r], others, wanted)
+            wanted -= out[:, :, g, r]
+        left -= out[:, :, g]
+    out[:, :, -1] = left
+    return out

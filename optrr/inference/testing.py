@@ -24,9 +24,9 @@ from optrr.inference.calibration import (
     Association,
     Limit,
     affordable,
+    can_be_permuted,
     can_be_simulated,
     chi_square_limit,
-    is_separable,
     simulated,
 )
 from optrr.inference.likelihood_ratio import MAX_CELLS, likeliest_product
@@ -187,7 +187,7 @@ def _simulated(  # noqa: PLR0913 (one table, its limit, and how to simulate)
     rule: Simulation,
 ) -> TestResult:
     found = simulated(chosen, table, limit, rng, rule)
-    if is_separable(chosen.kernel):
+    if can_be_permuted(chosen, table):
         return simulated_result(plain, found.p_value[0], found.reached[0], rule, "exact")
     out = simulated_result(plain, found.p_value[0], found.reached[0], rule, "bootstrap")
     if chosen.is_ratio or limit.fewest[0] < SPARSE:
