@@ -1,7 +1,18 @@
 """Mechanism design for randomized response on multi-attribute records.
 
 State each attribute's accuracy (ε_i) and get the mechanism with the smallest total ε, the proof that there is no smaller
-one, randomized records, and estimates with honest errors.
+one, randomized records, and estimates with honest errors. In the order of use:
+
+    declare     Domain, Attribute; read_specification, Specification
+    design      design, Design (save, load, verify), verify, Wishes, SolveOptions
+    or choose   allocate, advise, tradeoff, Workload, SampledTables
+    randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
+    count       count, count_many, Counts
+    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records
+    test        test, homogeneity, goodness_of_fit, TestResult; power, required_records
+    errors      OptrrError and the kinds below it (optrr.errors)
+
+More: optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix, optrr.studies, optrr.solvers, optrr.records.datasets.
 """
 
 from __future__ import annotations
@@ -17,78 +28,156 @@ if TYPE_CHECKING:
     from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
     from optrr.allocating.workload import WantedTable, Workload
     from optrr.designing.design import Design, design
-    from optrr.designing.design_file import load_design, save_design
     from optrr.designing.specification import Specification, read_specification
-    from optrr.errors import InvalidInput
+    from optrr.designing.verify import Verification, verify
+    from optrr.designing.wishes import Wishes
+    from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
+    from optrr.estimation import Derived, Estimate, consistent_tables, count_query, derive, estimate, synthetic_records
+    from optrr.inference import TestResult, goodness_of_fit, homogeneity, power, required_records, test
+    from optrr.kernel import SingularMarginal
+    from optrr.matrix import MatrixMechanism
     from optrr.mechanisms.mechanism import Mechanism
-    from optrr.mechanisms.perturb import perturb_file
+    from optrr.mechanisms.perturb import perturb
+    from optrr.mechanisms.randomizer import Randomizer
+    from optrr.protocols.sampled_tables import SampledTables
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.domain import Attribute, Domain
-    from optrr.records.observed import observed_domain
+    from optrr.solvers import SolveOptions
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
-    "Advice": "allocating.advice",
-    "Allocation": "allocating.allocate",
-    "Attribute": "records.domain",
-    "Counts": "records.counts",
-    "Design": "designing.design",
-    "Domain": "records.domain",
-    "InvalidInput": "errors",
-    "Mechanism": "mechanisms.mechanism",
-    "Specification": "designing.specification",
-    "Tradeoff": "allocating.tradeoffs",
-    "WantedTable": "allocating.workload",
-    "Workload": "allocating.workload",
-    "advise": "allocating.advice",
-    "allocate": "allocating.allocate",
-    "cap_tradeoff": "allocating.tradeoffs",
-    "count": "records.counts",
-    "count_many": "records.counts",
-    "design": "designing.design",
-    "load_design": "designing.design_file",
-    "observed_domain": "records.observed",
-    "perturb_file": "mechanisms.perturb",
-    "read_specification": "designing.specification",
-    "save_design": "designing.design_file",
-    "tradeoff": "allocating.tradeoffs",
+    "allocating.advice": (
+        "Advice",
+        "advise",
+    ),
+    "allocating.allocate": (
+        "Allocation",
+        "allocate",
+    ),
+    "allocating.tradeoffs": (
+        "Tradeoff",
+        "cap_tradeoff",
+        "tradeoff",
+    ),
+    "allocating.workload": (
+        "WantedTable",
+        "Workload",
+    ),
+    "designing.design": (
+        "Design",
+        "design",
+    ),
+    "designing.specification": (
+        "Specification",
+        "read_specification",
+    ),
+    "designing.verify": (
+        "Verification",
+        "verify",
+    ),
+    "designing.wishes": ("Wishes",),
+    "errors": (
+        "Infeasible",
+        "InvalidInput",
+        "InvalidProblem",
+        "MethodTooLarge",
+        "OptrrError",
+        "SolveFailed",
+    ),
+    "estimation": (
+        "Derived",
+        "Estimate",
+        "consistent_tables",
+        "count_query",
+        "derive",
+        "estimate",
+        "synthetic_records",
+    ),
+    "inference": (
+        "TestResult",
+        "goodness_of_fit",
+        "homogeneity",
+        "power",
+        "required_records",
+        "test",
+    ),
+    "kernel": ("SingularMarginal",),
+    "matrix": ("MatrixMechanism",),
+    "mechanisms.mechanism": ("Mechanism",),
+    "mechanisms.perturb": ("perturb",),
+    "mechanisms.randomizer": ("Randomizer",),
+    "protocols.sampled_tables": ("SampledTables",),
+    "records.counts": (
+        "Counts",
+        "count",
+        "count_many",
+    ),
+    "records.domain": (
+        "Attribute",
+        "Domain",
+    ),
+    "solvers": ("SolveOptions",),
 }
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Advice",
     "Allocation",
     "Attribute",
     "Counts",
+    "Derived",
     "Design",
     "Domain",
+    "Estimate",
+    "Infeasible",
     "InvalidInput",
+    "InvalidProblem",
+    "MatrixMechanism",
     "Mechanism",
+    "MethodTooLarge",
+    "OptrrError",
+    "Randomizer",
+    "SampledTables",
+    "SingularMarginal",
+    "SolveFailed",
+    "SolveOptions",
     "Specification",
+    "TestResult",
     "Tradeoff",
+    "Verification",
     "WantedTable",
+    "Wishes",
     "Workload",
     "advise",
     "allocate",
     "cap_tradeoff",
+    "consistent_tables",
     "count",
     "count_many",
+    "count_query",
+    "derive",
     "design",
-    "load_design",
-    "observed_domain",
-    "perturb_file",
+    "estimate",
+    "goodness_of_fit",
+    "homogeneity",
+    "perturb",
+    "power",
     "read_specification",
-    "save_design",
+    "required_records",
+    "synthetic_records",
+    "test",
     "tradeoff",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'optrr' has no attribute {name!r}")
     # no module here bears the name of a function: importing a submodule sets that name on the package
-    value = globals()[name] = getattr(importlib.import_module(f"optrr.{_HOMES[name]}"), name)
+    value = globals()[name] = getattr(importlib.import_module(f"optrr.{_MODULES[name]}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

@@ -24,6 +24,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from optrr.allocating.allocate import Allocation, allocate
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
@@ -32,6 +33,7 @@ from optrr.errors import InvalidInput
 from optrr.protocols.oracles import best_report, report_error
 from optrr.protocols.sampled_tables import SampledTables
 from optrr.records.domain import Domain
+from optrr.results import TableResult
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload
@@ -77,8 +79,8 @@ class Option:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Advice:
+@dataclass(frozen=True, eq=False, repr=False)
+class Advice(TableResult):
     """Options by increasing error, with the allocation behind the optimum."""
 
     domain: Domain
@@ -152,6 +154,15 @@ class Advice:
                 f"conditional epsilon {kronecker.conditional_epsilon:.3g} instead of {optimum.conditional_epsilon:.3g}."
             )
         return tuple(out)
+
+    def headline(self) -> str:
+        """Who wins, and by how much."""
+        return self.sentences()[0]
+
+    def to_arrow(self) -> pa.Table:
+        """One row per way of asking: its name, errors, what it keeps, conditional epsilon and faintest pair."""
+        rows = [{k: v for k, v in row.items() if k != "gives_up"} for row in self.summary()["options"]]
+        return pa.Table.from_pylist(rows)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from optrr.allocating.workload import Workload
 from optrr.designing.design import Design
 from optrr.records.domain import Domain
+from optrr.results import TableResult
+from optrr.rounding import epsilon_text
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.problem import FloatArray
 
@@ -48,8 +51,8 @@ class Prediction:
         return out | ({"required_standard_error": self.required} if self.required is not None else {})
 
 
-@dataclass(frozen=True, eq=False)
-class Allocation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocation(TableResult):
     """A design, what it promises for the workload, and how far from the best it can be.
 
     ``error`` = Σ weight G_U; no law of the same total has an error below ``lower_error``; ``kronecker_error`` is what the
@@ -71,6 +74,16 @@ class Allocation:
     def gap(self) -> float | None:
         """By how much, relative to the error, a more accurate law of this total is not excluded."""
         return None if self.lower_error is None else max(self.error - self.lower_error, 0.0) / self.error
+
+    def headline(self) -> str:
+        """Workload, total and error."""
+        return f"workload {self.workload.name} at total epsilon {epsilon_text(self.design.epsilon)}: error {self.error:.6g}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per table of the workload: table, weight, cells, error, sampling_error, standard_error."""
+        rows = [p.summary() | {"table": " × ".join(p.attributes)} for p in self.predictions]
+        names = ("table", "weight", "cells", "error", "sampling_error", "standard_error")
+        return pa.table({name: [row[name] for row in rows] for name in names})
 
     def warnings(self) -> tuple[str, ...]:
         """What to know before using it."""

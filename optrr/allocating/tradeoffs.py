@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from optrr.allocating.allocate import allocate
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
 from optrr.charts import COLOURS, new_figure
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
+from optrr.results import TableResult
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.allocating.split import best_split, single_blocks
 
@@ -51,8 +53,8 @@ class Curve:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Tradeoff:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tradeoff(TableResult):
     """Curves over one abscissa, ``axis`` says which."""
 
     axis: str
@@ -68,7 +70,20 @@ class Tradeoff:
         curve = Curve(name, self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
         return Tradeoff(self.axis, (*self.curves, curve), self.n)
 
-    def figure(self) -> Figure:
+    def headline(self) -> str:
+        """What is plotted against what."""
+        return f"{', '.join(c.name for c in self.curves)} against {self.axis}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per point: curve, abscissa, error, standard_error (null without n)."""
+        points = [
+            {"curve": c.name, "abscissa": x, "error": e, "standard_error": s}
+            for c in self.curves
+            for x, e, s in zip(c.abscissae, c.errors, c.standard_errors, strict=True)
+        ]
+        return pa.Table.from_pylist(points)
+
+    def plot(self) -> Figure:
         """All curves, logarithmic in the error."""
         from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 (0.3 s, figures only)
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table
-from optrr.reports.demonstration import EPSILON, Demonstration, TableResult, demonstrate
+from optrr.reports.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
 from optrr.rounding import bound_text, epsilon_text
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
@@ -64,7 +64,7 @@ def _columns() -> list[str]:
     return ["cell", "truth", "optimum", "s.e.", "Kronecker", "s.e. (Kronecker)"]
 
 
-def _cells(table: TableResult) -> Iterator[tuple[str, list[float]]]:
+def _cells(table: ShownTable) -> Iterator[tuple[str, list[float]]]:
     """Each cell's label, and truth, estimate and standard error of the optimum, then of Kronecker."""
     texts = [a.texts for a in table.domain]
     for i, a in enumerate(texts[0]):
@@ -75,11 +75,11 @@ def _cells(table: TableResult) -> Iterator[tuple[str, list[float]]]:
             yield f"{a}, {b}", numbers
 
 
-def _rows(table: TableResult) -> list[tuple[object, ...]]:
+def _rows(table: ShownTable) -> list[tuple[object, ...]]:
     return [(label, *numbers) for label, numbers in _cells(table)]
 
 
-def _ratio_line(table: TableResult) -> str:
+def _ratio_line(table: ShownTable) -> str:
     measured = table.error("Kronecker") / table.error("optimum")
     expected = table.expected_error("Kronecker") / table.expected_error("optimum")
     return (
@@ -127,7 +127,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
     write_page(output, Page("Randomized response on Adult: the optimum and Kronecker", sections, lead))
 
 
-def _chart(table: TableResult) -> str:
+def _chart(table: ShownTable) -> str:
     from optrr.charts import COLOURS, figure_svg, new_figure  # noqa: PLC0415
 
     rows = list(_cells(table))

@@ -12,15 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
+from optrr.charts import COLOURS, new_figure
 from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
+from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, SolveOptions, Status, solve
 from optrr_solvers.calibrate import calibrate, scale_range
@@ -28,15 +32,20 @@ from optrr_solvers.laws import Law
 from optrr_solvers.problem import EPSILON_RANGE, FloatArray
 from optrr_solvers.solution import shortfalls
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from optrr.designing.verify import Verification
+
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 _FAINT = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
-    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. Save and load with ``design_file``."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(TableResult):
+    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes."""
 
     domain: Domain
     solution: Solution
@@ -44,6 +53,58 @@ class Design:
     def __post_init__(self) -> None:
         if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
             raise InvalidInput("the solution is for other sizes than the domain's; design for this domain")
+
+    def save(self, path: str | Path) -> None:
+        """Write a design file, whole or not at all; it carries everything that :meth:`load` and ``optrr verify`` need."""
+        from optrr.designing.design_file import save_design  # noqa: PLC0415 (files are of designs, not the other way round)
+
+        save_design(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> Design:
+        """Read a design file and recompute every number in it; raises InvalidInput where one does not hold."""
+        from optrr.designing.design_file import load_design  # noqa: PLC0415 (as above)
+
+        return load_design(path)
+
+    def verify(self) -> Verification:
+        """Recompute every number from the law and the certificate alone."""
+        from optrr.designing.verify import verify  # noqa: PLC0415 (verification is of designs, not the other way round)
+
+        return verify(self)
+
+    def headline(self) -> str:
+        """Total, bound, method, and how many attributes."""
+        return (
+            f"total epsilon {epsilon_text(self.epsilon)} >= {bound_text(self.lower_bound)}, Kronecker "
+            f"{epsilon_text(self.kronecker_epsilon)}, {self.domain.m} attributes, method {self.method}"
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""
+        return pa.table(
+            {
+                "name": list(self.domain.names),
+                "size": self.domain.sizes,
+                "requested_epsilon": self.requested_epsilons,
+                "epsilon": self.attribute_epsilons,
+                "conditional_epsilon": self.conditional_epsilons,
+            }
+        )
+
+    def plot(self) -> Figure:
+        """Attribute and conditional ε of every attribute, beside the total, as bars."""
+        figure = new_figure(height=1.4 + 0.3 * self.domain.m)
+        axes = figure.subplots()
+        places = np.arange(self.domain.m)
+        axes.barh(places - 0.2, self.attribute_epsilons, 0.36, color=COLOURS[0], label="attribute (accuracy)")
+        axes.barh(places + 0.2, self.conditional_epsilons, 0.36, color=COLOURS[1], label="conditional (others known)")
+        axes.axvline(self.epsilon, color=COLOURS[5], linewidth=1, label="total")
+        axes.set_yticks(places, self.domain.names)
+        axes.invert_yaxis()
+        axes.set_xlabel("epsilon, nats")
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+        return figure
 
     @cached_property
     def mechanism(self) -> Mechanism:

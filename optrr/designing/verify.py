@@ -6,12 +6,17 @@ domains both are exact rational arithmetic; elsewhere doubles with outward error
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from optrr.designing.design import Design
+from optrr.results import TableResult
 from optrr_solvers import SolveFailed, Status, lower_bound
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.errors import InvalidCertificate
@@ -35,6 +40,52 @@ class Check:
         """The check in one line."""
         verb = "holds" if self.holds else "FAILS"
         return f"{self.name} {verb}: stated {self.stated}, recomputed {self.recomputed} ({self.how})"
+
+    def summary(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {k: getattr(self, k) for k in ("name", "holds", "stated", "recomputed", "how")}
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(TableResult):
+    """All checks of one design, and whether its file is as it was written (None where it comes from no file)."""
+
+    checks: tuple[Check, ...]
+    digest: bool | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check holds and the file was not changed."""
+        return self.digest is not False and all(c.holds for c in self.checks)
+
+    def headline(self) -> str:
+        """Verified or not, and what fails."""
+        failed = [c.name for c in self.checks if not c.holds] + (["digest"] if self.digest is False else [])
+        return f"verified, {len(self.checks)} checks hold" if self.holds else "NOT verified: " + ", ".join(failed)
+
+    def to_arrow(self) -> pa.Table:
+        """One row per check: name, holds, stated, recomputed, how."""
+        return pa.Table.from_pylist([c.summary() for c in self.checks])
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return {"holds": self.holds, "digest": self.digest, "checks": [c.summary() for c in self.checks]}
+
+
+def verify(design: Design | str | os.PathLike[str]) -> Verification:
+    """Recompute every number of a design, or of a design file, from its law and certificate alone (design §3.4).
+
+    Raises
+    ------
+    InvalidInput
+        where a file cannot be read as a design at all; a number that does not hold is in the result.
+    """
+    if isinstance(design, Design):
+        return Verification(tuple(checks(design)))
+    from optrr.designing.design_file import read_stated  # noqa: PLC0415 (reading a file verifies it)
+
+    read, stated, untouched = read_stated(Path(design))
+    return Verification(tuple(checks(read, stated)), untouched)
 
 
 def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:

@@ -17,6 +17,7 @@ from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
+from optrr.rounding import epsilon_text
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform
 from optrr_solvers.problem import FloatArray, IntArray
@@ -30,7 +31,7 @@ _SAMPLED = 1 << 27
 _RECORDS = 64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mechanism(Randomizer):
     """Randomizes records of ``domain`` by ``law``.
 
@@ -42,6 +43,9 @@ class Mechanism(Randomizer):
 
     domain: Domain
     law: Law
+
+    def __repr__(self) -> str:
+        return f"<Mechanism: total epsilon {epsilon_text(self.epsilon)}, {self.domain.m} attributes>"
 
     def __post_init__(self) -> None:
         if not np.array_equal(self.law.sizes, self.domain.sizes):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,6 +35,33 @@ def perturb_batch(batch: pa.RecordBatch, mechanism: Randomizer, source: BitSourc
     """
     codec = FrameCodec(mechanism.domain, batch.schema)
     return codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+
+
+def perturb(
+    data: Any,
+    mechanism: Randomizer,
+    target: str | os.PathLike[str] | None = None,
+    random_state: RandomState = None,
+) -> Any:
+    """Randomized records: a frame for a frame, or a file into ``target``, returning the number of records.
+
+    See :meth:`optrr.mechanisms.randomizer.Randomizer.perturb` and :func:`perturb_file`. Each call is another release of the
+    same people's records.
+
+    Raises
+    ------
+    InvalidInput
+        also for a file without a target, or a frame with one.
+    """
+    if isinstance(data, str | os.PathLike):
+        if target is None:
+            raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
+        return perturb_file(data, mechanism, target, random_state)
+    if target is not None:
+        raise InvalidInput(
+            f"a {type(data).__name__} comes back as one; leave out the target, or give the path of a file"
+        )
+    return mechanism.perturb(data, random_state)
 
 
 def perturb_file(  # noqa: PLR0913 (all but three have defaults)

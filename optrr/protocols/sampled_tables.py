@@ -35,9 +35,11 @@ from optrr import __version__
 from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput, in_one_line
 from optrr.protocols.oracles import BITS, Oracle, best_report, drawn_epsilon, report, support_probabilities
+from optrr.records.cells import cells_table
 from optrr.records.domain import Attribute, Domain
 from optrr.records.files import RecordWriter, checked_suffix, record_batches, whole_file
 from optrr.records.frames import FrameCodec
+from optrr.results import TableResult
 from optrr_solvers.problem import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -52,8 +54,8 @@ _RELEASED = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0")
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
 
 
-@dataclass(frozen=True, eq=False)
-class TableEstimate:
+@dataclass(frozen=True, eq=False, repr=False)
+class TableEstimate(TableResult):
     """Unbiased proportions of one sampled table, with exact binomial intervals; arrays of the table's shape."""
 
     domain: Domain
@@ -63,6 +65,10 @@ class TableEstimate:
     lower: FloatArray
     upper: FloatArray
     confidence: float
+
+    def headline(self) -> str:
+        """Which table, from how many answers."""
+        return f"{' × '.join(self.domain.names)} from {self.n} answers"
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object with the keys of other estimates."""
@@ -80,14 +86,13 @@ class TableEstimate:
 
     def to_arrow(self) -> pa.Table:
         """One row per cell: the categories' texts (null where missing), estimate, standard_error, lower, upper."""
-        places = np.indices(self.proportions.shape).reshape(self.domain.m, -1)
-        columns: dict[str, Any] = {
-            a.name: pa.array(a.texts, pa.string()).take(pa.array(at)) for a, at in zip(self.domain, places, strict=True)
+        numbers = {
+            "estimate": self.proportions,
+            "standard_error": self.standard_errors,
+            "lower": self.lower,
+            "upper": self.upper,
         }
-        numbers = (self.proportions, self.standard_errors, self.lower, self.upper)
-        for name, values in zip(("estimate", "standard_error", "lower", "upper"), numbers, strict=True):
-            columns[name if name not in columns else f"{name}_"] = pa.array(np.ravel(values))
-        return pa.table(columns)
+        return cells_table(self.domain, numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,21 +13,24 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.records.cells import cells_table
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain, listed
 from optrr.records.files import record_batches
 from optrr.records.frames import RECORDS, FrameCodec
+from optrr.results import TableResult
 from optrr_solvers.problem import FloatArray, IntArray
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
 MAX_CELLS = 1 << 27
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
+@dataclass(frozen=True, eq=False, repr=False)
+class Counts(TableResult):
     """A table of counts: ``table`` has the shape of ``domain.sizes``, int64, read-only.
 
     Raises
@@ -53,6 +56,14 @@ class Counts:
         table = given.astype(np.int64)
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
+
+    def headline(self) -> str:
+        """Which table, of how many records."""
+        return f"{' × '.join(self.domain.names)}, {self.n} records"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per cell: the categories' texts (null where missing) and count."""
+        return cells_table(self.domain, {"count": self.table})
 
     @property
     def n(self) -> int:

@@ -44,6 +44,10 @@ def _numbered(size: int) -> tuple[int, ...]:
     return tuple(range(size))
 
 
+# Attributes that a domain names when it is printed.
+_SHOWN = 8
+
+
 @dataclass(frozen=True)
 class Attribute:
     """A column and its declared categories.
@@ -111,7 +115,7 @@ class Attribute:
         return self.codes.get(None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Domain:
     """Attributes with different names, in the order of a record. Iterates over them.
 
@@ -122,6 +126,10 @@ class Domain:
     """
 
     attributes: tuple[Attribute, ...]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{a.name}: {a.size}" for a in self.attributes[:_SHOWN])
+        return f"<Domain: {shown}{', …' if self.m > _SHOWN else ''}>"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))

@@ -122,7 +122,7 @@ def _curves(found: Allocation) -> Chart:
 def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
     """The curves as a chart whose description lists them."""
     names = ", ".join(c.name for c in curves.curves)
-    return Chart(figure_svg(curves.figure()), caption, f"Error against {curves.axis}: {names}")
+    return Chart(figure_svg(curves.plot()), caption, f"Error against {curves.axis}: {names}")
 
 
 def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:

@@ -23,7 +23,7 @@ EPSILON = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class TableResult:
+class ShownTable:
     """One table: the truth in these records, and for each mechanism its estimate and standard errors; same shapes."""
 
     domain: Domain
@@ -47,7 +47,7 @@ class Demonstration:
     records: int
     compared: dict[str, Design]
     used: dict[str, Design]
-    tables: tuple[TableResult, ...]
+    tables: tuple[ShownTable, ...]
 
 
 def demonstrate(random_state: RandomState = None) -> Demonstration:
@@ -70,11 +70,11 @@ def demonstrate(random_state: RandomState = None) -> Demonstration:
 
 def _table(
     data: pa.Table, domain: Domain, names: tuple[str, ...], used: dict[str, Design], released: dict[str, pa.Table]
-) -> TableResult:
+) -> ShownTable:
     found = {
         name: estimate(count(released[name], domain, names), d.mechanism, target="data") for name, d in used.items()
     }
-    return TableResult(
+    return ShownTable(
         domain.subset(names),
         count(data, domain, names).proportions,
         {name: e.proportions for name, e in found.items()},

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from table_simulation import simulated, skewed_codes
 
-from optrr import InvalidInput, allocate, count_many, design, load_design, save_design
+from optrr import InvalidInput, allocate, count_many, design
 from optrr.allocating.allocate import METHODS
 from optrr.allocating.workload import WantedTable, Workload, workload_of
+from optrr.designing.design_file import load_design, save_design
 from optrr.designing.verify import checks
 from optrr.estimation import estimate
 from optrr.records.datasets import adult_domain

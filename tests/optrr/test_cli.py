@@ -67,7 +67,7 @@ def test_design_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
         found
     )
-    assert found["epsilon"] == optrr.load_design("other.json").epsilon
+    assert found["epsilon"] == optrr.Design.load("other.json").epsilon
     inline = out_json(
         capsys, "design", "--attribute", "sex=2:1", "--attribute", "age=5:1.5", "--attribute", "answer=2:1"
     )
@@ -164,7 +164,7 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--conditional-cap", "0.5"], "raise the cap"),
         (["design", *(f"--attribute=a{i}={i + 2}:1" for i in range(21)), "--method", "reduced"], "up to 20 attributes"),
         (["verify", "records.csv"], "not a design"),
-        (["design", "spec.toml", "--conditional-cap", "nan"], "conditional cap nan"),
+        (["design", "spec.toml", "--conditional-cap", "nan"], "the conditional cap is nan"),
         (["design", "spec.toml", "--tolerance", "-1"], "tolerance = -1"),
         (["design", "spec.toml", "--tolerance", "nan"], "tolerance = nan"),
         (["design", "spec.toml", "--method", "kronecker", "--tolerance", "0.1"], "'kronecker' has no tolerance"),

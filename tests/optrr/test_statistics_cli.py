@@ -8,6 +8,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
+from optrr.designing.design_file import save_design
 from optrr.estimation import STATISTICS, derive
 from optrr.inference import (
     all_contrasts,
@@ -30,7 +31,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     domain = optrr.Domain.of({"grade": 3, "sex": ["F", "M"], "other": 4})
     made = optrr.design(domain, 1.5, preserve="pairs")
-    optrr.save_design(made, "design.json")
+    save_design(made, "design.json")
     for k, name in enumerate(("here.csv", "there.csv")):
         rng = np.random.default_rng(k)
         cell = rng.choice(6, 4000, p=TRUTH.ravel())
@@ -102,7 +103,7 @@ def test_goodness_of_fit(place, capsys):
 def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, capsys):
     """Tables of alike sizes are alike in shape: only the file's own words tell which axis is which."""
     domain = optrr.Domain.of({"a": ["x", "y"], "b": ["x", "y"], "c": ["x", "y"]})
-    optrr.save_design(optrr.design(domain, 1.5, preserve="pairs"), "design.json")
+    save_design(optrr.design(domain, 1.5, preserve="pairs"), "design.json")
     Path("here.csv").write_text("a,b,c\n" + "x,x,x\n" * 60 + "x,y,y\n" * 55 + "y,x,x\n" * 40 + "y,y,y\n" * 45)
     call = ("here.csv", "--design", "design.json", "--attributes")
     Path("ab.json").write_text(json.dumps(answer(capsys, "estimate", *call, "a,b")))
