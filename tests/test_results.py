@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import run as runner
 import sources
+import staleness
 from comparison import difference
 from registry import BENCHMARKS, Benchmark, cheap
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
 # What serves the benchmarks and writes no result.
-SERVING = {"comparison", "count_queries", "people", "registry", "run", "rvl_data", "sources"}
+SERVING = {"comparison", "count_queries", "people", "registry", "run", "rvl_data", "sources", "staleness"}
 NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 
 
@@ -34,7 +35,7 @@ def test_a_paper_s_page_shows_pictures_that_are_there(page: str) -> None:
 
 
 def test_every_result_was_written_by_one_benchmark() -> None:
-    written = [file for record in runner.recorded().values() for file in record["outputs"]]
+    written = [file for record in staleness.recorded().values() for file in record["outputs"]]
     assert len(written) == len(set(written))
     kept = {f.relative_to(ROOT).as_posix() for f in (FOLDER / "results").iterdir()}
     assert kept - {"benchmarks/results/made_by.json"} == {f for f in written if f.startswith("benchmarks/results/")}
@@ -42,7 +43,7 @@ def test_every_result_was_written_by_one_benchmark() -> None:
 
 @pytest.mark.parametrize("benchmark", NAMED)
 def test_a_result_is_no_older_than_its_code(benchmark: Benchmark) -> None:
-    reason = runner.why_stale(benchmark, runner.recorded())
+    reason = staleness.why_stale(benchmark, staleness.recorded())
     assert reason is None, f"{reason}; run: python benchmarks/run.py {benchmark.script}"
 
 
@@ -56,7 +57,7 @@ def test_a_cheap_result_is_what_its_benchmark_writes_today(benchmark: Benchmark)
 
 @pytest.mark.parametrize("benchmark", NAMED)
 def test_no_result_names_a_folder_or_a_day(benchmark: Benchmark) -> None:
-    for file in runner.recorded().get(benchmark.script, {"outputs": ()})["outputs"]:
+    for file in staleness.recorded().get(benchmark.script, {"outputs": ()})["outputs"]:
         text = (ROOT / file).read_text(encoding="utf-8")
         assert "/tmp/" not in text, file
         assert str(Path.home()) not in text or str(Path.home()) == "/", file
