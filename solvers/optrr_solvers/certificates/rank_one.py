@@ -31,7 +31,7 @@ MAX_CELLS = 1 << 24
 _STEPS = 50
 # Products below the range of a double vanish: fewer than 2^50 of them, each below 1e-307, meet in one entry.
 _UNDERFLOW = 1e-290
-# One attribute's step: two products and a sum an entry, and weights good to a few roundings (proofs/prove_totals.py).
+# One attribute's step: two products and a sum an entry, and weights good to a few roundings (proofs/prove_ball.py).
 _ROUNDINGS = 8
 
 
