@@ -71,6 +71,7 @@ BENCHMARKS = (
     long("inference_coverage", SIMULATED),
     long("inference_level", SIMULATED),
     long("inference_tail", SIMULATED),
+    long("interval_coverage", SIMULATED),
     long("likelihood", TIMED),
     cheap("mdr_fig1", EXACT),
     cheap("mdr_fig2", EXACT),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.designing.design_file import load_design
 from optrr.errors import InvalidInput
-from optrr.estimation import METHODS, STATISTICS, Derived, derive
+from optrr.estimation import METHODS, STATISTICS, Derived, derive, estimate_adjusted
 from optrr.estimation import estimate as estimate_table
 from optrr.mechanisms.perturb import perturb_file
 from optrr.protocols.sampled_tables import TableEstimate, is_sampled_tables, load_sampled_tables
@@ -104,7 +105,11 @@ def estimate(
         return
     design = load_design(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
-    found = estimate_table(counts, design.mechanism, method=method, confidence=confidence, simultaneous=simultaneous)
+    wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+    if method == "adjusted":
+        found = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)
+    else:
+        found = estimate_table(counts, design.mechanism, method=method, **wished)
     derived = [
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics

@@ -8,6 +8,7 @@ from optrr.estimation.accuracy import (
     mean_squared_error,
     relative_error,
 )
+from optrr.estimation.adjusted_table import estimate_adjusted
 from optrr.estimation.adjustment import AdjustedRecords, adjust, distinct_records
 from optrr.estimation.consistency import ConsistentTables, consistent_tables
 from optrr.estimation.derived import STATISTICS, Derived, derive
@@ -31,6 +32,7 @@ __all__ = [
     "derive",
     "distinct_records",
     "estimate",
+    "estimate_adjusted",
     "estimated_count",
     "expected_squared_error",
     "independence_bound",

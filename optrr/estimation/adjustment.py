@@ -22,6 +22,11 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Convergence
+from optrr.estimation.simplex import clip
+from optrr.kernel import Kernel
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.randomizer import Randomizer
+from optrr_solvers.laws import BlockLaw
 from optrr_solvers.problem import FloatArray, IntArray
 
 # Largest difference of a margin's cell from its target. Margins are estimates with errors far above this.
@@ -57,6 +62,25 @@ def distinct_records(codes: NDArray[np.integer]) -> tuple[IntArray, FloatArray]:
     """Distinct rows of (n, m) codes, sorted, and their shares."""
     rows, counts = np.unique(np.asarray(codes), axis=0, return_counts=True)
     return rows.astype(np.int64), counts / counts.sum()
+
+
+def margin_groups(mechanism: Randomizer) -> tuple[tuple[str, ...], ...]:
+    """Attributes whose tables the records are adjusted to: clusters that were randomized together, else single attributes.
+
+    MDR §5 adjusts to the estimates of whatever was randomized as one.
+    """
+    names = mechanism.domain.names
+    law = mechanism.law if isinstance(mechanism, Mechanism) else None
+    if not isinstance(law, BlockLaw):
+        return tuple((name,) for name in names)
+    return tuple(tuple(names[i] for i in sorted(members)) for members, _ in law.blocks)
+
+
+def estimated_margin(rows: IntArray, weights: FloatArray, axes: Sequence[int], kernel: Kernel) -> FloatArray:
+    """The table over these axes of distinct records, unbiased, negatives to 0, rescaled (MDR §6.4)."""
+    cells = np.ravel_multi_index(tuple(rows[:, list(axes)].T), kernel.sizes)
+    observed = np.bincount(cells, weights=weights, minlength=kernel.cells).reshape(kernel.sizes) / weights.sum()
+    return clip(kernel.solve(observed).ravel()).reshape(kernel.sizes)
 
 
 def adjust_once(weights: FloatArray, positions: IntArray, target: FloatArray) -> FloatArray:

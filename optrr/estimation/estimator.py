@@ -21,15 +21,19 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.estimation import likelihood, simplex
-from optrr.estimation.adjustment import adjust
+from optrr.estimation.adjustment import adjust, estimated_margin, margin_groups
 from optrr.estimation.result import Convergence, Estimate, Target, check_bootstrap, check_confidence
-from optrr.estimation.score_interval import score_intervals
-from optrr.estimation.weighted_mean import cell_means
-from optrr.kernel import EffectKernel, Kernel, SingularMarginal
+from optrr.estimation.unbiased_errors import (
+    INTERVAL_CELLS,
+    TableErrors,
+    with_intervals,
+    with_standard_errors,
+    without_error,
+)
+from optrr.kernel import EffectKernel, Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr_solvers.problem import FloatArray
@@ -38,7 +42,7 @@ Method = Literal["unbiased", "norm-sub", "clip", "projection", "mle", "ibu", "ad
 METHODS: tuple[str, ...] = get_args(Method)
 
 _PROJECTED = "biased upwards in small cells and downwards in large ones, less and less as the number of records grows"
-_BIAS = {
+BIAS = {
     "unbiased": "unbiased; cells may be negative",
     "norm-sub": _PROJECTED,
     "projection": _PROJECTED,
@@ -56,10 +60,6 @@ _LARGE_ITERATIONS = 2000
 # For those joints: a tenth of a nat over all records cannot be told from the best fit by any test.
 _LARGE_TOLERANCE = 0.1
 _FEWEST = 2
-# A variance this small against the mean square of the weights it is computed from is rounding.
-_ALIKE = 1e-12
-# Tables with more cells have no intervals unless asked for: a cell's takes about 0.3 ms.
-INTERVAL_CELLS = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,12 @@ class _Fitted:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """What a method sees: observed proportions, number of records, the joint kernel and one kernel per attribute."""
+    """What a method sees: observed proportions, number of records, the joint kernel, and groups of axes with their kernels."""
 
     observed: FloatArray
     n: int
     kernel: Kernel
-    single: tuple[Kernel, ...]
+    groups: tuple[tuple[tuple[int, ...], Kernel], ...]
 
 
 def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], _Fitted]:
@@ -111,11 +111,8 @@ def _mle(data: _Data) -> _Fitted:
 
 def _adjusted(data: _Data) -> _Fitted:
     seen = np.argwhere(data.observed > 0)
-    margins = []
-    for axis, kernel in enumerate(data.single):
-        rest = tuple(i for i in range(len(data.single)) if i != axis)
-        margins.append(simplex.clip(kernel.solve(data.observed.sum(axis=rest))))
-    fitted = adjust(seen, data.observed[data.observed > 0], margins)
+    margins = [estimated_margin(seen, data.observed[data.observed > 0], axes, kernel) for axes, kernel in data.groups]
+    fitted = adjust(seen, data.observed[data.observed > 0], margins, [axes for axes, _ in data.groups])
     out = np.zeros_like(data.observed)
     out[tuple(seen.T)] = fitted.weights
     return _Fitted(out, fitted.convergence)
@@ -175,33 +172,34 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
     """
     _check(counts, mechanism, method, confidence, target, bootstrap)
-    names = counts.domain.names
-    single = tuple(checked_mechanism(mechanism).kernel(name) for name in names)
-    data = _Data(counts.proportions, counts.n, mechanism.kernel(names), single)
+    data = _data(counts, checked_mechanism(mechanism))
     fitted = _FITTERS[method](data)
-    errors, notes, identified = _standard_errors(data, target)
-    unknown = np.full(errors.shape, np.nan)
-    out = Estimate(
-        domain=counts.domain,
-        n=counts.n,
-        method=method,
-        proportions=fitted.proportions,
-        standard_errors=errors,
-        lower=unknown,
-        upper=unknown,
-        confidence=confidence,
-        target=target,
-        interval="none",
-        bias=_BIAS[method],
-        errors="unbiased" if identified else "none",
-        simultaneous=simultaneous,
-        convergence=fitted.convergence,
-        notes=notes,
-    )
+    named = TableErrors(counts.domain, counts.n, method, confidence, target, simultaneous)
+    out = named.around(fitted.proportions, BIAS[method], fitted.convergence)
+    if method == "adjusted":
+        out = replace(out, notes=_margins_note(counts, mechanism))
+    out = with_standard_errors(out, data.kernel, data.observed)
     # where the data do not identify the table, samples from one of the tables that fit say nothing about the others
-    if bootstrap and identified:
+    if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, bootstrap, np.random.default_rng(random_state))
-    return _with_interval(out, data, interval_cells) if identified else out
+    return with_intervals(out, data.kernel, data.observed, interval_cells)
+
+
+def _data(counts: Counts, mechanism: Randomizer) -> _Data:
+    names = counts.domain.names
+    groups = [[n for n in group if n in names] for group in margin_groups(mechanism)]
+    kernels = [(counts.domain.indices(group), mechanism.kernel(group)) for group in groups if group]
+    return _Data(counts.proportions, counts.n, mechanism.kernel(names), tuple(kernels))
+
+
+def _margins_note(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
+    if counts.domain.m == mechanism.domain.m:
+        return ()
+    known = ", ".join(counts.domain.names)
+    return (
+        f"adjusted to the margins of {known} alone; estimate_adjusted(data, …) uses those of all {mechanism.domain.m} "
+        "attributes, as MDR's Algorithm 2 does",
+    )
 
 
 def _check(  # noqa: PLR0913 (all arguments of the front door)
@@ -229,41 +227,6 @@ def _check(  # noqa: PLR0913 (all arguments of the front door)
             )
 
 
-def _standard_errors(data: _Data, target: Target) -> tuple[FloatArray, tuple[str, ...], bool]:
-    """Standard errors, what must be said of them, and whether the data identify the table."""
-    try:
-        variance = data.kernel.variance if target == "population" else data.kernel.data_variance
-        found = variance(data.observed, data.n)
-    except SingularMarginal as reason:
-        note = f"no standard errors, and the table is not identified by the data alone: {reason}"
-        return np.full(data.observed.shape, np.nan), (note,), False
-    if target == "data":
-        return np.sqrt(found), (), True
-    # where all reports that tell about a cell are alike, they show no variance, which is not to say that there is none
-    alike = found * (data.n - 1) <= _ALIKE * data.kernel.solve_squared(data.observed)
-    return np.where(alike, np.nan, np.sqrt(found)), _without_error(alike, "the reports that tell about them are"), True
-
-
-def _without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
-    if not alike.any():
-        return ()
-    cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
-    return (f"{cells} have no standard error: {what} all alike; count more records",)
-
-
-def _with_interval(out: Estimate, data: _Data, most: int) -> Estimate:
-    """Intervals by the unbiased estimate, moved outwards to the method's own."""
-    cells = data.kernel.cells
-    if cells > most:
-        note = f"no intervals for {cells} cells, more than {most}; ask for them with interval_cells={cells}"
-        return replace(out, notes=(*out.notes, note))
-    means = cell_means(data.kernel, data.observed, data.n, fixed=out.target == "data")
-    low, high = score_intervals(means, (1 - out.confidence) / (cells if out.simultaneous else 1))
-    shape, inside = out.proportions.shape, np.clip(out.proportions, 0.0, 1.0)
-    low, high = np.minimum(low.reshape(shape), inside), np.maximum(high.reshape(shape), inside)
-    return replace(out, lower=low, upper=high, interval="score")
-
-
 def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Generator) -> Estimate:
     """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
 
@@ -280,5 +243,5 @@ def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Gen
     )
     alike = np.ptp(again, axis=0) == 0
     errors = np.where(alike, np.nan, again.std(axis=0, ddof=1))
-    notes = _without_error(alike, "their bootstrap samples are")
+    notes = without_error(alike, "their bootstrap samples are")
     return replace(out, standard_errors=errors, errors="bootstrap", notes=notes)

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
+from optrr.estimation.adjusted_table import ADJUSTMENT_ROUNDS
 from optrr.estimation.adjustment import AdjustedRecords, adjust
+from optrr.estimation.result import check_confidence
 from optrr.estimation.simplex import clip
+from optrr.estimation.unbiased_errors import TableErrors, with_intervals, with_standard_errors
 from optrr.protocols.message import Message
 from optrr.protocols.protocol import Protocol
 from optrr.records.codes import checked_codes
@@ -27,18 +30,28 @@ from optrr_solvers.problem import FloatArray, IntArray
 # Reasons kept for refused messages; their number is counted in full.
 _REASONS = 100
 
-# Rounds of reweighting: far beyond what estimates with sampling error need.
-ADJUSTMENT_ROUNDS = 200
+_FEWEST = 2
 
 
 @dataclass(frozen=True, eq=False)
 class ProtocolEstimate:
-    """Estimated proportions over some attributes: never negative, sum 1, shape of the domain's sizes."""
+    """Estimated proportions over some attributes: never negative, sum 1, shape of the domain's sizes.
+
+    ``standard_errors``, ``lower`` and ``upper`` are those of the unbiased estimate of the table, the intervals moved outwards
+    to ``proportions`` (:mod:`optrr.estimation.unbiased_errors`): they hold for the truth also where the protocol takes
+    attributes for independent that are not. NaN, with the reason in ``notes``, where the mechanism hides the table.
+    """
 
     domain: Domain
     n: int
     protocol: str
     proportions: FloatArray
+    standard_errors: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    confidence: float
+    simultaneous: bool
+    notes: tuple[str, ...]
 
     def count(self, cells: ArrayLike) -> float:
         """Estimated number of records in a set of cells, given as a mask of the table's shape (MDR §6.5's Y_S)."""
@@ -121,7 +134,14 @@ class Collector:
         """Number of records received."""
         return sum(len(p) for p in self._parts) + len(self._fresh)
 
-    def estimate(self, names: Sequence[str], whole_blocks: bool = False) -> ProtocolEstimate:
+    def estimate(
+        self,
+        names: Sequence[str],
+        whole_blocks: bool = False,
+        *,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> ProtocolEstimate:
         """The joint distribution of these attributes, as the protocol estimates it.
 
         Parameters
@@ -131,11 +151,13 @@ class Collector:
         whole_blocks
             estimate each block's whole table, make it proper, and then sum over what was not asked for, as MDR does; by
             default only the asked attributes of each block are estimated, which clips far less.
+        confidence, simultaneous
+            of the intervals: of each cell alone, or of all cells together.
 
         Raises
         ------
         InvalidInput
-            for unknown attributes, no messages, or a table of more than 2^27 cells.
+            for unknown attributes, fewer than two messages, a confidence outside (0, 1), or a table of more than 2^27 cells.
         SingularMarginal
             where the mechanism hides the table.
         """
@@ -149,7 +171,29 @@ class Collector:
             table = np.asarray(flat, dtype=np.float64).reshape(sizes)
         else:
             table = self._product(chosen, whole_blocks)
-        return ProtocolEstimate(asked, self.n, self.protocol.name, table)
+        return self._with_errors(asked, table, confidence, simultaneous)
+
+    def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> ProtocolEstimate:
+        """The unbiased estimate's errors, from the same messages, around the protocol's table."""
+        check_confidence(confidence)
+        if self.n < _FEWEST:
+            raise InvalidInput(f"{self.n} message has no standard error; collect at least {_FEWEST}")
+        observed = self._observed(self.protocol.domain.indices(asked.names))
+        kernel = self.protocol.mechanism.kernel(asked.names)
+        named = TableErrors(asked, self.n, self.protocol.name, confidence, simultaneous=together)
+        found = with_intervals(with_standard_errors(named.around(table), kernel, observed), kernel, observed)
+        return ProtocolEstimate(
+            asked,
+            self.n,
+            self.protocol.name,
+            table,
+            found.standard_errors,
+            found.lower,
+            found.upper,
+            confidence,
+            together,
+            found.notes,
+        )
 
     def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
         """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
@@ -177,12 +221,17 @@ class Collector:
     def _proper(self, members: Sequence[int]) -> FloatArray:
         """Unbiased estimate of these attributes' table, negatives to 0, rescaled (MDR §6.4)."""
         domain = self.protocol.domain
-        rows, counts = self.records()
-        sizes = _tabulated(domain, members)
-        cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
-        observed = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes) / counts.sum()
+        sizes, observed = _tabulated(domain, members), self._observed(members)
         kernel = self.protocol.mechanism.kernel([domain.names[i] for i in members])
         return clip(kernel.solve(observed).ravel()).reshape(sizes)
+
+    def _observed(self, members: Sequence[int]) -> FloatArray:
+        """Proportions of the randomized records over these attributes."""
+        rows, counts = self.records()
+        sizes = _tabulated(self.protocol.domain, members)
+        cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
+        found = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes)
+        return np.asarray(found / counts.sum())
 
 
 def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:

@@ -136,6 +136,21 @@ def count_many(
     return tally.counts()
 
 
+def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:
+    """Distinct records over all attributes, sorted, as codes (N, m), and their numbers (N,); in one pass over the data.
+
+    Memory is O(N m). ``data`` and what is raised are those of :func:`count_many`, counts excepted.
+    """
+    rows, numbers = np.zeros((0, domain.m), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    for codes in _code_chunks(data, domain, list(domain.names), allow_extra):
+        found, inverse = np.unique(np.concatenate([rows, codes]), axis=0, return_inverse=True)
+        each = np.concatenate([numbers, np.ones(codes.shape[0], dtype=np.int64)])
+        rows, numbers = found, np.bincount(inverse.ravel(), weights=each, minlength=found.shape[0]).astype(np.int64)
+    if not numbers.size:
+        raise InvalidInput("the data holds no records; give at least one")
+    return rows, numbers
+
+
 class _Tally:
     """Flat tables of several attribute sets, filled chunk by chunk."""
 

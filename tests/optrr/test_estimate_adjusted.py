@@ -1,0 +1,132 @@
+"""RR-Adjustment of a whole file: margins of all attributes and of clusters, and the errors beside the adjusted table."""
+
+import numpy as np
+import pytest
+
+from optrr import Domain, InvalidInput, Mechanism, count, design
+from optrr.cli import main
+from optrr.designing.design_file import save_design
+from optrr.estimation import adjust, distinct_records, estimate, estimate_adjusted
+from optrr.estimation.simplex import clip
+from optrr.protocols import Collector, rr_clusters, rr_independent
+from optrr.protocols.cluster_design import cluster_design
+from optrr.protocols.kinds import of_design
+from optrr.records.counts import distinct
+from optrr_solvers.laws import ProductLaw
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})
+CLUSTERS = (("a", "c"), ("b",), ("d",))
+SIZES = (2, 3, 2, 3)
+
+
+def true_codes(n, seed=3):
+    shares = np.random.default_rng(seed).dirichlet(np.full(36, 0.7))
+    cells = np.random.default_rng(seed + 1).choice(36, p=shares, size=n)
+    return np.stack(np.unravel_index(cells, SIZES), axis=1)
+
+
+@pytest.fixture(scope="module")
+def first():
+    return design(DOMAIN, [1.0, 1.5, 1.2, 2.0], method="kronecker")
+
+
+def by_hand(codes, mechanism, groups, names):
+    """Algorithm 2 on the distinct records, its margins from dense inverses."""
+    rows, shares = distinct_records(codes)
+    margins = []
+    for group in groups:
+        p = mechanism.matrix(group)
+        seen = count(codes, DOMAIN, group).proportions
+        margins.append(clip(np.linalg.solve(p.T, seen.ravel())).reshape(seen.shape))
+    places = [DOMAIN.indices(g) for g in groups]
+    found = adjust(rows, shares, margins, places)
+    chosen = DOMAIN.indices(names)
+    out = np.zeros([SIZES[i] for i in chosen])
+    np.add.at(out, tuple(rows[:, chosen].T), found.weights)
+    return out
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(first, clustered):
+    made = cluster_design(first, CLUSTERS) if clustered else first
+    codes = made.mechanism.perturb_codes(true_codes(4000), random_state=5).astype(np.int64)
+    groups = CLUSTERS if clustered else [(n,) for n in DOMAIN.names]
+    found = estimate_adjusted(codes, made.mechanism, ("d", "a"))
+    np.testing.assert_allclose(found.proportions, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
+    collector = Collector(of_design(made).with_adjustment())
+    collector.receive_codes(codes)
+    theirs = collector.estimate(("d", "a"))
+    np.testing.assert_allclose(theirs.proportions, found.proportions, atol=1e-12)
+    np.testing.assert_allclose(theirs.lower, found.lower, atol=1e-12)
+    # the counts of two attributes know neither the others' margins nor the clusters, and the estimate says so
+    few = estimate(count(codes, DOMAIN, ("d", "a")), made.mechanism, method="adjusted")
+    assert "margins of d, a alone" in few.notes[0]
+    whole = estimate(count(codes, DOMAIN, DOMAIN.names), made.mechanism, method="adjusted")
+    np.testing.assert_allclose(whole.marginal(("d", "a")), found.proportions, atol=1e-7)
+    assert not whole.notes
+
+
+def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_one():
+    """A strong association, which adjusting weakens: its own estimates lie far from the truth and from the unbiased one."""
+    domain = Domain.of({"a": 2, "b": 2})
+    made = Mechanism(domain, ProductLaw(domain.sizes, np.array([1.5, 1.5])))
+    codes = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [2000, 500, 500, 2000], axis=0)
+    out = made.perturb_codes(codes, random_state=1).astype(np.int64)
+    found = estimate_adjusted(out, made, ("a", "b"))
+    plain = estimate(count(out, domain, ("a", "b")), made)
+    assert np.abs(found.proportions - plain.proportions).min() > 5 * plain.standard_errors.max()
+    np.testing.assert_array_equal(found.standard_errors, plain.standard_errors)
+    np.testing.assert_array_equal(found.lower, np.minimum(plain.lower, found.proportions))
+    np.testing.assert_array_equal(found.upper, np.maximum(plain.upper, found.proportions))
+    assert "moved outwards where the adjusted estimate lies beyond" in found.interval_note
+
+
+def test_the_collector_has_errors_that_hold_where_independence_does_not():
+    codes = true_codes(5000)
+    truth = count(codes, DOMAIN, ("a", "b")).proportions
+    covered = []
+    for protocol in (rr_independent(DOMAIN, 2.0), rr_clusters(DOMAIN, CLUSTERS, 2.0)):
+        for seed in range(5):
+            collector = Collector(protocol)
+            collector.receive_codes(protocol.mechanism.perturb_codes(codes, random_state=seed).astype(np.int64))
+            found = collector.estimate(("a", "b"), simultaneous=True)
+            plain = estimate(collector_counts(collector, ("a", "b")), protocol.mechanism, simultaneous=True)
+            np.testing.assert_allclose(found.standard_errors, plain.standard_errors)
+            np.testing.assert_array_equal(found.upper, np.maximum(plain.upper, found.proportions))
+            covered.append(bool(np.all((found.lower <= truth) & (truth <= found.upper))))
+    # ten times all six cells, at 95 % for the population and more for these very records; two misses have probability 9 %
+    assert sum(covered) >= 9
+    with pytest.raises(InvalidInput, match="give a number above 0 and below 1"):
+        collector.estimate(("a",), confidence=2.0)
+
+
+def collector_counts(collector, names):
+    rows, numbers = collector.records()
+    return count(np.repeat(rows, numbers, axis=0), DOMAIN, names)
+
+
+def test_distinct_records_are_found_in_one_pass_over_chunks():
+    codes = true_codes(300_000)  # three chunks
+    rows, numbers = distinct(codes, DOMAIN)
+    expected, shares = np.unique(codes, axis=0, return_counts=True)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(numbers, shares)
+    with pytest.raises(InvalidInput, match="no records"):
+        distinct(np.zeros((0, 4), dtype=np.int64), DOMAIN)
+
+
+def test_the_command_line_adjusts_the_whole_file(tmp_path, monkeypatch, capsys, first):
+    monkeypatch.chdir(tmp_path)
+    made = cluster_design(first, CLUSTERS)
+    save_design(made, tmp_path / "design.json")
+    codes = made.mechanism.perturb_codes(true_codes(2000), random_state=5).astype(np.int64)
+    lines = ["a,b,c,d", *(",".join(map(str, row)) for row in codes)]
+    (tmp_path / "out.csv").write_text("\n".join(lines) + "\n")
+    wish = ["estimate", "out.csv", "--design", "design.json", "--attributes", "d,a", "--method", "adjusted"]
+    with pytest.raises(SystemExit) as done:
+        main([*wish, "--simultaneous"])
+    assert done.value.code in (0, None)
+    shown = capsys.readouterr().out
+    expected = estimate_adjusted(codes, made.mechanism, ("d", "a"), simultaneous=True)
+    assert f"{expected.proportions[0, 0]:.4f}" in shown and f"{expected.upper[0, 0]:.4f}" in shown
+    assert "all 6 cells together" in shown.replace("\n", " ")
