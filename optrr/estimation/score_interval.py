@@ -100,7 +100,8 @@ def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
     distances, shares = _split(level)
     low = np.interp(p / error, distances, shares)
     high = np.interp((1 - p) / error, distances, shares)
-    return np.asarray(low / (low + high))
+    # where errors are far larger than 1 both are 0, and p itself is a split that is 0 at 0 and 1 at 1
+    return np.divide(low, low + high, out=np.array(p, dtype=np.float64), where=low + high > 0)
 
 
 @lru_cache(maxsize=64)

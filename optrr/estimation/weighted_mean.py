@@ -16,7 +16,7 @@ What happens if only the randomization is random (target "data") differs in the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -153,13 +153,15 @@ class WeightedMeans:
 def cell_means(kernel: Kernel, observed: FloatArray, n: int, fixed: bool = False) -> WeightedMeans:
     """Every cell of a table, flat, O(k Π r) by the kernel's own transforms: what a report weighs depends on the cell.
 
+    ``observed`` may be a batch of tables of n records each, axes before the kernel's; all their cells follow each other.
+
     Raises
     ------
     SingularMarginal
         where the mechanism hides an effect of the table.
     """
     raw = kernel.solve(observed)
-    share = projection(raw.ravel())
+    share = projection(raw.reshape(-1, kernel.cells)).ravel()
     fitted = kernel.expected(share.reshape(raw.shape))
     shape, weight, chances = raw.shape, kernel.own_weights, kernel.report_chances
     own = {power: kernel.weight_moments(power) for power in (2, 3, 4)}
@@ -185,7 +187,7 @@ def _without(whole: Moments, share: FloatArray, inside: Moments) -> Moments:
 
 
 def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray, fixed: bool = False) -> WeightedMeans:
-    """The share of a subset of cells, given as a table of 0 and 1 that is neither; one item.
+    """The share of a subset of cells, given as a table of 0 and 1 that is neither: one item, or one for each table of a batch.
 
     Reports that weigh more than halfway between the least and the largest weight are the heavy ones.
 
@@ -197,37 +199,26 @@ def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray
     weights = kernel.solve_adjoint(subset)
     heavy = weights > (weights.min() + weights.max()) / 2
     raw = kernel.solve(observed)
-    share = projection(raw.ravel()).reshape(raw.shape)
+    share = projection(raw.reshape(-1, kernel.cells)).reshape(raw.shape)
     functions = (heavy.astype(np.float64), heavy * weights, weights**2, weights**3, weights**4)
 
+    def mean(of_report: FloatArray, outputs: FloatArray) -> FloatArray:
+        return np.atleast_1d(np.sum(of_report * outputs, axis=kernel.axes))
+
     def of(outputs: FloatArray) -> Moments:
-        return Moments(*(np.array([np.sum(f * outputs)]) for f in functions))
+        return Moments(*(mean(f, outputs) for f in functions))
 
     chances, squares = kernel.adjoint(functions[0]), kernel.adjoint(functions[2])
-    bounds = Bounds(*(np.array([x]) for x in (chances.min(), chances.max(), squares.min(), squares.max())))
-    inside, outside = (of(kernel.expected(_scaled(share, where))) for where in (subset, 1 - subset))
-    estimate = np.array([np.sum(weights * observed)])
+    estimate = mean(weights, observed)
+    ends = (chances.min(), chances.max(), squares.min(), squares.max())
+    bounds = Bounds(*(np.full(estimate.shape, x) for x in ends))
+    inside, outside = (of(kernel.expected(_scaled(share, where, kernel.axes))) for where in (subset, 1 - subset))
     return WeightedMeans(n, fixed, estimate, of(observed), inside, outside, bounds)
 
 
-def _scaled(share: FloatArray, where: FloatArray) -> FloatArray:
-    """The fitted table within a subset, scaled to sum 1; even where the fit has nobody there."""
+def _scaled(share: FloatArray, where: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    """The fitted tables within a subset, scaled to sum 1; even where the fit has nobody there."""
     part = share * where
-    return np.asarray(part / part.sum() if part.sum() > 0 else where / where.sum())
-
-
-def stacked(parts: list[WeightedMeans]) -> WeightedMeans:
-    """Many items as one, for the same n and target."""
-
-    def each(kind: str) -> tuple[FloatArray, ...]:
-        rows = [vars(getattr(p, kind)).values() for p in parts]
-        return tuple(np.concatenate(column) for column in zip(*rows, strict=True))
-
-    return replace(
-        parts[0],
-        estimate=np.concatenate([p.estimate for p in parts]),
-        seen=Moments(*each("seen")),
-        inside=Moments(*each("inside")),
-        outside=Moments(*each("outside")),
-        bounds=Bounds(*each("bounds")),
-    )
+    total = part.sum(axis=axes, keepdims=True)
+    even = np.broadcast_to(where / where.sum(), part.shape).copy()
+    return np.asarray(np.divide(part, total, out=even, where=total > 0))

@@ -12,7 +12,7 @@ from scipy.stats import binom, multinomial, norm
 from optrr import Counts, Domain, Mechanism, design
 from optrr.estimation import METHODS, estimate
 from optrr.estimation.score_interval import _split, rejected, score_intervals
-from optrr.estimation.weighted_mean import NullLaw, cell_means, stacked, subset_mean
+from optrr.estimation.weighted_mean import NullLaw, cell_means, subset_mean
 from optrr.estimation.weighted_tail import _heavy_reports, tails
 from optrr.kernel import MatrixKernel
 from optrr_solvers.laws import ProductLaw
@@ -159,7 +159,7 @@ def test_sparse_tables_are_covered(sizes, epsilons, seed):
     kernel, runs, n = kernel_at(domain, epsilons), 600, 500
     pi = np.random.default_rng(seed).dirichlet(np.full(kernel.cells, 0.3))
     tables = drawn(kernel, pi.reshape(sizes), n, runs, seed + 10)
-    means = stacked([cell_means(kernel, table / n, n) for table in tables])
+    means = cell_means(kernel, tables / n, n)
     inside = covered(means, np.tile(pi, runs)).reshape(runs, -1)
     assert inside.mean(axis=0).min() > 0.92 and 0.94 < inside.mean() < 0.975
     family = covered(means, np.tile(pi, runs), 0.05 / kernel.cells).reshape(runs, -1).all(axis=1)
@@ -171,9 +171,31 @@ def test_data_set_intervals_cover_sparse_data_sets():
     people = np.random.default_rng(4).multinomial(n, SKEWED.ravel())
     rng = np.random.default_rng(5)
     tables = sum(rng.multinomial(k, row / row.sum(), size=runs) for k, row in zip(people, kernel.matrix(), strict=True))
-    means = stacked([cell_means(kernel, t.reshape(kernel.sizes) / n, n, fixed=True) for t in tables])
+    means = cell_means(kernel, tables.reshape(runs, *kernel.sizes) / n, n, fixed=True)
     inside = covered(means, np.tile(people / n, runs)).reshape(runs, -1)
     assert inside.mean(axis=0).min() > 0.91 and 0.94 < inside.mean() < 0.975
+
+
+def test_a_batch_is_its_tables_one_by_one():
+    kernel, n = kernel_at(SPARSE, (2.0, 1.5, 3.0)), 200
+    tables = drawn(kernel, SKEWED, n, 3, 2) / n
+    subset = (np.arange(48) % 5 == 0).astype(float).reshape(kernel.sizes)
+    p = np.full(48, 0.03)
+    for one, other in ((cell_means, ()), (subset_mean, (subset,))):
+        whole = one(kernel, tables, n, *other)
+        size = whole.estimate.size // 3
+        for k, table in enumerate(tables):
+            alone = rejected(one(kernel, table, n, *other), p[:size], 0.05)
+            again = rejected(whole[np.arange(k * size, (k + 1) * size)], p[:size], 0.05)
+            np.testing.assert_allclose(again, alone, rtol=1e-8)
+
+
+def test_a_table_that_says_nothing_excludes_little():
+    """Errors a hundred times the range of a share: the ends stay ordered, and most intervals are all of [0, 1]."""
+    kernel, n = kernel_at(SPARSE, (0.05, 0.05, 0.05)), 50
+    means = cell_means(kernel, drawn(kernel, SKEWED, n, 4, 2) / n, n)
+    lower, upper = score_intervals(means, 0.05)
+    assert np.all(lower < upper) and np.mean((lower == 0) & (upper == 1)) > 0.8
 
 
 def test_subsets_and_single_cells_agree():
