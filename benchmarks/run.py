@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -196,7 +197,9 @@ def write(script: str, record: dict[str, Any]) -> None:
 
 def run_all(chosen: Sequence[Benchmark], only_stale: bool, jobs: int) -> list[str]:
     """Run benchmarks, each after those that it reads from; returns what failed."""
-    waiting, failed = list(chosen), []
+    # the longest first, so that none is left running alone at the end; what never ran may be long
+    records, failed = recorded(), list[str]()
+    waiting = sorted(chosen, key=lambda b: -records.get(b.script, {}).get("seconds", math.inf))
     running: dict[Future[dict[str, Any]], Benchmark] = {}
     with ThreadPoolExecutor(jobs) as pool:
         while waiting or running:
