@@ -122,8 +122,8 @@ def trends(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
     claims = {
         "Fig. 5: RR-Ind grows with V": lambda h: np.all(np.diff(line("Fig. 5", "rr_ind", h)) > 0),
-        "Fig. 5: RR-Ind-Joint does not depend on V (within 10 %)": lambda h: (
-            np.ptp(line("Fig. 5", "rr_ind_joint", h)) < 0.1 * line("Fig. 5", "rr_ind_joint", h).mean()
+        "Fig. 5: RR-Ind-Joint does not depend on V (within 15 %)": lambda h: (
+            np.ptp(line("Fig. 5", "rr_ind_joint", h)) < 0.15 * line("Fig. 5", "rr_ind_joint", h).mean()
         ),
         "Fig. 5: RR-Ind-Joint is the better one at V = 1": lambda h: (
             line("Fig. 5", "rr_ind_joint", h)[-1] < line("Fig. 5", "rr_ind", h)[-1]

@@ -184,7 +184,7 @@ def remarks(rows: list[dict]) -> list[str]:
     return [
         f"At ε = {EPSILONS[0]} the χ² of the unbiased estimate divides by margins that noise brings near 0 or below it: its "
         f"root mean square error is {own['published']:.3g}, that of the projected estimate {own['projected']:.3g}. One such "
-        "collection decides the mean, so the median says more about what one collection gives.",
+        "collection decides the mean, which need not even exist, so the median says more about what one collection gives.",
         "",
         f"Laplace's χ² at ε = {EPSILONS[0]}: median {far['median']:.3g} as published, {near['median']:.3g} projected, where "
         f"the truth is {truth('chi-square'):.3g}. A projected table looks dependent, or independent, whatever the data: "
