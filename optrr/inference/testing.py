@@ -34,7 +34,7 @@ from optrr.inference.nullfit import hardy_weinberg_fit, independence_fit
 from optrr.inference.result import TOO_NOISY, TestResult, simulated_result
 from optrr.inference.score import all_contrasts, trend_contrast
 from optrr.inference.simulation import Simulation
-from optrr.inference.tail import tail_probability
+from optrr.inference.tail import reliable_down_to, tail_probability
 from optrr.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
@@ -116,6 +116,8 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         return _simulated(plain, chosen, table, limit, rng, Simulation(bootstrap + 1, bootstrap))
     if calibration == "tilted":
         return _tilted(plain, chosen, table, rng)
+    if len(chosen.contrasts) == 1 and not can_be_simulated(chosen):
+        return _large(plain, chosen, limit)
     if calibration == "asymptotic" or limit.holds[0]:
         return _doubted(plain, chosen, limit)
     return _automatic(plain, chosen, table, limit, rng)
@@ -134,21 +136,50 @@ def _plain(chosen: Association, limit: Limit, n: int) -> TestResult:
     )
 
 
+def _large(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
+    """One contrast of many categories: a sum over records, however few of them each category has."""
+    down_to = reliable_down_to(limit.fit, np.array([float(plain.n)]), chosen.kernel, chosen.contrasts)
+    out = replace(plain, reliable_down_to=float(down_to[0]))
+    return out if out.reliable else replace(out, notes=(*out.notes, _beyond(out)))
+
+
+def _beyond(out: TestResult) -> str:
+    return f"below {out.reliable_down_to:.2g} the χ² limit may be off by more than a factor of two"
+
+
 def _automatic(
     plain: TestResult, chosen: Association, table: FloatArray, limit: Limit, rng: np.random.Generator
 ) -> TestResult:
-    if not chosen.is_ratio and limit.fewest[0] >= _MANY_EXPECTED:
+    far = not chosen.is_ratio and limit.fewest[0] >= _MANY_EXPECTED
+    if far and len(chosen.contrasts) <= _FEW_CONTRASTS:
         return _tilted(plain, chosen, table, rng)
-    if not can_be_simulated(chosen):
+    if far or not can_be_simulated(chosen):
         return _doubted(plain, chosen, limit)
-    out = _simulated(plain, chosen, table, limit, rng, affordable(chosen))
-    if chosen.is_ratio or out.reliable or len(chosen.contrasts) > _FEW_CONTRASTS:
+    rule = affordable(chosen)
+    out = _simulated(plain, chosen, table, limit, rng, rule)
+    # half a table more than none
+    if out.p_value > 1.5 / (rule.most + 1):
         return out
-    # so few simulated tables reached the statistic that only tilted ones can tell how small the p-value is
-    tilted = _tilted(plain, chosen, table, rng)
-    if tilted.calibration != "tilted" or tilted.p_value > out.p_value:
+    return _beyond_simulation(out, plain, chosen, table, limit, rng)
+
+
+def _beyond_simulation(  # noqa: PLR0913 (one table, what is known of it, and how to simulate)
+    out: TestResult,
+    plain: TestResult,
+    chosen: Association,
+    table: FloatArray,
+    limit: Limit,
+    rng: np.random.Generator,
+) -> TestResult:
+    """No simulated table reached the statistic: how much smaller the p-value is, by what nothing vouches for there."""
+    guess = plain
+    if not chosen.is_ratio and len(chosen.contrasts) <= _FEW_CONTRASTS:
+        guess = _tilted(plain, chosen, table, rng)
+    elif limit.fewest[0] < _MANY_EXPECTED:
         return out
-    return replace(tilted, reliable_down_to=out.reliable_down_to, notes=out.notes)
+    if guess.p_value >= out.p_value or (guess is not plain and guess.calibration != "tilted"):
+        return out
+    return replace(guess, reliable_down_to=out.reliable_down_to, notes=out.notes)
 
 
 def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
@@ -161,10 +192,7 @@ def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult
         remedy = "leave the calibration to auto" if can_be_simulated(chosen) else "merge categories"
         note = f"some reports expect only {limit.fewest[0]:.2g} records, where the χ² limit may be off; {remedy}"
     else:
-        note = (
-            f"below {plain.reliable_down_to:.2g} the χ² limit may be off by more than a factor of two; "
-            "use calibration='tilted'"
-        )
+        note = f"{_beyond(plain)}; use calibration='tilted'"
     return replace(plain, notes=(*plain.notes, note))
 
 

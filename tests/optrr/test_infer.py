@@ -298,3 +298,23 @@ def test_what_is_too_large_is_refused_at_once():
         with pytest.raises(InvalidInput, match=r"test '(trend|independence)'"):
             test(counts, unrandomized((10_000, 2)), name)
     assert process_time() - before < 0.5
+
+
+def test_a_trend_of_many_categories_is_a_sum_over_records():
+    """More categories than can be simulated: the χ² limit of one contrast, with Cramér's bound on its tail."""
+    sizes = (60, 40)
+    domain = Domain.of({"a": 60, "b": 40})
+    kernel = unrandomized(sizes)
+    rng = np.random.default_rng(1)
+    codes = np.stack([rng.integers(0, 60, 5000), rng.integers(0, 40, 5000)])
+    table = np.bincount(40 * codes[0] + codes[1], minlength=2400).reshape(sizes)
+    found = test(Counts(domain, table), kernel, "trend")
+    assert found.statistic == pytest.approx(5000 * np.corrcoef(codes)[0, 1] ** 2)
+    assert found.calibration == "asymptotic" and found.reliable and not found.notes
+
+
+def test_a_likelihood_ratio_beyond_its_simulation_keeps_the_order_of_chi_square(pairs):
+    table = tables(pairs.kernel(("g", "s")), np.array([[0.6, 0.0], [0.0, 0.395], [0.005, 0.0]]), 3000, 1, 1)[0]
+    found = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)
+    assert found.calibration == "asymptotic" and found.p_value < 1e-20
+    assert not found.reliable and found.reliable_down_to < 0.01 and "none of" in found.notes[0]
