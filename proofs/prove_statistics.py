@@ -1,8 +1,8 @@
-"""Gradients and curvatures of the derived statistics (estimate.statistics, RVL §5.2, eqs. 24–26), symbolically.
+"""Gradients and second derivatives of the derived statistics (optrr.estimation.statistics, RVL §5.2), symbolically.
 
-Entropy: d/dπ of −π log2 π. Mutual information and φ²: sums of h(x, r, c) over cells, x the cell, r and c its row's and
-column's sum; first and second derivatives of each h, and the chain rule on a whole table with symbols in its cells.
-Pearson correlation: the gradient in standardised scores, and the second derivatives in the five moments it depends on.
+φ² is a sum of h(x, r, c) over cells, x the cell, r and c its row's and column's sum: first and second derivatives of h, and the
+chain rule on a whole table with symbols in its cells. Pearson correlation: the gradient in standardised scores, and the second
+derivatives in the five moments it depends on. x ln x: the first terms of what undoes smoothing by normal noise.
 """
 
 import itertools
@@ -10,24 +10,15 @@ import itertools
 import numpy as np
 import sympy as sp
 
-from optrr.estimation.statistics import (
-    _information_terms,
-    _phi_terms,
-    cramers_v,
-    entropy,
-    mutual_information,
-    pearson_correlation,
-    phi_squared,
-)
+from optrr.estimation.logarithms import LAST_KNOT, debiased
+from optrr.estimation.statistics import _phi_terms, pearson_correlation, phi_squared
 
 BACKS = (
-    "optrr.estimation.statistics.entropy",
-    "optrr.estimation.statistics.cramers_v",
+    "optrr.estimation.logarithms.debiased",
     "optrr.estimation.statistics.pearson_correlation",
-    "optrr.estimation.statistics._correlation_bias",
-    "optrr.estimation.statistics._expanded",
-    "optrr.estimation.statistics._half_trace",
-    "optrr.estimation.statistics._information_terms",
+    "optrr.estimation.statistics.phi_squared",
+    "optrr.estimation.statistics._chained",
+    "optrr.estimation.statistics._moment_hessian",
     "optrr.estimation.statistics._phi_terms",
 )
 
@@ -60,23 +51,6 @@ def terms_agree(function, h, offset):
             np.testing.assert_allclose(getattr(got, name), wanted, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
-def prove_information_terms():
-    h = X * sp.log(X / (ROW * COLUMN)) / sp.log(2)
-    wanted = {
-        "x": (sp.log(X / (ROW * COLUMN)) + 1) / sp.log(2),
-        "r": -X / ROW / sp.log(2),
-        "c": -X / COLUMN / sp.log(2),
-        "xx": 1 / X / sp.log(2),
-        "rr": X / ROW**2 / sp.log(2),
-        "cc": X / COLUMN**2 / sp.log(2),
-        "xr": -1 / ROW / sp.log(2),
-        "xc": -1 / COLUMN / sp.log(2),
-        "rc": sp.Integer(0),
-    }
-    assert all(same(derivative(h, name), value) for name, value in wanted.items())
-    terms_agree(_information_terms, h, 0)
-
-
 def prove_phi_terms():
     h = (X - ROW * COLUMN) ** 2 / (ROW * COLUMN)
     share = X / (ROW * COLUMN)
@@ -103,11 +77,6 @@ def sums(p):
     return [sum(row) for row in p], [sum(column) for column in zip(*p, strict=True)]
 
 
-def information(p):
-    r, c = sums(p)
-    return sum(p[a][b] * sp.log(p[a][b] / (r[a] * c[b]), 2) for a, b in itertools.product(range(len(r)), range(len(c))))
-
-
 def phi(p):
     r, c = sums(p)
     return sum((p[a][b] - r[a] * c[b]) ** 2 / (r[a] * c[b]) for a, b in itertools.product(range(len(r)), range(len(c))))
@@ -126,44 +95,40 @@ def correlation(p):
 
 SCORES = ((0, 1, 3), (1, 2))
 VALUES = np.array([[0.25, 0.1], [0.05, 0.3], [0.2, 0.1]])
-# symmetric, rows sum to 0: a covariance of proportions, whose sum is fixed
+# Columns sum to 0: directions that keep the sum of proportions.
 ROOT = np.array([[3, 1], [-1, 2], [2, -2], [-4, 1], [1, -3], [-1, 1]]) / 100
-COVARIANCE = ROOT @ ROOT.T
 
 
 def whole_table_agrees(formula, function):
-    """Value, gradient along every direction that keeps the sum, and ½ tr(Hessian Σ), from symbols in all cells."""
+    """Value, and gradient and second derivatives along directions that keep the sum, from symbols in all cells."""
     p = table(3, 2)
     cells = list(itertools.chain(*p))
     f = formula(p)
     at = dict(zip(cells, map(sp.Float, VALUES.ravel()), strict=True))
     gradient = np.array([float(sp.diff(f, v).subs(at)) for v in cells])
     hessian = np.array([[float(sp.diff(f, v, w).subs(at)) for w in cells] for v in cells])
-    got = function(VALUES, COVARIANCE)
+    got = function(VALUES)
     np.testing.assert_allclose(got.value, float(f.subs(at)), rtol=1e-12)
-    np.testing.assert_allclose(got.gradient.ravel() @ ROOT, gradient @ ROOT, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(got.bias, np.trace(hessian @ COVARIANCE) / 2, rtol=1e-9)
+    np.testing.assert_allclose(got.gradient @ ROOT, gradient @ ROOT, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(ROOT.T @ got.hessian @ ROOT, ROOT.T @ hessian @ ROOT, rtol=1e-9, atol=1e-12)
 
 
-def prove_entropy():
-    p = sp.Symbol("p", positive=True)
-    h = -p * sp.log(p, 2)
-    assert same(sp.diff(h, p), -sp.log(p, 2) - 1 / sp.log(2))
-    assert same(sp.diff(h, p, 2), -1 / (p * sp.log(2)))
-    whole_table_agrees(lambda q: sum(-v * sp.log(v, 2) for row in q for v in row), entropy)
-
-
-def prove_mutual_information_and_phi_on_a_whole_table():
-    whole_table_agrees(information, mutual_information)
+def prove_phi_squared_on_a_whole_table():
     whole_table_agrees(phi, phi_squared)
 
 
-def prove_cramers_v_is_the_root():
-    t, k = sp.symbols("t k", positive=True)
-    v = sp.sqrt(t / k)
-    assert same(sp.diff(v, t), 1 / (2 * k * v))
-    assert same(sp.diff(v, t, 2), -1 / (4 * k**2 * v**3))
-    whole_table_agrees(lambda q: sp.sqrt(phi(q) / 1), cramers_v)
+def prove_what_undoes_smoothing():
+    """E g(y + Z) = Σ g⁽²ᵏ⁾(y)/(2ᵏ k!), so h − h″/2 + h⁗/8 has mean h up to sixth derivatives; and its derivatives, in code."""
+    y = sp.Symbol("y", positive=True)
+    h = y * sp.log(y)
+    undone = h - sp.diff(h, y, 2) / 2 + sp.diff(h, y, 4) / 8
+    assert same(undone, h - 1 / (2 * y) + 1 / (4 * y**3))
+    mean = sum(sp.diff(undone, y, 2 * k) / (2**k * sp.factorial(k)) for k in range(3))
+    assert sp.limit((mean - h) * y**4, y, sp.oo) == 0
+    for order in range(3):
+        for point in (LAST_KNOT + 0.5, 7.25, 40.0):
+            wanted = float(sp.diff(undone, y, order).subs(y, sp.Float(point)))
+            np.testing.assert_allclose(debiased(np.array([point]), order), wanted, rtol=1e-12)
 
 
 def prove_pearson_correlation():
@@ -187,4 +152,4 @@ def prove_pearson_correlation():
     second |= {(a, b): 0 for a in (u, v) for b in (uu, vv, uv)}
     assert all(same(at(*pair), value) for pair, value in second.items())
     scores = tuple(np.array(s, dtype=float) for s in SCORES)
-    whole_table_agrees(correlation, lambda p, s: pearson_correlation(p, s, scores))
+    whole_table_agrees(correlation, lambda p: pearson_correlation(p, scores))

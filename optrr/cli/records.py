@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,16 @@ def _print_derived(derived: list[Derived]) -> None:
     print_table(
         f"statistics of the table, {100 * derived[0].confidence:g}% intervals",
         ["statistic", "value", "standard error", "lower", "upper", "reliable"],
-        [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
+        [
+            (d.statistic, *map(_known, (d.value, d.standard_error, d.lower, d.upper)), "yes" if d.reliable else "no")
+            for d in derived
+        ],
     )
     warn(note for d in derived for note in d.notes)
+
+
+def _known(number: float) -> float | None:
+    return None if isnan(number) else number
 
 
 def split_names(text: str) -> tuple[str, ...]:

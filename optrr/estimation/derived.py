@@ -1,34 +1,29 @@
-"""Derived statistics with standard errors: entropy, mutual information, χ², G², Pearson correlation, Cramér's V (RVL §5.2).
+"""Derived statistics with intervals: entropy, mutual information, χ², G², Pearson correlation, Cramér's V (RVL §5.2).
 
-The statistic g is taken at the unbiased estimate; at its projection where g has logarithms or a margin is not positive, since
-single negative cells do no harm to χ², V and the correlation. Delta method (RVL eq. 24): Var g(π̂) ≈ ∇gᵀ disp(π̂) ∇g, with the
-exact dispersion of RVL eq. 18. Randomization makes disp(π̂) large, so the plug-in value is also biased by about
-½ tr(∇²g disp(π̂)); `value` has that subtracted, `plug_in` has not.
+RVL's delta method, value ± z · sqrt(∇gᵀ disp(π̂) ∇g) (eq. 24), covers too little where a statistic bends: near independence
+and evenness, where its gradient is 0, and where cells or categories are rare. Intervals here are found by test inversion
+(:mod:`optrr.estimation.intervals`), which also serves there, along the tables of :mod:`optrr.estimation.paths`. Coverage over
+many tables, mechanisms and numbers of records is measured by benchmarks/derived_coverage.py.
 
-Where the delta method fails is detected and said in `notes`, with `reliable` False:
-- a cell within a few standard errors of 0, where logarithms bend too much (entropy, mutual information, G²);
-- (near) independence, where mutual information, χ², G² and V have gradient 0 and no normal limit: test instead;
-- (near) evenness, where the entropy is at its maximum and has gradient 0.
+Where a statistic divides by what cannot be told from 0, there is no interval, and a note says what it would take: χ² and V
+divide by the share of every category, the correlation by the variances of the scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import log, log2, prod, sqrt
+from math import ceil, log, log10, prod, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2, norm
 
 from optrr.errors import InvalidInput
 from optrr.estimation import statistics
-from optrr.estimation.intervals import on_root_scale, second_order, skewness
+from optrr.estimation.intervals import Path, Sampling, interval
+from optrr.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared, spread_out
 from optrr.estimation.result import check_bootstrap, check_confidence
 from optrr.estimation.simplex import projection
-from optrr.estimation.statistics import Expansion
-from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr_solvers.problem import FloatArray
@@ -36,31 +31,33 @@ from optrr_solvers.problem import FloatArray
 StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
 STATISTICS: tuple[str, ...] = get_args(StatisticName)
 
-# The covariance of 2048 cells takes 32 MB, and its einsums seconds.
+# The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048
-# A cell this many standard errors above 0 makes −π ln π nearly straight: coverage stays within 93–97 % (benchmarks).
-_CLEAR_OF_ZERO = 4.0
-# Dependence must be this significant (Wald) before the statistics that vanish under independence count as normal, and
-# unevenness before the entropy does. At that limit the relative standard error of the former is about 2/sqrt(23 + df), a
-# quarter or less of the value for the tables tried.
-_CLEARLY = 1e-8
+# A share or variance this many standard errors above 0 may be divided by. Coverage then holds among the data sets that pass,
+# also where only a tenth of them do (benchmarks).
+_CLEAR_OF_ZERO = 3.0
+# Below this many standard errors, nothing is said about how many records would do: the guess could be off by a factor of ten.
+_MEASURED = 1.0
+# An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
+# the next share.
+_WIDE, _NARROW = 0.5, 0.25
+# Standard errors in a 95 % interval.
+_ERRORS_ACROSS = 3.92
+_MOST_DOUBLINGS = 24
 
 _ALIKE_NOTE = "all reports are alike, so the data show no standard error; count more records"
-
-_VANISHING = ("mutual-information", "chi-square", "g-square", "cramers-v")
-_SQUARES = ("mutual-information", "chi-square", "g-square")
-_LOGARITHMIC = ("entropy", "mutual-information", "g-square")
 
 
 @dataclass(frozen=True)
 class Derived:
     """A statistic of one attribute set.
 
-    ``value`` has the delta method's bias removed; ``plug_in`` is the statistic of the (perhaps projected) unbiased estimate.
-    Entropy and mutual information are in bits, χ² and G² on the scale of n records without randomization. The interval is
-    ``value`` ± z · ``standard_error``, cut to the statistic's range; for mutual information, χ² and G² it is made on the
-    square root's scale, for the entropy it is of second order (:mod:`optrr.estimation.intervals`). ``bootstrap_error`` is NaN
-    unless asked for; error and interval are NaN where all reports are alike.
+    ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
+    estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
+    χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion; NaN, with
+    ``reliable`` False and a note that says why, where no interval holds. ``standard_error`` is that of the estimate under a
+    table that has its value; NaN there, too, and for V where it cannot be told from 0. ``bootstrap_error`` is NaN unless asked
+    for, and where there is no interval.
     """
 
     statistic: str
@@ -86,44 +83,59 @@ class Derived:
 
 @dataclass(frozen=True, eq=False)
 class _Setting:
-    """What a statistic is evaluated with: its name, table shape, records and scores."""
+    """What a statistic is evaluated with: its name, the counts' attributes, the sampling and the scores."""
 
     name: str
-    shape: tuple[int, ...]
-    n: int
+    counts: Counts
+    sampling: Sampling
     scores: tuple[FloatArray, FloatArray] | None
 
-    def expand(self, pi: FloatArray, covariance: FloatArray) -> Expansion:
-        """Value, gradient and bias at a proper table."""
-        table = pi.reshape(self.shape)
-        if self.name == "entropy":
-            return statistics.entropy(table, covariance)
-        if self.name == "correlation":
-            assert self.scores is not None
-            return statistics.pearson_correlation(table, covariance, self.scores)
-        plain: dict[str, tuple[Callable[[FloatArray, FloatArray], Expansion], float]] = {
-            "mutual-information": (statistics.mutual_information, 1.0),
-            "g-square": (statistics.mutual_information, 2 * self.n * log(2)),
-            "chi-square": (statistics.phi_squared, float(self.n)),
-            "cramers-v": (statistics.cramers_v, 1.0),
-        }
-        function, scale = plain[self.name]
-        e = function(table, covariance)
-        return Expansion(scale * e.value, scale * e.gradient, scale * e.bias)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sampling.kernel.sizes
+
+    def shown(self, x: float) -> float:
+        """The statistic from what its path is about: φ², −H or I in nats, or the correlation."""
+        if self.name == "cramers-v":
+            return sqrt(max(x, 0.0) / (min(self.shape) - 1))
+        return self.factor * x
 
     @property
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest value the statistic can have."""
-        least = min(int(r) for r in self.shape)
-        limits = {
-            "entropy": (0.0, log2(prod(self.shape))),
-            "correlation": (-1.0, 1.0),
-            "cramers-v": (0.0, 1.0),
-            "mutual-information": (0.0, log2(least)),
-            "chi-square": (0.0, float(self.n * (least - 1))),
-            "g-square": (0.0, 2 * self.n * log(least)),
+    def factor(self) -> float:
+        n = self.sampling.n
+        factors = {
+            "entropy": -1 / log(2),
+            "mutual-information": 1 / log(2),
+            "g-square": 2.0 * n,
+            "chi-square": float(n),
         }
-        return limits[self.name]
+        return factors.get(self.name, 1.0)
+
+    def path(self, observed: FloatArray, sampling: Sampling | None = None) -> Path:
+        """Of the observed proportions (R,), as if they came from the given sampling."""
+        sampling = sampling or self.sampling
+        if self.name == "entropy":
+            return NegativeEntropy(sampling, observed)
+        shape = (self.shape[0], self.shape[1])
+        if self.name in ("mutual-information", "g-square"):
+            return MutualInformation(sampling, observed, shape)
+        table = sampling.kernel.solve(observed.reshape(shape))
+        if self.name == "correlation":
+            assert self.scores is not None
+            return Correlation(sampling, observed, table, self.scores)
+        return PhiSquared(sampling, observed, table)
+
+    def projected(self, observed: FloatArray) -> float:
+        """The statistic of the projected estimate, in its own units."""
+        table = projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel()).reshape(self.shape)
+        if self.name == "entropy":
+            return statistics.entropy(table)
+        if self.name == "correlation":
+            assert self.scores is not None
+            return statistics.pearson_correlation(table, self.scores).value
+        if self.name in ("mutual-information", "g-square"):
+            return self.shown(statistics.mutual_information(table) * log(2))
+        return self.shown(statistics.phi_squared(table).value)
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -136,7 +148,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     bootstrap: int = 0,
     random_state: int | np.random.Generator | None = None,
 ) -> Derived:
-    """A statistic of the true records of the counts' attribute set, with its error; the target is the population.
+    """A statistic of the true records of the counts' attribute set, with its interval; the target is the population.
 
     Parameters
     ----------
@@ -159,148 +171,159 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     check_confidence(confidence)
     check_bootstrap(bootstrap)
-    setting = _setting(counts, statistic, scores)
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
-    lam = counts.proportions
-    raw = kernel.solve(lam)
-    pi = _point(setting, raw)
-    covariance = kernel.covariance(lam, counts.n)
-    e = setting.expand(pi, covariance)
-    gradient = e.gradient.ravel()
-    notes = _notes(setting, raw, covariance)
-    error = sqrt(max(float(gradient @ covariance @ gradient), 0.0))
-    if np.count_nonzero(counts.table) == 1:
-        error, notes = float("nan"), (_ALIKE_NOTE,)
-    value = float(np.clip(e.value - e.bias, *setting.range))
-    z = float(norm.isf((1 - confidence) / 2))
-    if statistic == "entropy":
-        lean = skewness(
-            kernel.solve_adjoint(e.gradient), lam, counts.n, _entropy_bend(pi, covariance @ gradient), error
-        )
-        low, high = second_order(e.value - e.bias, error, lean, z)
-    elif statistic in _SQUARES:
-        low, high = on_root_scale(e.value, e.bias, error, z)
-    else:
-        low, high = e.value - e.bias - z * error, e.value - e.bias + z * error
-    low, high = np.clip((low, high), *setting.range)
-    again = (
-        _bootstrap(setting, kernel, raw, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
-    )
+    setting = _setting(counts, mechanism, statistic, scores)
+    observed = counts.proportions.ravel()
+    reasons = _why_none(setting, observed)
+    if reasons:
+        return _without_interval(setting, observed, reasons, confidence)
+    again = _bootstrap(setting, observed, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
+    path = setting.path(observed)
+    low, high = interval(path, confidence)
+    lower, upper = sorted((setting.shown(low), setting.shown(high)))
+    value = setting.shown(path.value)
+    plug_in = setting.shown(path.plug_in)
     return Derived(
         statistic=statistic,
         n=counts.n,
         value=value,
-        plug_in=e.value,
-        bias=e.bias,
-        standard_error=error,
+        plug_in=plug_in,
+        bias=plug_in - setting.shown(path.estimate),
+        standard_error=_standard_error(setting, path, lower, value),
         bootstrap_error=again,
-        lower=float(low),
-        upper=float(high),
+        lower=lower,
+        upper=upper,
         confidence=confidence,
-        reliable=not notes,
-        notes=notes,
+        reliable=True,
+        notes=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
     )
 
 
-def _point(setting: _Setting, raw: FloatArray) -> FloatArray:
-    """Where the statistic is evaluated: the unbiased estimate where it is defined there, else its projection."""
-    if setting.name not in _LOGARITHMIC and raw.sum(axis=0).min() > 0 and raw.sum(axis=1).min() > 0:
-        return raw
-    return projection(raw.ravel()).reshape(raw.shape)
-
-
-def _entropy_bend(pi: FloatArray, along: FloatArray) -> float:
-    """uᵀHu of the entropy, whose second derivatives are −1/(π ln 2) in each cell."""
-    positive = pi.ravel() > 0
-    return -float(np.sum(along[positive] ** 2 / pi.ravel()[positive])) / log(2)
-
-
-def _setting(counts: Counts, statistic: str, scores: tuple[ArrayLike, ArrayLike] | None) -> _Setting:
+def _setting(
+    counts: Counts, mechanism: Randomizer, statistic: str, scores: tuple[ArrayLike, ArrayLike] | None
+) -> _Setting:
     if statistic not in STATISTICS:
         raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
     shape = tuple(map(int, counts.domain.sizes))
     if statistic != "entropy" and len(shape) != 2:
         raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
-    if np.prod(shape) > MAX_CELLS:
-        raise InvalidInput(f"the table has {np.prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
+    if prod(shape) > MAX_CELLS:
+        raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
-    chosen = None
-    if statistic == "correlation":
-        chosen = statistics.checked_scores(shape, scores)
-    return _Setting(statistic, shape, counts.n, chosen)
+    chosen = statistics.checked_scores(shape, scores) if statistic == "correlation" else None
+    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    kernel.check_invertible()
+    return _Setting(statistic, counts, Sampling(kernel, counts.n), chosen)
 
 
-def _notes(setting: _Setting, raw: FloatArray, covariance: FloatArray) -> tuple[str, ...]:
-    """What makes the delta method fail here."""
-    out = []
-    errors = np.sqrt(np.diag(covariance)).reshape(raw.shape)
-    near = int(np.count_nonzero(raw < _CLEAR_OF_ZERO * errors))
-    if near and setting.name in _LOGARITHMIC:
-        out.append(
-            f"{near} of {raw.size} cells lie within {_CLEAR_OF_ZERO:g} standard errors of 0, where the delta method fails "
-            f"for {setting.name}: the interval is not reliable; use more records or merge categories"
-        )
-    if setting.name in _VANISHING and not _clearly_dependent(raw, covariance):
-        out.append(
-            f"independence is not clearly rejected, and there {setting.name} has no normal limit: the interval is not "
-            "reliable; use the independence test"
-        )
-    if setting.name == "entropy" and not _clearly_uneven(raw, covariance):
-        out.append(
-            "an even distribution is not clearly rejected, and there entropy has no normal limit: the interval is not "
-            "reliable; use the goodness-of-fit test"
-        )
-    if setting.name not in _LOGARITHMIC and _margin_near_zero(raw, covariance):
-        out.append(
-            f"a category's share lies within {_CLEAR_OF_ZERO:g} standard errors of 0, where the delta method fails for "
-            f"{setting.name}: the interval is not reliable; use more records or merge categories"
-        )
-    return tuple(out)
+def _standard_error(setting: _Setting, path: Path, lower: float, value: float) -> float:
+    deviation = path.deviation()
+    if setting.name != "cramers-v":
+        return abs(setting.factor) * deviation
+    return deviation / (2 * (min(setting.shape) - 1) * value) if lower > 0 else float("nan")
 
 
-def _margin_near_zero(raw: FloatArray, covariance: FloatArray) -> bool:
-    s = covariance.reshape(raw.shape * 2)
-    # a margin that is all of the records has variance 0, give or take rounding
-    rows, columns = np.maximum(np.einsum("abac->a", s), 0.0), np.maximum(np.einsum("abcb->b", s), 0.0)
-    return bool(
-        np.any(raw.sum(axis=1) < _CLEAR_OF_ZERO * np.sqrt(rows))
-        or np.any(raw.sum(axis=0) < _CLEAR_OF_ZERO * np.sqrt(columns))
+def _without_interval(setting: _Setting, observed: FloatArray, reasons: tuple[str, ...], confidence: float) -> Derived:
+    """The statistic of the projected estimate alone."""
+    value, none = setting.projected(observed), float("nan")
+    return Derived(
+        statistic=setting.name,
+        n=setting.sampling.n,
+        value=value,
+        plug_in=value,
+        bias=none,
+        standard_error=none,
+        bootstrap_error=none,
+        lower=none,
+        upper=none,
+        confidence=confidence,
+        reliable=False,
+        notes=reasons,
     )
 
 
-def _clearly_dependent(raw: FloatArray, covariance: FloatArray) -> bool:
-    """A Wald test of independence at a level so small that its own tail error does not matter."""
-    r_a, r_b = raw.shape
-    rows, columns = raw.sum(axis=1), raw.sum(axis=0)
-    difference = (raw - np.outer(rows, columns))[:-1, :-1].ravel()
-    # d(π_ab − π_a π_b) = (I − π_a 1ᵀ) ⊗ (I − π_b 1ᵀ) near independence
-    left = (np.eye(r_a) - np.outer(rows, np.ones(r_a)))[:-1]
-    right = (np.eye(r_b) - np.outer(columns, np.ones(r_b)))[:-1]
-    jacobian = np.kron(left, right)
-    variance = jacobian @ covariance @ jacobian.T
-    return _clearly_not_zero(difference, variance)
+def _why_none(setting: _Setting, observed: FloatArray) -> tuple[str, ...]:
+    """Why there is no interval; nothing where there is one."""
+    if np.count_nonzero(observed) == 1:
+        return (_ALIKE_NOTE,)
+    if setting.name in ("chi-square", "cramers-v"):
+        return _faint_categories(setting, observed)
+    if setting.name == "correlation":
+        return _faint_scores(setting, observed)
+    return ()
 
 
-def _clearly_uneven(raw: FloatArray, covariance: FloatArray) -> bool:
-    """A Wald test of the even distribution, at the same level."""
-    return _clearly_not_zero((raw - 1 / raw.size).ravel()[:-1], covariance[:-1, :-1])
+def _faint_categories(setting: _Setting, observed: FloatArray) -> tuple[str, ...]:
+    """Categories whose share cannot be told from 0."""
+    covariance = setting.sampling.covariance(spread_out(observed, setting.sampling.n))
+    raw = setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel()
+    shape, notes = (setting.shape[0], setting.shape[1]), []
+    for attribute, sums in zip(
+        setting.counts.domain, (statistics.row_sums(shape), statistics.column_sums(shape)), strict=True
+    ):
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, covariance, sums, optimize=True))
+        ratios = sums @ raw / errors
+        for k in np.flatnonzero(ratios < _CLEAR_OF_ZERO):
+            share = f"the share of {attribute.name!r} = {attribute.categories[k]!r}"
+            notes.append(_faint(setting, share, float(ratios[k])) + ", or merge it with another category")
+    return tuple(notes)
 
 
-def _clearly_not_zero(difference: FloatArray, variance: FloatArray) -> bool:
-    statistic = float(difference @ np.linalg.lstsq(variance, difference, rcond=None)[0])
-    return bool(chi2.sf(statistic, difference.size) < _CLEARLY)
+def _faint_scores(setting: _Setting, observed: FloatArray) -> tuple[str, ...]:
+    """Attributes whose scores' variance cannot be told from 0."""
+    assert setting.scores is not None
+    covariance = setting.sampling.covariance(spread_out(observed, setting.sampling.n))
+    table = setting.sampling.kernel.solve(observed.reshape(setting.shape))
+    shape, notes = (setting.shape[0], setting.shape[1]), []
+    for axis, sums in enumerate((statistics.row_sums(shape), statistics.column_sums(shape))):
+        margin, spread = sums @ table.ravel(), sums @ covariance @ sums.T
+        scores = setting.scores[axis] - margin @ setting.scores[axis]
+        # of the variance: the delta method's, and that of the squared mean, which is all where both halves are even
+        error = sqrt(scores**2 @ spread @ scores**2 + 2 * (scores @ spread @ scores) ** 2)
+        ratio = float(margin @ scores**2) / error
+        if ratio < _CLEAR_OF_ZERO:
+            notes.append(_faint(setting, f"the variance of {setting.counts.domain.names[axis]!r}", ratio))
+    return tuple(notes)
 
 
-def _bootstrap(setting: _Setting, kernel: Kernel, raw: FloatArray, samples: int, rng: np.random.Generator) -> float:
-    """Standard deviation of the bias-corrected statistic over samples drawn from the fitted distribution."""
-    expected = kernel.expected(projection(raw.ravel()).reshape(setting.shape)).ravel()
-    draws = rng.multinomial(setting.n, expected / expected.sum(), size=samples) / setting.n
-    inverse = kernel.inverse()
-    values = np.empty(samples)
-    for k, lam in enumerate(draws):
-        again = lam @ inverse
-        covariance = ((inverse.T * lam) @ inverse - np.outer(again, again)) / (setting.n - 1)
-        e = setting.expand(_point(setting, again.reshape(setting.shape)), covariance)
-        values[k] = e.value - e.bias
-    return float(values.std(ddof=1))
+def _faint(setting: _Setting, what: str, ratio: float) -> str:
+    remedy = "collect more records or give it a larger epsilon"
+    if ratio >= _MEASURED:
+        wanted = _rounded_up(setting.sampling.n * (_CLEAR_OF_ZERO / ratio) ** 2)
+        remedy = f"about {wanted} records would do; collect more, give it a larger epsilon"
+    return f"no interval for {setting.name}: {what} is less than {_CLEAR_OF_ZERO:g} standard errors above 0; {remedy}"
+
+
+def _if_wide(setting: _Setting, observed: FloatArray, share: float) -> tuple[str, ...]:
+    """Says how many records would narrow an interval over most of the statistic's range."""
+    if share <= _WIDE:
+        return ()
+    said = f"the interval covers {share:.0%} of what {setting.name} can be"
+    for doublings in range(1, _MOST_DOUBLINGS):
+        n = setting.sampling.n * 2**doublings
+        path = setting.path(observed, Sampling(setting.sampling.kernel, n))
+        if _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0]):
+            return (f"{said}; about {_rounded_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
+    return (f"{said}; give the attributes a larger epsilon",)
+
+
+def _rounded_up(n: float) -> int:
+    """To two digits."""
+    unit = int(10 ** max(int(log10(n)) - 1, 0))
+    return ceil(n / unit) * unit
+
+
+def _bootstrap(setting: _Setting, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:
+    """Standard deviation of the value over samples drawn from the fitted distribution."""
+    fitted = projection(setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel())
+    draws = rng.multinomial(setting.sampling.n, setting.sampling.observed(fitted), size=samples) / setting.sampling.n
+    values = [_value(setting, lam) for lam in draws]
+    return float(np.std(values, ddof=1))
+
+
+def _value(setting: _Setting, observed: FloatArray) -> float:
+    """As shown for a sample, which need not be clear of what the statistic cannot divide by."""
+    if _why_none(setting, observed):
+        return setting.projected(observed)
+    path = setting.path(observed)
+    return setting.shown(path.value)

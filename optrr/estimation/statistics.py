@@ -1,4 +1,4 @@
-"""Statistics of a distribution with their gradients and curvatures: what the delta method needs (RVL §5.2).
+"""Statistics of a distribution, with the gradients and second derivatives that the delta method needs (RVL §5.2).
 
     entropy              H = −Σ π log2 π                                (bits; RVL eq. 25)
     mutual information   I = Σ π_ab log2(π_ab/(π_a π_b))                (bits)
@@ -6,20 +6,19 @@
     Pearson correlation  of scores x_a and y_b
     Cramér's V           sqrt(φ²/(min(r_a, r_b) − 1))
 
-Every function takes a proper table and a covariance of its estimate, and returns the value, the gradient with respect to the
-cells, and the delta method's bias ½ tr(Hessian · covariance). Gradients and curvatures are proved in proofs/.
-
-Mutual information and φ² are sums of h(π_ab, π_a, π_b), so one routine serves both: the derivative with respect to a cell is
-h_x there, plus h_r summed over its row, plus h_c summed over its column.
+φ² and the correlation are rational in the cells up to a root, so they have an :class:`Expansion` wherever both margins are
+positive, single negative cells included. Entropy and mutual information are sums of x ln x, whose derivatives do not exist at
+empty cells: they are estimated in :mod:`optrr.estimation.logarithms`. The derivatives are proved in proofs/prove_statistics.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import xlogy
 
 from optrr.errors import InvalidInput
 from optrr_solvers.problem import FloatArray
@@ -27,11 +26,15 @@ from optrr_solvers.problem import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Value of a statistic at a table, its gradient (the table's shape) and its second-order bias."""
+    """Value of a statistic at a table of R cells, its gradient (R,) and its second derivatives (R, R), cells row-major."""
 
     value: float
     gradient: FloatArray
-    bias: float
+    hessian: FloatArray
+
+    def bias(self, covariance: FloatArray) -> float:
+        """½ tr(Hessian · covariance): how far the statistic of an unbiased estimate lies above its truth on average."""
+        return float(np.sum(self.hessian * covariance)) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,108 +72,83 @@ def checked_scores(shape: Sequence[int], scores: tuple[ArrayLike, ArrayLike] | N
     return x, y
 
 
-def entropy(pi: FloatArray, covariance: FloatArray) -> Expansion:
-    """H in bits of a table of any shape; ``covariance`` (R, R). A cell at 0 adds nothing and has no gradient."""
-    positive = pi > 0
-    logs = np.log2(pi, out=np.zeros_like(pi), where=positive)
-    variances = np.diag(covariance).reshape(pi.shape)
-    curvature = np.divide(variances, pi, out=np.zeros_like(pi), where=positive)
-    gradient = np.where(positive, -logs - 1 / np.log(2), 0.0)
-    return Expansion(float(-np.sum(pi * logs)), gradient, float(-np.sum(curvature) / (2 * np.log(2))))
+def entropy(pi: FloatArray) -> float:
+    """H in bits of a proper table of any shape."""
+    return float(-np.sum(xlogy(pi, pi)) / np.log(2))
 
 
-def mutual_information(pi: FloatArray, covariance: FloatArray) -> Expansion:
-    """I in bits of an (r_a, r_b) table."""
-    return _expanded(pi, covariance, _information_terms)
+def mutual_information(pi: FloatArray) -> float:
+    """I in bits of a proper (r_a, r_b) table; not below 0."""
+    return max(entropy(pi.sum(axis=1)) + entropy(pi.sum(axis=0)) - entropy(pi), 0.0)
 
 
-def phi_squared(pi: FloatArray, covariance: FloatArray) -> Expansion:
-    """φ² = χ²/n of an (r_a, r_b) table."""
-    return _expanded(pi, covariance, _phi_terms)
+def cramers_v(pi: FloatArray) -> float:
+    """V of an (r_a, r_b) table with positive margins."""
+    return float(np.sqrt(phi_squared(pi).value / (min(pi.shape) - 1)))
 
 
-def cramers_v(pi: FloatArray, covariance: FloatArray) -> Expansion:
-    """V of an (r_a, r_b) table; at φ² = 0 the gradient is infinite and reported as 0."""
-    square = phi_squared(pi, covariance)
-    scale = min(pi.shape) - 1
-    value = float(np.sqrt(max(square.value, 0.0) / scale))
-    if value == 0:
-        return Expansion(0.0, np.zeros_like(pi), 0.0)
-    first = 1 / (2 * scale * value)
-    variance = float(square.gradient.ravel() @ covariance @ square.gradient.ravel())
-    # d²V/d(φ²)² = −1/(4 scale² V³)
-    return Expansion(value, first * square.gradient, first * square.bias - variance / (8 * scale**2 * value**3))
+def phi_squared(pi: FloatArray) -> Expansion:
+    """φ² = χ²/n of an (r_a, r_b) table that sums to 1; cells may be negative, margins must not."""
+    rows, columns = pi.sum(axis=1, keepdims=True), pi.sum(axis=0, keepdims=True)
+    t = _phi_terms(pi, np.broadcast_to(rows, pi.shape), np.broadcast_to(columns, pi.shape))
+    gradient = t.x + t.r.sum(axis=1, keepdims=True) + t.c.sum(axis=0, keepdims=True)
+    return Expansion(float(t.h.sum()), gradient.ravel(), _chained(t))
 
 
-def pearson_correlation(pi: FloatArray, covariance: FloatArray, scores: tuple[FloatArray, FloatArray]) -> Expansion:
+def pearson_correlation(pi: FloatArray, scores: tuple[FloatArray, FloatArray]) -> Expansion:
     """Correlation of the row scores and the column scores; the table has shape (len(x), len(y)).
 
-    0 without gradient where an attribute has one category only: its correlation is not defined, and derived says so.
+    0 without derivatives where the scores' variance is not positive: the correlation is not defined there.
     """
     x, y = (np.asarray(s, dtype=np.float64) for s in scores)
     rows, columns = pi.sum(axis=1), pi.sum(axis=0)
     # centred scores: moments about the estimate's own means do not cancel
     x, y = x - rows @ x, y - columns @ y
-    sx, sy = np.sqrt(rows @ x**2), np.sqrt(columns @ y**2)
-    if sx == 0 or sy == 0:
-        return Expansion(0.0, np.zeros_like(pi), 0.0)
-    u, v = (x / sx)[:, None] * np.ones_like(pi), (y / sy)[None, :] * np.ones_like(pi)
-    rho = float(np.sum(pi * u * v))
+    square_x, square_y = rows @ x**2, columns @ y**2
+    if not (square_x > 0 and square_y > 0):
+        return Expansion(0.0, np.zeros(pi.size), np.zeros((pi.size, pi.size)))
+    u, v = np.repeat(x / np.sqrt(square_x), y.size), np.tile(y / np.sqrt(square_y), x.size)
+    rho = float(np.sum(pi.ravel() * u * v))
     gradient = u * v - rho * (u**2 + v**2) / 2
-    return Expansion(rho, gradient, _correlation_bias(rho, u.ravel(), v.ravel(), covariance))
-
-
-def _correlation_bias(rho: float, u: FloatArray, v: FloatArray, covariance: FloatArray) -> float:
-    """½ tr(Hessian Σ) in standardised scores: ρ = (m_uv − m_u m_v)/sqrt((m_uu − m_u²)(m_vv − m_v²)) at m_u = m_v = 0."""
     moments = np.stack([u, v, u * u, v * v, u * v])
-    s = moments @ covariance @ moments.T
-    means = rho * (s[0, 0] + s[1, 1]) / 2 - s[0, 1]
-    squares = 3 * rho / 8 * (s[2, 2] + s[3, 3]) + rho / 4 * s[2, 3]
-    crossed = -(s[2, 4] + s[3, 4]) / 2
-    return float(means + squares + crossed)
+    return Expansion(rho, gradient, moments.T @ _moment_hessian(rho) @ moments)
 
 
-def _expanded(pi: FloatArray, covariance: FloatArray, terms: Callable[..., _Terms]) -> Expansion:
-    rows, columns = pi.sum(axis=1, keepdims=True), pi.sum(axis=0, keepdims=True)
-    t = terms(pi, np.broadcast_to(rows, pi.shape), np.broadcast_to(columns, pi.shape))
-    gradient = t.x + t.r.sum(axis=1, keepdims=True) + t.c.sum(axis=0, keepdims=True)
-    return Expansion(float(t.h.sum()), gradient, _half_trace(t, covariance.reshape(pi.shape * 2)))
+def _moment_hessian(rho: float) -> FloatArray:
+    """Second derivatives of ρ = (m_uv − m_u m_v)/sqrt((m_uu − m_u²)(m_vv − m_v²)) in these moments at standardised scores."""
+    return np.array(
+        [
+            [rho, -1, 0, 0, 0],
+            [-1, rho, 0, 0, 0],
+            [0, 0, 3 * rho / 4, rho / 4, -1 / 2],
+            [0, 0, rho / 4, 3 * rho / 4, -1 / 2],
+            [0, 0, -1 / 2, -1 / 2, 0],
+        ]
+    )
 
 
-def _half_trace(t: _Terms, s: FloatArray) -> float:
-    """½ Σ_ab of the second derivatives with the (co)variances of the cell, its row's sum and its column's sum."""
-    cell = np.einsum("abab->ab", s)
-    with_row, with_column = np.einsum("abac->ab", s), np.einsum("abcb->ab", s)
-    row = np.einsum("abac->a", s)[:, None]
-    column = np.einsum("abcb->b", s)[None, :]
-    row_column = np.einsum("acdb->ab", s)
-    quadratic = t.xx * cell + t.rr * row + t.cc * column
-    mixed = t.xr * with_row + t.xc * with_column + t.rc * row_column
-    return float(np.sum(quadratic / 2 + mixed))
+def row_sums(shape: tuple[int, int]) -> FloatArray:
+    """(r_a, R): the matrix that takes the cells, row-major, to the sums of rows."""
+    return np.repeat(np.eye(shape[0]), shape[1], axis=1)
+
+
+def column_sums(shape: tuple[int, int]) -> FloatArray:
+    """(r_b, R): the matrix that takes the cells, row-major, to the sums of columns."""
+    return np.tile(np.eye(shape[1]), (1, shape[0]))
+
+
+def _chained(t: _Terms) -> FloatArray:
+    """Second derivatives in the cells of Σ h(x, r, c): a cell enters its own x, its row's r and its column's c."""
+    shape = (t.x.shape[0], t.x.shape[1])
+    rows, columns = row_sums(shape), column_sums(shape)
+    one_sided = rows.T @ (rows * t.xr.ravel()) + columns.T @ (columns * t.xc.ravel()) + rows.T @ t.rc @ columns
+    sums = rows.T @ (t.rr.sum(axis=1)[:, None] * rows) + columns.T @ (t.cc.sum(axis=0)[:, None] * columns)
+    return np.asarray(np.diag(t.xx.ravel()) + sums + one_sided + one_sided.T)
 
 
 def _safe(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Quotient, 0 where the denominator is 0: such cells are reported as lying on the boundary."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator, dtype=np.float64), where=denominator > 0)
-
-
-def _information_terms(x: FloatArray, r: FloatArray, c: FloatArray) -> _Terms:
-    """h = x log2(x/(r c))."""
-    logs = np.log(_safe(x, r * c), out=np.zeros_like(x), where=x > 0)
-    one, zero = np.ones_like(x), np.zeros_like(x)
-    parts = (
-        x * logs,
-        np.where(x > 0, logs + 1, 0.0),
-        -_safe(x, r),
-        -_safe(x, c),
-        _safe(one, x),
-        _safe(x, r**2),
-        _safe(x, c**2),
-        -_safe(one, r),
-        -_safe(one, c),
-        zero,
-    )
-    return _Terms(*(p / np.log(2) for p in parts))
 
 
 def _phi_terms(x: FloatArray, r: FloatArray, c: FloatArray) -> _Terms:

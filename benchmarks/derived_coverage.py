@@ -1,0 +1,244 @@
+"""Coverage of the 95 % intervals of derived statistics, beside the delta method's (RVL §5.2, eq. 24).
+
+Run as ``python benchmarks/derived_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; half of
+that where tables have more than twelve cells; about twenty minutes of one core). Half of the tables are chosen for what is
+hard: independence, evenness, weak and perfect association, empty cells, a category near 0, real pairs of Adult, 36 cells with
+300 records, Laplace matrices. The others are drawn: sizes 2..6, ε 0.5..6 for each attribute, 300 to 20,000 records, cells from
+even to sparse, some nearly independent, every third a pair of Adult. Records are a sample of the table; the truth is the
+table's statistic.
+
+χ² is n (k − 1) V² and G² is 2n ln 2 times the mutual information, limits included, so they are covered when those are; a test
+says so. "covered" is among the data sets for which an interval is printed. A coverage of 95 % measured by 2000 data sets has
+standard error 0.5 %, so one setting in 20,000 comes out below 93 % by chance. An interval may reach over a statistic's whole
+range: its median width is given as a share of the range. Writes results/derived_coverage.csv and .md.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from math import log, log2
+from pathlib import Path
+
+import numpy as np
+
+from optrr import Counts, Domain, count, design
+from optrr.estimation import derive
+from optrr.estimation.simplex import projection
+from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.kernel import Kernel
+from optrr.matrix import MatrixMechanism, laplace
+from optrr.mechanisms.randomizer import Randomizer
+from optrr.records.datasets import adult, adult_domain
+
+RESULTS = Path(__file__).parent / "results"
+RUNS = 2000
+STATISTICS = ("entropy", "mutual-information", "correlation", "cramers-v")
+DRAWN = 11
+# Tables with more cells than this have half of the runs.
+MANY_CELLS = 12
+# Shares printed from which a setting counts: with fewer, too few data sets are left to measure coverage by.
+MEANINGFUL = 0.05
+Z = 1.959964
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A table, the mechanism's kind, ε of each attribute, and the records."""
+
+    name: str
+    table: np.ndarray
+    kind: str
+    epsilon: float
+    n: int
+
+    def mechanism(self) -> Randomizer:
+        """On the two attributes and a third."""
+        domain = Domain.of({"a": self.table.shape[0], "b": self.table.shape[1], "c": 3})
+        if self.kind == "laplace":
+            return MatrixMechanism(domain, tuple(laplace(a.size, self.epsilon) for a in domain))
+        wish = {"kronecker": {"method": "kronecker"}, "pairs": {"preserve": "pairs"}}[self.kind]
+        return design(domain, [self.epsilon, self.epsilon, 1.0], **wish).mechanism
+
+
+def pair_of_adult(first: str, second: str) -> np.ndarray:
+    return count(adult(), adult_domain(), [first, second], allow_extra=True).proportions
+
+
+def chosen() -> Iterator[Setting]:
+    """What is hard."""
+    skewed = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
+    independent = np.outer(skewed.sum(axis=1), skewed.sum(axis=0))
+    empty = np.array([[0.30, 0.10], [0.25, 0.15], [0.0, 0.20]])
+    faint = np.array([[0.22, 0.10, 0.05], [0.06, 0.25, 0.04], [0.02, 0.03, 0.20]])
+    faint = np.vstack([faint * 0.96 / faint.sum(), [0.036, 0.002, 0.002]])
+    sparse = np.random.default_rng(3).dirichlet(np.full(36, 0.2)).reshape(6, 6)
+    yield Setting("weak 2 × 2", np.array([[0.3, 0.25], [0.2, 0.25]]), "kronecker", 1.0, 1000)
+    yield Setting("independent", independent, "pairs", 1.0, 3000)
+    yield Setting("even", np.full((3, 3), 1 / 9), "kronecker", 2.0, 5000)
+    yield Setting("an empty cell", empty, "kronecker", 2.0, 10_000)
+    yield Setting("perfect association", np.diag([0.5, 0.3, 0.2]), "kronecker", 2.0, 5000)
+    yield Setting("a category near 0", faint, "kronecker", 2.0, 3000)
+    yield Setting("sparse 6 × 6", sparse, "kronecker", 6.0, 300)
+    yield Setting("skewed, Laplace", skewed, "laplace", 3.0, 10_000)
+    yield Setting("Adult sex × income", pair_of_adult("sex", "income"), "kronecker", 0.5, 20_000)
+    yield Setting("Adult relationship × income", pair_of_adult("relationship", "income"), "pairs", 2.0, 5000)
+    yield Setting("Adult sex × marital-status", pair_of_adult("sex", "marital-status"), "kronecker", 4.0, 20_000)
+
+
+def drawn(rng: np.random.Generator) -> Iterator[Setting]:
+    """At random."""
+    small = [a.name for a in adult_domain() if a.size <= 7]
+    for k in range(DRAWN):
+        epsilon, n = float(np.exp(rng.uniform(log(0.5), log(6)))), int(np.exp(rng.uniform(log(300), log(20_000))))
+        kind = str(rng.choice(["kronecker", "pairs"]))
+        if k % 3 == 0:
+            first, second = map(str, rng.choice(small, 2, replace=False))
+            name, table = f"Adult {first} × {second}", pair_of_adult(first, second)
+        else:
+            shape = tuple(int(r) for r in rng.integers(2, 7, 2))
+            evenness = float(np.exp(rng.uniform(log(0.15), log(3))))
+            table = rng.dirichlet(np.full(shape[0] * shape[1], evenness)).reshape(shape)
+            share = float(rng.choice([0.1, 1.0, 1.0]))
+            table = share * table + (1 - share) * np.outer(table.sum(axis=1), table.sum(axis=0))
+            name = f"drawn {shape[0]} × {shape[1]}, Dirichlet {evenness:.2f}" + (", nearly independent" * (share < 1))
+        yield Setting(name, table, kind, round(epsilon, 2), n)
+
+
+def scores(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(float(shape[0])), np.arange(float(shape[1]))
+
+
+def value(statistic: str, table: np.ndarray) -> float:
+    """Of a proper table."""
+    if statistic == "correlation":
+        return pearson_correlation(table, scores(table.shape)).value
+    return {"entropy": entropy, "mutual-information": mutual_information, "cramers-v": cramers_v}[statistic](table)
+
+
+def range_of(statistic: str, shape: tuple[int, ...]) -> float:
+    widths = {"correlation": 2.0, "cramers-v": 1.0, "mutual-information": log2(min(shape))}
+    return widths.get(statistic, log2(shape[0] * shape[1]))
+
+
+def by_delta_method(statistic: str, kernel: Kernel, seen: np.ndarray, n: int) -> tuple[float, float]:
+    """RVL eq. 24: the statistic of the estimate, projected where it is no distribution, ± z standard errors."""
+    raw = kernel.solve(seen)
+    table = raw if raw.min() > 0 else projection(raw.ravel()).reshape(raw.shape)
+    logs = np.log2(np.where(table > 0, table, 1.0))
+    if statistic == "entropy":
+        found, gradient = entropy(table), -logs - 1 / log(2)
+    elif statistic == "mutual-information":
+        margins = np.outer(table.sum(axis=1), table.sum(axis=0))
+        found, gradient = mutual_information(table), logs - np.log2(np.where(margins > 0, margins, 1.0))
+    elif statistic == "correlation":
+        expansion = pearson_correlation(table, scores(table.shape))
+        found, gradient = expansion.value, expansion.gradient
+    else:
+        expansion = phi_squared(table)
+        found = np.sqrt(expansion.value / (min(table.shape) - 1))
+        gradient = expansion.gradient / (2 * (min(table.shape) - 1) * max(found, 1e-12))
+    error = float(np.sqrt(kernel.functional_variance(np.reshape(gradient, table.shape), seen, n)))
+    return found - Z * error, found + Z * error
+
+
+def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+    """A row for every statistic."""
+    mechanism = setting.mechanism()
+    kernel, domain = mechanism.kernel(("a", "b")), mechanism.domain.subset(["a", "b"])
+    runs = runs if setting.table.size <= MANY_CELLS else runs // 2
+    draws = np.random.default_rng(seed).multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    tables = [Counts(domain, d.reshape(kernel.sizes)) for d in draws]
+    rows = []
+    for statistic in STATISTICS:
+        truth = value(statistic, setting.table)
+        intervals = np.array([(d.lower, d.upper) for d in (derive(c, mechanism, statistic) for c in tables)])
+        before = np.array([by_delta_method(statistic, kernel, c.proportions, setting.n) for c in tables])
+        row: dict[str, object] = {
+            "table": setting.name,
+            "mechanism": setting.kind,
+            "ε": setting.epsilon,
+            "n": setting.n,
+            "runs": runs,
+            "statistic": statistic,
+            "truth": truth,
+        }
+        rows.append(row | summary(intervals, before, truth, range_of(statistic, kernel.sizes)))
+    return rows
+
+
+def summary(intervals: np.ndarray, before: np.ndarray, truth: float, width: float) -> dict[str, float]:
+    # a truth at the end of the range, such as independence, is inside up to rounding
+    rounding = 1e-9 * width
+    printed = ~np.isnan(intervals[:, 0])
+    lower, upper = intervals[printed].T
+    below, above = float(np.mean(upper < truth - rounding)), float(np.mean(lower > truth + rounding))
+    nothing = float("nan")
+    return {
+        "printed": float(printed.mean()),
+        "covered": 1 - below - above if printed.any() else nothing,
+        "too low": below if printed.any() else nothing,
+        "too high": above if printed.any() else nothing,
+        "width": float(np.median(upper - lower)) / width if printed.any() else nothing,
+        "delta covered": float(np.mean((before[:, 0] <= truth) & (truth <= before[:, 1]))),
+        "delta width": float(np.median(before[:, 1] - before[:, 0])) / width,
+    }
+
+
+def page(rows: list[dict[str, object]], runs: int) -> str:
+    counted = [r for r in rows if float(str(r["printed"])) >= MEANINGFUL]
+    covered = np.array([float(str(r["covered"])) for r in counted])
+    delta = np.array([float(str(r["delta covered"])) for r in rows])
+    both = [r for r in counted if 0.93 <= float(str(r["delta covered"])) <= 0.97]
+    ratio = np.median([float(str(r["width"])) / float(str(r["delta width"])) for r in both])
+    lines = [
+        "# Coverage of the 95 % intervals of derived statistics",
+        f"Made by `benchmarks/derived_coverage.py`: {runs} data sets ({runs // 2} where tables have more than {MANY_CELLS} "
+        f"cells) for each of {len(rows)} settings, half of the tables drawn at random.",
+        '"covered" is among the data sets with an interval, "too low" and "too high" say where the others lie; widths are '
+        "medians, as shares of the statistic's range.",
+        f"Intervals are printed in at least {MEANINGFUL:.0%} of the data sets in {len(counted)} settings. Coverage there: "
+        f"{covered.mean():.1%} on average, least {covered.min():.1%}, most {covered.max():.1%}; below 93 % in "
+        f"{np.sum(covered < 0.93)}.",
+        f"The delta method (RVL eq. 24), which always prints: {delta.mean():.1%} on average, least {delta.min():.1%}; below "
+        f"93 % in {np.sum(delta < 0.93)} of {len(rows)}. Where both print and it covers 93–97 % ({len(both)} settings), the "
+        f"median ratio of widths, ours to its, is {ratio:.2f}.",
+        "Coverage above 97 % comes from ends of ranges: at independence and evenness only one limit can miss, and intervals "
+        "that reach over a whole range cannot miss at all.",
+        markdown(rows),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def markdown(rows: list[dict[str, object]]) -> str:
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
+    return "\n".join(lines + ["| " + " | ".join(map(shown, r.values())) + " |" for r in rows])
+
+
+def shown(entry: object) -> str:
+    if not isinstance(entry, float):
+        return str(entry)
+    return "" if np.isnan(entry) else f"{entry:.3f}"
+
+
+def main(runs: int, jobs: int) -> None:
+    settings = [*chosen(), *drawn(np.random.default_rng(2))]
+    with ProcessPoolExecutor(jobs) as pool:
+        rows = []
+        for found in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):
+            rows += found
+            print(*("; ".join(map(shown, r.values())) for r in found), sep="\n", file=sys.stderr, flush=True)
+    with (RESULTS / "derived_coverage.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+    (RESULTS / "derived_coverage.md").write_text(page(rows, runs))
+    print(page(rows, runs))
+
+
+if __name__ == "__main__":
+    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))
