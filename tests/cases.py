@@ -26,6 +26,18 @@ def random_problems(count: int, seed: int, most: int = 10) -> Iterator[Problem]:
         yield Problem(rng.integers(least, 9, m), np.exp(rng.uniform(np.log(low), np.log(8), m)))
 
 
+def extreme_problem(number: int, most: int) -> Problem:
+    """m log-uniform in 2..most; ε in turn log-uniform in 0.005..50, three heavy among light ones, or near seven levels."""
+    rng = np.random.default_rng([17, number])
+    m = round(float(np.exp(rng.uniform(np.log(2), np.log(most)))))
+    epsilons = np.exp(rng.uniform(np.log(0.005), np.log(50), m))
+    if number % 3 == 1:
+        epsilons = np.where(np.arange(m) < 3, np.maximum(epsilons, 5), np.minimum(epsilons, 0.2))
+    elif number % 3 == 2:
+        epsilons = rng.choice([0.005, 0.02, 0.1, 1, 5, 20, 50], m) * rng.uniform(0.8, 1, m)
+    return Problem(rng.integers(2, 11, m), epsilons)
+
+
 # (problem, total ε to four decimals, source)
 PUBLISHED = [
     (Problem([2] * 3, [0.5] * 3), 1.0717),
@@ -37,3 +49,17 @@ PUBLISHED = [
     (Problem([9, 9], [0.5, 0.5]), 0.5846),
     (Problem([9, 9], [0.5, 0.5], pairs=((0, 1),)), 1.0),
 ]
+
+
+# What every solver of the table is run on: small enough for a program over every change set.
+SOLVER_CASES: dict[str, Problem] = {
+    "two": Problem([2, 5], [1.0, 0.7]),
+    "alike": Problem([3] * 5, [0.8] * 5),
+    "different": Problem([2, 3, 4, 5], [1.0, 0.5, 1.5, 0.2]),
+    "heavy and light": Problem([2, 3, 2, 4], [9.0, 0.02, 0.05, 0.01]),
+    "few classes": Problem([2, 2, 2, 5, 5], [0.5, 0.5, 0.5, 1.5, 1.5]),
+    "pairs": Problem([2, 3, 4], [1.0, 0.5, 1.5], pairs=all_pairs(3)),
+    "one pair": Problem([2, 3, 4, 2], [1.0, 0.5, 1.5, 0.3], pairs=((0, 2),)),
+    "caps": Problem([2, 3, 4], [1.0, 0.5, 1.5], caps=[1.2, np.inf, 1.8]),
+    "pairs and caps": Problem([2, 3, 4], [1.0, 0.5, 1.5], pairs=((1, 2),), caps=[1.4, 1.0, 1.8]),
+}

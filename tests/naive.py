@@ -187,6 +187,35 @@ def optimum(problem: Problem) -> float:
     return float(np.log(answer.x[-1]))
 
 
+def por_program(
+    sizes: Sequence[int], epsilons: Sequence[float]
+) -> tuple[list[tuple[int, ...]], Array, Array, Array, Array]:
+    """POR's Algorithms 1 and 2: events in the published order, A, b (by which event follows which), A_eq, b_eq (equation 3).
+
+    Events are ordered by how many attributes change, then as their index tuples; "all change" is the constant 1 and no column.
+    """
+    m = len(sizes)
+    events = [e for size in range(m) for e in itertools.combinations(range(m), size)]
+    a, b = [], []
+    for below in events:
+        for above in [*events, tuple(range(m))]:
+            if len(above) == len(below) + 1 and set(below) < set(above):
+                row = [0.0] * len(events)
+                row[events.index(below)] = -1.0
+                if above in events:
+                    row[events.index(above)] = 1.0
+                a.append(row)
+                b.append(0.0 if above in events else -1.0)
+    times = [float(np.prod([sizes[i] - 1 for i in e])) for e in events]
+    everything = float(np.prod([r - 1 for r in sizes]))
+    a_eq, b_eq = [], []
+    for i in range(m):
+        odds = float(np.exp(epsilons[i])) / (sizes[i] - 1)
+        a_eq.append([-t * odds if i in e else t for e, t in zip(events, times, strict=True)])
+        b_eq.append(everything * odds)
+    return events, np.array(a), np.array(b), np.array(a_eq), np.array(b_eq)
+
+
 def por_inductive(sizes: Sequence[int], epsilons: Sequence[float]) -> tuple[float, list[float]]:
     """POR's Algorithm 3 as published (recurrence, linear equations, fallback), 400 digits: total and achieved ε."""
     with mp.workdps(400):

@@ -37,11 +37,25 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
     return read_specification(spec) if spec is not None else parse_attributes(attributes)
 
 
+class MethodName(click.ParamType[str]):
+    """``auto`` or a name in the solvers' table, which is read when the command runs."""
+
+    name = "method"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """All of them, for the help."""
+        return f"[{'|'.join(['auto', *METHODS])}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name; refused where there is no such method."""
+        return click.Choice(["auto", *METHODS]).convert(value, param, ctx)
+
+
 @click.command()
 @spec_argument
 @attribute_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
-@click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto", show_default=True)
+@click.option("--method", type=MethodName(), default="auto", show_default=True)
 @click.option(
     "--preserve",
     type=click.Choice(["marginals", "pairs"]),
@@ -55,7 +69,9 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
     type=float,
     help="Largest accepted gap between the bounds, in nats; by default 1e-9 (ball: 1e-3), times the total if that is above 1.",
 )
-@click.option("--time-limit", type=float, help="Seconds after which method ball returns its bracket.")
+@click.option(
+    "--time-limit", type=float, help="Seconds after which methods auto and ball return the best bracket so far."
+)
 @json_option
 def design(
     spec: Path | None,

@@ -67,7 +67,11 @@ from optrr_solvers.randomness import as_source
     help="Any method of optrr design; kronecker and inductive are baselines.",
 )
 @click.option(
-    "--keep-pairs", is_flag=True, help="Keep every pair of variant and status at least as visible as under Kronecker."
+    "--preserve",
+    type=click.Choice(["marginals", "pairs"]),
+    default="marginals",
+    show_default=True,
+    help="pairs: every pair of variant and status stays at least as visible as under Kronecker.",
 )
 @phenotype_options
 @json_option
@@ -77,7 +81,7 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     check_outputs([output], [input, options["budgets"], options["phenotype_file"]])
     names = variant_names(input, phenotype_of(options))
     wanted = Wanted(
-        names, options["layout"], options["missing"] == "category", options["method"], options["keep_pairs"]
+        names, options["layout"], options["missing"] == "category", options["method"], options["preserve"] == "pairs"
     )
     made = genomic_design(wanted, _budget(names, options))
     if output is not None:
@@ -94,7 +98,7 @@ def _check_budget(options: dict[str, Any]) -> None:
     if options["layout"] == "alleles":
         for given, name in (
             (options["status_epsilon"] is not None, "--status-epsilon"),
-            (options["keep_pairs"], "--keep-pairs"),
+            (options["preserve"] == "pairs", "--preserve pairs"),
         ):
             if given:
                 raise InvalidInput(

@@ -160,16 +160,16 @@ class Design(TableResult):
     def faintest_pair(self) -> tuple[float, str, str] | None:
         """λ_ij/(λ_i λ_j) nearest to 0, with its sign, and the two names; None for one attribute or more than 64.
 
-        A table's error grows as the ratio nears 0 from either side; a negative one turns the association's sign, which
-        estimates undo.
+        λ_i is that of the *requested* ε_i, so that the ratio compares with Kronecker at the same request: preserved pairs have
+        at least kappa, although an attribute that is more accurate than requested has a larger λ_i. A table's error grows as
+        the ratio nears 0 from either side; a negative one turns the association's sign, which estimates undo.
         """
         m = self.domain.m
         if not 2 <= m <= MAX_PAIRS_REPORTED:
             return None
-        lam = self.law.pair_eigenvalues()
-        one = np.diag(lam)
+        lam, requested = self.law.pair_eigenvalues(), self.solution.problem.eigenvalues
         i, j = np.triu_indices(m, 1)
-        ratio = lam[i, j] / (one[i] * one[j])
+        ratio = lam[i, j] / (requested[i] * requested[j])
         k = int(np.argmin(np.abs(ratio)))
         return float(ratio[k]), self.domain.names[i[k]], self.domain.names[j[k]]
 
@@ -184,9 +184,20 @@ class Design(TableResult):
         if faint is not None and abs(faint[0]) < _FAINT:
             out.append(
                 f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
-                "Kronecker; if you need tables of pairs, use --preserve pairs (preserve='pairs')"
+                f"Kronecker at the requested epsilons; if you need its table, {self._how_to_keep(faint[1], faint[2])}"
             )
         return tuple(out)
+
+    def _how_to_keep(self, first: str, second: str) -> str:
+        """What to ask for so that a pair stays visible, given what was asked for."""
+        problem = self.solution.problem
+        if self.solution.status is Status.BASELINE:
+            return "use method 'auto' with --preserve pairs (preserve='pairs')"
+        if (self.domain.index(first), self.domain.index(second)) in problem.pairs:
+            return f"raise kappa, which is {problem.kappa:g}"
+        if problem.pairs:
+            return "name it among the pairs to preserve"
+        return "use --preserve pairs (preserve='pairs')"
 
     def _where_the_optimum_is(self) -> str:
         if shortfalls(self.solution.problem, self.law).any():
@@ -244,7 +255,8 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
         at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
     method
-        auto, closed-form, lp, reduced, classes, ball, inductive or kronecker; see :mod:`optrr_solvers`.
+        auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
+        :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.
     preserve, kappa, conditional_cap
         see :class:`optrr.designing.wishes.Wishes`.
     options

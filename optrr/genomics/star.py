@@ -32,6 +32,6 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> PairEigenvalues
         i = int(leaves[hidden[0]])
         raise InvalidInput(
             f"attributes {i} and {center} have joint eigenvalue {joint[hidden[0]]:.2g}: their association cannot be "
-            "seen through this mechanism; give them larger epsilons, or keep the pairs (--keep-pairs)"
+            "seen through this mechanism; give them larger epsilons, or keep the pairs (--preserve pairs)"
         )
     return PairEigenvalues(one[leaves], np.full(leaves.size, one[center]), joint)

@@ -89,7 +89,6 @@ class _Tried:
     best: Solution | None = None
     certificate: Certificate | None = None
     lower: float = 0.0
-    ball: Solution | None = None
 
     def add(self, solution: Solution) -> None:
         """Keep it where it meets every requirement and is better; its lower bound holds in any case."""
@@ -127,11 +126,15 @@ class _Tried:
         return replace(solution, notes=(*notes, *solution.notes), seconds=time.perf_counter() - started)
 
 
+def _certified_methods() -> list[Method]:
+    return [method for method in METHODS.values() if method.guarantee is Guarantee.CERTIFIED]
+
+
 def _certified(tried: _Tried, options: SolveOptions, deadline: float) -> None:
-    """Every certified method in turn; where one keeps time for others, a share of the limit is left for products of blocks."""
-    for method in METHODS.values():
+    """Every certified method in turn, with a share of the time limit left for products of blocks."""
+    for method in _certified_methods():
         left = deadline - time.perf_counter()
-        if method.guarantee is not Guarantee.CERTIFIED or not method.automatic(tried.problem) or left < _LEAST_SECONDS:
+        if not method.automatic(tried.problem) or left < _LEAST_SECONDS:
             continue
         limit = None if left == math.inf else (1 - _BLOCK_SHARE) * left
         # the lower bound of the problem without caps holds with them
@@ -163,9 +166,14 @@ def _blocks(tried: _Tried, deadline: float) -> None:
 
 
 def _block(problem: Problem, options: SolveOptions) -> Solution:
-    """One block: the exact method or the ball, whatever there is; no products of products."""
-    exact = _exact(problem, replace(options, time_limit=None), failures=[])
-    return exact if exact is not None else METHODS["ball"].solve(problem, options)
+    """One block: by the first exact method or else the first certified one; no products of products."""
+    exact = _exact(problem, options, failures=[])
+    if exact is not None:
+        return exact
+    for method in _certified_methods():
+        if method.takes(problem) and method.automatic(problem):
+            return method.solve(problem, _heeded(method, options))
+    raise SolveFailed(f"no method takes a block of {problem.m} attributes")
 
 
 def _product(problem: Problem, law: Law) -> Solution:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -264,6 +265,25 @@ def test_warning_names_preserve_pairs() -> None:
     assert kept.faintest_pair is not None
     assert kept.faintest_pair[0] >= 1 - 1e-9
     assert not kept.warnings()
+
+
+def test_kept_pairs_have_the_whole_of_kroneckers_visibility_at_the_requested_epsilons() -> None:
+    """Where flips are bounded above some ε_i end above the request; that is no reason to call a kept pair faint."""
+    sizes, epsilons = {"a": 10, "b": 2, "c": 2, "d": 9}, [0.262, 1.001, 7.738, 5.269]
+    made = optrr.design(sizes, epsilons, preserve="pairs")
+    lam = made.solution.problem.eigenvalues
+    ratios = [made.law.eigenvalues(pair)[1, 1] / lam[list(pair)].prod() for pair in itertools.combinations(range(4), 2)]
+    assert made.attribute_epsilons[0] > 0.5  # more accurate than requested, or this test shows nothing
+    assert made.faintest_pair is not None
+    assert made.faintest_pair[0] == pytest.approx(min(ratios)) == pytest.approx(1, abs=1e-7)
+    assert not any("preserve" in w for w in made.warnings())
+    half = optrr.design(sizes, epsilons, preserve="pairs", kappa=0.2)
+    assert any("raise kappa, which is 0.2" in w for w in half.warnings())
+    others = dict(zip("abcde", [5, 3, 5, 6, 7], strict=True))
+    some = optrr.design(others, [0.37, 1.46, 1.04, 0.84, 1.28], preserve=[("a", "b")])
+    assert any("name it among the pairs to preserve" in w for w in some.warnings())
+    for part in (half, some):
+        assert not any("--preserve pairs" in w for w in part.warnings())
 
 
 def test_baselines_say_where_the_optimum_is() -> None:

@@ -193,7 +193,7 @@ def test_commands_on_a_table(tmp_path, capsys):
         (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "x.vcf"), "written as .bed, .csv or .parquet"),
         (("gwas", "g.csv", "--design", "d.json"), "cannot read design file"),
         (
-            ("gwas-design", "g.csv", "--total-epsilon", "2", "--layout", "alleles", "--keep-pairs"),
+            ("gwas-design", "g.csv", "--total-epsilon", "2", "--layout", "alleles", "--preserve", "pairs"),
             "the genotype layout",
         ),
         (("gwas-design", "g.csv", "--budgets", "b.csv"), "lists variant 'v0' twice"),

@@ -23,6 +23,8 @@ from optrr_solvers.problem import FloatArray
 _SPREAD = 1e-9
 # With more classes rounding leaves proportionally more; the law's own accuracies are met afterwards, on its grid.
 _CLASSES = 10_000
+# A few dozen roundings of the ball's mass.
+_ROUNDING = 1e-14
 _MOST_STEPS = 80
 _MOST_HALVINGS = 30
 # ρ_i this far apart where Newton stops: it is stuck, because heavy attributes (flips below this, so many of them at most)
@@ -81,6 +83,12 @@ class Point:
     def spread(self) -> float:
         """Zero at the minimum."""
         return float(np.max(np.abs(self.rho / self.mean_rho - 1))) if self.mean_rho > 0 else np.inf
+
+    def noise(self, classes: Classes) -> float:
+        """The spread that rounding leaves: ρ is a difference of numbers that may be far larger."""
+        if not self.mean_rho > 0:
+            return 0.0
+        return _ROUNDING * self.moments.mass * float(np.max(classes.f / classes.gaps)) / self.mean_rho
 
     @property
     def log_ratio(self) -> float:
@@ -152,7 +160,7 @@ def _newton(classes: Classes, source: MomentSource, point: Point, allowance: All
     enough = _SPREAD * max(1.0, classes.counts.size / _CLASSES)
     try:
         for _ in range(_MOST_STEPS):
-            if point.spread < enough:
+            if point.spread < max(enough, point.noise(classes)):
                 break
             _watch(source, allowance)
             residual = classes.counts * classes.gaps * (point.rho - point.mean_rho)

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import expit
 
 from optrr_solvers.balls import pair_certificate
 from optrr_solvers.balls.moments import Classes
@@ -43,8 +42,6 @@ _RADII, _SHIFTS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), (0.05, 0.2,
 _FIRST_PART = 0.2
 # Rounds of columns; quasi-Newton steps of a pricing and of an ascent.
 _ROUNDS, _PRICING_STEPS, _ASCENT_STEPS = 60, 16, 80
-# Shifts of ln(odds of change) to where half-spaces touch the ascent's set.
-_ALONG = (-3.0, -1.5, -0.8, -0.4, 0.0, 0.4, 0.8, 1.5)
 # Where ascents start: all pair multipliers alike, at these levels.
 _LEVELS = (0.3, 1.0)
 # Rounds before which the dual is ascended.
@@ -201,9 +198,7 @@ def _ascend(search: _Search, prices: Prices) -> list[Soft]:
         search.watch.lower = search.lower
     point = search.point
     best = search.wanted.rank_one(point.w, point.a)
-    # along the parabola: more or fewer changes among the attributes with effects
-    direction = point.a / c.d / max(float((point.a / c.d).max()), 1e-12)
-    spots = [np.minimum(expit(c.log_odds - c.epsilons + x * direction), c.d) for x in _ALONG]
+    spots = [c.f * x for x in (0.8, 0.9, 1.0)] + [c.d - (c.d - c.f) * x for x in (0.7, 0.9)]
     return _half_spaces(search, best, spots)
 
 
@@ -211,7 +206,8 @@ def _half_spaces(search: _Search, prices: Prices, spots: list[FloatArray]) -> li
     """The half-spaces that touch {h > 0} near the given chances of change, in natural units."""
     c, out = search.wanted.classes, []
     for spot in spots:
-        weights, radius = prices.touching(c, spot)
+        weights = prices.weights(c, spot)
+        radius = float(c.counts @ (weights * spot))
         if radius > 0 and np.all(np.isfinite(weights)):
             unit = saddle_point(c.log_odds, c.counts, weights, radius)
             out.append(Soft(weights * unit, radius * unit, _WIDTH))

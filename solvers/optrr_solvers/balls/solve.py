@@ -46,8 +46,9 @@ _APART = 1.5
 _HEAVY_FLIPS = (1e-4, 1e-7, 0.0)
 # Classes times frequencies of all evaluations together, a quarter of a minute; more for very many classes.
 _MOST_WORK, _WORK_OF_A_CLASS = 1 << 26, 1 << 15
-# A width that leaves more than this share of the gap is the last, where the gap is good already or another path follows.
-_STALE = 0.8
+# So many widths in a row that leave more than this share of the gap are the last, where the gap is good already or another
+# path follows.
+_STALE, _MOST_STALE = 0.8, 2
 _NOTHING_IN_TIME = "ball: no bracket within the time limit; raise it, or use method 'auto'"
 _NOTHING_FOUND = "ball: no radius meets every accuracy in double precision; use method 'auto'"
 # So many widths in a row at which Newton stays stuck are the last.
@@ -61,6 +62,8 @@ _EXACT = 1e-8
 _AIM = 0.003
 # So many changed attributes make the total as good as continuous.
 _MANY_CHANGES = 25.0
+# With more classes than these, few points are kept: each holds vectors of all of them.
+_MANY_CLASSES = 10_000
 # Grids tried, each eight times finer, before rounding is given up.
 _FINER_GRIDS = 3
 # Where pairs are to be kept, the problem without them is solved to this: what pairs cost is wider.
@@ -95,14 +98,14 @@ class BallOptions:
 class _Path:
     """Best of both bounds so far over one pool: the point with the smallest upper, the weights with the largest lower bound.
 
-    ``widest`` is the first point with any upper bound.
+    ``points`` are those that improved the upper bound, from wide to narrow; among very many classes the first and the last.
     """
 
     pool: Pool
     upper: float = math.inf
     lower: float = 0.0
     point: Point | None = None
-    widest: Point | None = None
+    points: list[Point] = field(default_factory=list)
     weights: FloatArray | None = None
     before: tuple[FloatArray, float] | None = None
     out_of_time: bool = False
@@ -135,9 +138,11 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
     work = float(max(_MOST_WORK, _WORK_OF_A_CLASS * whole.counts.size))
     paths: list[_Path] = []
     pooled: set[int] = set()
+    good = False
     for flip in _HEAVY_FLIPS:
         pool = Pool.of(whole, flip)
-        if pool.heavy.size in pooled:
+        # attributes that heavy are where Newton gets lost: a bracket that is good already is not worth its work
+        if pool.heavy.size in pooled or (good and flip == 0):
             continue
         pooled.add(pool.heavy.size)
         counted = ball_certificate.cells(pool.classes) * pool.classes.counts.size <= _COUNTED_WORK
@@ -147,6 +152,7 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
         upper, lower = min(p.upper for p in paths), max(p.lower for p in paths)
         if upper - lower <= aim(options, upper) or paths[-1].out_of_time:
             break
+        good = upper - lower <= options.relative_tolerance * upper
     if all(p.point is None for p in paths):
         late = any(p.out_of_time for p in paths)
         raise SolveFailed(_NOTHING_IN_TIME if late else _NOTHING_FOUND)
@@ -198,7 +204,7 @@ def _finish(  # noqa: PLR0913 (the last step gathers everything)
 def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: Allowance) -> _Path:
     """Narrow the radius until the bracket is within half the tolerance, the frequencies run out, or time or work does."""
     classes = pool.classes
-    path, w, width, stuck, gap = _Path(pool), classes.epsilons.copy(), _FIRST_WIDTH, 0, math.inf
+    path, w, width, stuck, stale, gap = _Path(pool), classes.epsilons.copy(), _FIRST_WIDTH, 0, 0, math.inf
     while width >= _LAST_WIDTH:
         w = rescaled(classes, w)
         try:
@@ -224,8 +230,8 @@ def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: A
         stuck = stuck + 1 if point.spread > STUCK and path.point is not None else 0
         before, gap = gap, path.upper - path.lower
         good = gap <= options.relative_tolerance * path.upper
-        stale = gap > _STALE * before and (good or pool.heavy.size > 0)
-        if gap <= 0.5 * aim(options, path.upper) or stale or stuck == _MOST_STUCK:
+        stale = stale + 1 if gap > _STALE * before and (good or pool.heavy.size > 0) else 0
+        if gap <= 0.5 * aim(options, path.upper) or stale == _MOST_STALE or stuck == _MOST_STUCK:
             break
         width *= _NARROWING
     return path
@@ -262,8 +268,8 @@ def _update(source: MomentSource, path: _Path, point: Point) -> None:
     path.before = (w, h)
     if point.log_ratio < path.upper:
         path.upper, path.point = point.log_ratio, point
-        if path.widest is None:
-            path.widest = point
+        kept = path.points if classes.counts.size <= _MANY_CLASSES else path.points[:1]
+        path.points = [*kept, point]
     for candidate in candidates:
         natural = rescaled(classes, candidate)
         lower = _lower(path.pool, source, natural, point)
@@ -301,19 +307,22 @@ def _law(paths: list[_Path], options: BallOptions, deadline: float) -> Fit:
 
 
 def _law_of(path: _Path, options: BallOptions, deadline: float) -> Fit | None:
-    assert path.point is not None and path.widest is not None
-    pool = path.pool
+    pool, best = path.pool, None
     counted = ball_certificate.cells(pool.whole) <= MAX_COUNTED
-    # at ε_i near 50 a wide radius may survive rounding where the best one does not
-    for point in (path.point, path.widest):
+    # a wide radius may survive rounding where the narrowest does not, or lose less by it
+    for point in reversed(path.points):
+        enough = path.upper + 0.5 * aim(options, path.upper)
+        if best is not None and (best.law.log_ratio <= enough or time.perf_counter() > deadline):
+            break
         fine = max(_COUNTED_UNIT * point.width, _COUNTED_RESOLUTION * pool.classes.radius(point.w))
         unit = fine if counted else _unit(pool.classes, point, blur(options, path.upper))
         for _ in range(_FINER_GRIDS):
             fit = fitted(pool, point, unit, deadline, whole=counted)
             if fit is not None:
-                return fit
+                best = fit if best is None or fit.law.log_ratio < best.law.log_ratio else best
+                break
             unit /= 8
-    return None
+    return best
 
 
 def _unit(classes: Classes, point: Point, tolerance: float) -> float:

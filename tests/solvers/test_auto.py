@@ -1,0 +1,136 @@
+"""What `auto` promises: the best of all that it tried, every requirement kept, with a bracket, in time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from cases import extreme_problem
+
+from optrr_solvers import METHODS, BlockLaw, Infeasible, Problem, SolveFailed, SolveOptions, Status, lower_bound, solve
+from optrr_solvers.products import best_blocks
+from optrr_solvers.solution import require
+
+LIGHT = np.linspace(0.01, 0.02, 29)
+
+
+def two_blocks(problem: Problem) -> float:
+    """The total of two block optima, cut where the sorted ε_i fall most."""
+    order = np.argsort(-problem.epsilons)
+    cut = 1 + int(np.argmax(-np.diff(np.log(problem.epsilons[order]))))
+    return sum(solve(Problem(problem.sizes[p], problem.epsilons[p])).upper for p in (order[:cut], order[cut:]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilons", "gap"),
+    [
+        ([2] * 30, [50.0, *LIGHT], 1e-3),
+        ([2] * 21, [20.0, *np.linspace(0.01, 0.02, 20)], 1e-3),
+        pytest.param([2] * 34, [17.98, 8.71, *np.linspace(0.05, 0.25, 32)], 1e-3, marks=pytest.mark.full),
+        pytest.param([3] * 25, np.linspace(40, 50, 25), 1e-3, marks=pytest.mark.full),
+    ],
+)
+def test_heavy_attributes_among_light_ones_close(sizes: list[int], epsilons: list[float], gap: float) -> None:
+    """A bracket that is recomputed from the certificate, below Kronecker and below the product of two blocks."""
+    problem = Problem(sizes, epsilons)
+    solution = solve(problem)
+    require(problem, "auto", solution.law)
+    bound = lower_bound(problem, solution.certificate)
+    assert bound <= solution.upper <= bound + gap * max(1.0, bound)
+    assert solution.status is Status.OPTIMAL
+    assert solution.upper <= min(problem.kronecker_epsilon, two_blocks(problem))
+
+
+def test_one_heavy_attribute_costs_its_epsilon_and_the_light_ones_upper_side_alone() -> None:
+    """At ε = 50 only the largest density counts: the total is 50 − ln of the ball's mass, found here by listing change sets.
+
+    With the heavy attribute unchanged, the light ones answer from the largest ball in which each changes with f_i at most.
+    """
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    m, light = 9, np.linspace(0.05, 0.3, 9)
+    bits = (np.arange(1 << m)[:, None] >> np.arange(m)) & 1
+    mass = np.full(1 << m, 2.0**-m)
+    f = 1 / (1 + np.exp(light))
+    answer = linprog(-mass, A_ub=(mass[:, None] * (bits - f)).T, b_ub=np.zeros(m), bounds=(0, 1), method="highs")
+    expected = 50 - np.log(-answer.fun)
+    problem = Problem([2] * (m + 1), [50.0, *light])
+    assert solve(problem, "ball").upper == pytest.approx(expected, abs=1e-4)
+
+
+def test_random_extremes_are_answered_and_never_above_kronecker() -> None:
+    for number in (0, 1, 2, 8, 9):
+        problem = extreme_problem(number, most=60)
+        solution = solve(problem)
+        require(problem, "auto", solution.law)
+        assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12), number
+        assert solution.gap <= 2e-3 * max(1.0, solution.upper), number
+
+
+def test_a_single_attribute_of_a_million_categories_by_the_ball() -> None:
+    assert solve(Problem([1_000_000], [3.8]), "ball").upper == pytest.approx(3.8, abs=1e-3)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 3.0])
+def test_a_time_limit_is_kept(seconds: float) -> None:
+    """Processor time, since other work on the machine is not the solver's; a second for what cannot be interrupted."""
+    problem = extreme_problem(3, most=900)
+    assert problem.m > 100
+    started = time.process_time()
+    solution = solve(problem, options=SolveOptions(time_limit=seconds))
+    assert time.process_time() - started < seconds + 1
+    require(problem, "auto", solution.law)
+    assert solution.upper <= problem.kronecker_epsilon
+
+
+def test_products_of_blocks_win_where_nothing_better_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ball is told to fail on the whole problem; heavy and light blocks apart are then better than Kronecker."""
+    problem = Problem([2] * 25, [9.0, 8.5, *np.linspace(0.1, 0.3, 23)])
+    ball = METHODS["ball"]
+
+    def only_blocks(part: Problem, options: SolveOptions):  # type: ignore[no-untyped-def]
+        if part.m == problem.m:
+            raise SolveFailed("told to fail")
+        return ball.run(part, options)
+
+    monkeypatch.setitem(METHODS, "ball", type(ball)(**{**ball.__dict__, "run": only_blocks}))
+    solution = solve(problem)
+    require(problem, "auto", solution.law)
+    assert isinstance(solution.law, BlockLaw)
+    assert solution.upper < 0.97 * problem.kronecker_epsilon
+    assert any("blocks of attributes are randomized independently" in note for note in solution.notes)
+
+
+def test_the_best_cuts_are_found() -> None:
+    """Three levels of ε_i: of all ways to cut between them the cheapest, listed here one by one."""
+    problem = Problem([3] * 12, [6.0] * 3 + [1.0, 1.01, 1.02, 1.03] + [0.05] * 5)
+    law = best_blocks(problem, lambda part, options: solve(part), 60)
+    assert law is not None
+
+    def total(*ends: int) -> float:
+        return sum(solve(Problem([3] * (b - a), problem.epsilons[a:b])).upper for a, b in itertools.pairwise(ends))
+
+    assert law.epsilon == pytest.approx(min(total(0, 3, 12), total(0, 7, 12), total(0, 3, 7, 12)), abs=1e-9)
+
+
+def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
+    problem = Problem([2, 3, 4] * 5, np.linspace(0.2, 1.2, 15), caps=np.linspace(0.2, 1.2, 15) + 0.3)
+    solution = solve(problem)
+    require(problem, "auto", solution.law)
+    assert np.all(solution.law.conditional_epsilons() <= problem.caps + 1e-9)
+    assert 0 < solution.lower <= solution.upper < problem.kronecker_epsilon
+
+
+def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker() -> None:
+    pairs = tuple((0, j) for j in range(1, 6))
+    problem = Problem([2, 3, 4, 5, 6] * 5, np.geomspace(8, 0.05, 25), pairs=pairs)
+    solution = solve(problem)
+    require(problem, "auto", solution.law)
+    assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)
+
+
+def test_what_nothing_can_meet_is_refused() -> None:
+    with pytest.raises(Infeasible, match="kappa"):
+        solve(Problem([2, 2], [1.0, 1.0], pairs=((0, 1),), kappa=50.0))
