@@ -1,5 +1,7 @@
 """The ball solver against the exact solvers, a program by cvxpy on counts of nothing but change sets, and its promises."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from optrr_solvers.balls.moments import Classes, CountedMoments, LowRankCurvatur
 from optrr_solvers.balls.newton import Point
 from optrr_solvers.balls.solve import BallOptions, solve
 from optrr_solvers.certificates.grid_bound import WeightedClasses
+from optrr_solvers.laws import BallLaw
 from optrr_solvers.programs import classes, reduced
 from optrr_solvers.randomness import SeededSource
 
@@ -349,6 +352,38 @@ def test_pairs_stop_at_the_time_limit(few_rounds, monkeypatch, radii):
     assert whole.upper <= found.upper <= problem.kronecker_epsilon and found.lower <= whole.upper
     assert radii or found.upper == problem.kronecker_epsilon
     meets(problem, found)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_pairs_bracket_the_exact_optimum(seed):
+    """Eight attributes: both bounds against the exact program; none of the first balls keeps seed 2's pairs."""
+    rng = np.random.default_rng(seed)
+    sizes, epsilons = rng.integers(2, 9, 8), np.exp(rng.uniform(np.log(0.05), np.log(4), 8))
+    problem = Problem(sizes, epsilons, pairs=tuple(itertools.combinations(range(8), 2)))
+    found, exact = solve(problem), reduced.solve(problem).upper
+    assert found.lower <= exact + 1e-9 and exact - 1e-7 <= found.upper <= problem.kronecker_epsilon
+    assert found.upper <= 1.01 * exact and found.lower >= 0.98 * exact
+    meets(problem, found)
+
+
+def test_two_attributes_whose_pair_leaves_no_gain_get_kroneckers_total():
+    """Two attributes of nine categories at ε = 0.5: 1.0 with the pair kept, as under Kronecker (design §3.6)."""
+    problem = Problem(np.array([9, 9]), np.array([0.5, 0.5]), pairs=((0, 1),))
+    assert reduced.solve(problem).upper == pytest.approx(1.0, abs=1e-6)
+    assert solve(problem).upper <= problem.kronecker_epsilon
+
+
+def test_draws_of_a_mixture_keep_flips_and_pairs(few_rounds):
+    """12 flips and 66 pairs, 10^5 draws from a mixture of balls: no |z| above 4.5; false alarm 5e-4 over all, fixed seed."""
+    problem = paired(12)
+    law = solve(problem).law
+    assert isinstance(law, BallLaw) and len(law.balls) > 1
+    n, f = 100_000, law.one_way()[:, 1]
+    drawn = law.sample(n, SeededSource(np.random.default_rng(7))).astype(np.float64)
+    assert np.abs((drawn.mean(axis=0) - f) / np.sqrt(f * (1 - f) / n)).max() < 4.5
+    for i, j in problem.pairs:
+        p = law.marginal((i, j))[1, 1]
+        assert abs((drawn[:, i] * drawn[:, j]).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / n)
 
 
 def test_frequencies_make_a_fine_certificate_where_totals_spread():

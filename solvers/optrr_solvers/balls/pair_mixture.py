@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from optrr_solvers.balls.pair_pricing import Prices, Soft, best_ball
 from optrr_solvers.balls.pair_rows import Column, Requirements
@@ -25,10 +26,12 @@ from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 
 METHOD = "ball"
-# Rows that enter the program at once, per class and at least; a row is violated by more than this, relative to its need.
-_ROWS_AT_ONCE, _LEAST_ROWS, _VIOLATED = 3, 10, 1e-9
+# Rows that enter the program at once: no more can be tight than there are columns; violated by more than this, relatively.
+_ROWS_AT_ONCE, _VIOLATED = 80, 1e-9
+# A row leaves the program where it is slack by more than this, relative to its need at the scale reached.
+_SLACK = 0.5
 # Rounds of adding rows before new columns are looked for.
-_ROW_ROUNDS = 15
+_ROW_ROUNDS = 60
 # Shares below this are rounding.
 _LEAST_SHARE = 1e-10
 # Grid units per width of the radius, and totals of a ball at most.
@@ -39,13 +42,17 @@ _REACH = 10.0
 
 @dataclass
 class Generation:
-    """The columns so far, the real weights each came from, the program's rows, shares and ln y (−∞: no share serves yet)."""
+    """The columns so far, the real weights each came from, the program's rows and shares, and the best mixture met.
+
+    ``log_y`` is the best mixture's ln y, −∞ while there is none.
+    """
 
     wanted: Requirements
     columns: list[Column] = field(default_factory=list)
     sources: list[Soft] = field(default_factory=list)
     rows: set[int] = field(default_factory=set)
     shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+    best: FloatArray = field(default_factory=lambda: np.zeros(0))
     log_y: float = -math.inf
 
     def add(self, ball: Soft) -> bool:
@@ -63,31 +70,48 @@ class Generation:
         return True
 
     def solve(self) -> Prices:
-        """The program over all columns so far; its multipliers."""
-        q, groups = self.wanted, self.wanted.classes.counts.size
-        self.rows |= set(range(groups))
+        """The program over all columns so far; its multipliers.
+
+        Where no mixture meets every row at any scale, the multipliers are those of the mixture that comes nearest.
+        """
         logs = np.array([c.log_mass for c in self.columns])
-        matrix = np.stack([c.rows for c in self.columns], axis=1) * np.exp(logs - logs.max())
+        relative = np.stack([c.rows for c in self.columns], axis=1)
+        shares, duals = self._with_rows(relative * np.exp(logs - logs.max()), nearest=False)
+        kept = shares > _LEAST_SHARE
+        log_y = self._log_scale(kept, shares)
+        if not math.isfinite(log_y):
+            masses, duals = self._with_rows(relative, nearest=True)
+            shares = masses * np.exp(logs.min() - logs)
+            shares = shares / shares.sum()
+        self.shares = shares
+        if log_y > self.log_y:
+            self.best, self.log_y = shares, log_y
+        return self.wanted.prices(duals)
+
+    def _log_scale(self, kept: NDArray[np.bool_], shares: FloatArray) -> float:
+        if not kept.any():
+            return -math.inf
+        return self.wanted.log_scale([c for c, k in zip(self.columns, kept, strict=True) if k], shares[kept])
+
+    def _with_rows(self, matrix: FloatArray, *, nearest: bool) -> tuple[FloatArray, FloatArray]:
+        """Shares and the multipliers of all rows, adding rows until none is violated."""
+        needs, groups = self.wanted.needs, self.wanted.classes.counts.size
+        self.rows |= set(range(groups))
         for _ in range(_ROW_ROUNDS):
             chosen = np.array(sorted(self.rows))
-            shares, y, duals = _program(matrix[chosen], q.needs[chosen])
-            excess = (matrix @ shares - y * q.needs) / q.needs
+            shares, y, duals = _program(matrix[chosen], needs[chosen], nearest=nearest)
+            excess = (matrix @ shares - y * needs) / needs
             excess[chosen] = 0.0
-            worst = np.argsort(excess)[: max(_LEAST_ROWS, _ROWS_AT_ONCE * groups)]
-            worst = worst[excess[worst] < -_VIOLATED * max(y, float(np.abs(excess).max()) * 1e-6)]
+            worst = np.argsort(excess)[:_ROWS_AT_ONCE]
+            worst = worst[excess[worst] < -_VIOLATED * max(abs(y), float(np.abs(excess).max()) * 1e-6)]
             if not worst.size:
                 break
             self.rows |= set(worst.tolist())
-        self.shares = shares
-        kept = shares > _LEAST_SHARE
-        self.log_y = (
-            q.log_scale([c for c, k in zip(self.columns, kept, strict=True) if k], shares[kept])
-            if kept.any()
-            else -math.inf
-        )
-        every = np.zeros(q.needs.size)
+        every = np.zeros(needs.size)
         every[chosen] = duals
-        return q.prices(every)
+        slack = (matrix[chosen] @ shares - y * needs[chosen]) / needs[chosen]
+        self.rows = set(chosen[(duals > 0) | (slack < _SLACK * abs(y))].tolist())
+        return shares, every
 
     def value(self, prices: Prices, column: Column) -> float:
         """ln E_μ[t h] of a column, −∞ where it is not positive."""
@@ -101,20 +125,23 @@ class Generation:
         for start in starts:
             if self.add(best_ball(self.wanted.classes, prices, start, steps)):
                 found = max(found, self.value(prices, self.columns[-1]))
+        if not math.isfinite(before):
+            return math.inf if math.isfinite(found) else -math.inf
         return found - before
 
     def mixture(self) -> tuple[list[Column], FloatArray]:
-        """The columns with a share, and their shares, which add up to at most 1."""
-        kept = np.flatnonzero(self.shares > _LEAST_SHARE)
-        shares = self.shares[kept]
+        """The columns with a share in the best mixture, and their shares, which add up to at most 1."""
+        kept = np.flatnonzero(self.best > _LEAST_SHARE)
+        shares = self.best[kept]
         # the program's own rounding
         return [self.columns[k] for k in kept], shares / max(1.0, math.fsum(shares.tolist()) * (1 + 2.0**-50))
 
     def changed(self) -> FloatArray:
-        """Chances of change inside the mixture, per class."""
-        columns, shares = self.mixture()
-        logs = np.array([c.log_mass for c in columns]) + np.log(shares)
-        weights = np.exp(logs - logs.max())
+        """Chances of change inside the program's mixture, per class."""
+        # columns that came after the program was solved have no share yet
+        columns = self.columns[: self.shares.size]
+        logs = np.array([c.log_mass for c in columns])
+        weights = np.exp(logs - logs.max()) * self.shares
         rows = np.stack([c.rows[: self.wanted.classes.f.size] for c in columns])
         return np.asarray(self.wanted.classes.f - weights @ rows / weights.sum())
 
@@ -124,8 +151,11 @@ class Generation:
         return [self.sources[k] for k in order if self.shares[k] > _LEAST_SHARE]
 
 
-def _program(matrix: FloatArray, needs: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-    """Shares, y and the rows' multipliers; rows and y scaled to entries of order one."""
+def _program(matrix: FloatArray, needs: FloatArray, *, nearest: bool) -> tuple[FloatArray, float, FloatArray]:
+    """Shares, y and the rows' multipliers; rows and y scaled to entries of order one.
+
+    ``nearest``: y may be negative and the shares add up to 1, so that there always is an answer.
+    """
     rows, n = matrix.shape
     scale = np.abs(matrix).max(axis=1)
     unit = float(np.max(needs / scale))
@@ -133,9 +163,9 @@ def _program(matrix: FloatArray, needs: FloatArray) -> tuple[FloatArray, float, 
     program = LinearProgram(
         cost=np.append(np.zeros(n), -1.0),
         matrix=sp.csc_array(block),
-        row_lower=np.append(np.zeros(rows), -np.inf),
+        row_lower=np.append(np.zeros(rows), 1.0 if nearest else -np.inf),
         row_upper=np.append(np.full(rows, np.inf), 1.0),
-        lower=np.zeros(n + 1),
+        lower=np.append(np.zeros(n), -np.inf if nearest else 0.0),
         upper=np.full(n + 1, np.inf),
     )
     answer = backend.solve(program, method=METHOD)

@@ -54,6 +54,13 @@ class Prices:
             rest * self.constant + share * other.constant,
         )
 
+    def touching(self, classes: Classes, changed: FloatArray) -> tuple[FloatArray, float]:
+        """Weights and radius of the half-space in which h's tangent at the given chances of change is positive."""
+        effects = 1 - changed / classes.d
+        height = self.constant - float(self.w @ changed) + 0.5 * float(effects @ self.v @ effects)
+        weights = self.weights(classes, changed)
+        return weights, float(classes.counts @ (weights * changed)) + height
+
     def weights(self, classes: Classes, changed: FloatArray) -> FloatArray:
         """−∂h̄ at the given chances of change: the weights of the half-space that touches {h > 0} there."""
         slope = self.w + (self.v @ (1 - changed / classes.d)) / classes.d

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import expit
 
 from optrr_solvers.balls import pair_certificate
 from optrr_solvers.balls.moments import Classes
@@ -42,6 +43,12 @@ _RADII, _SHIFTS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), (0.05, 0.2,
 _FIRST_PART = 0.2
 # Rounds of columns; quasi-Newton steps of a pricing and of an ascent.
 _ROUNDS, _PRICING_STEPS, _ASCENT_STEPS = 60, 16, 80
+# With more classes than this a pricing takes fewer steps, since each costs their square; so many at least.
+_MANY_CLASSES, _LEAST_STEPS = 60, 4
+# Shifts of ln(odds of change) to where half-spaces touch the ascent's set.
+_ALONG = (-3.0, -1.5, -0.8, -0.4, 0.0, 0.4, 0.8, 1.5)
+# Shares of the requested flips where half-spaces touch while no mixture serves.
+_FEWER = (0.0, 0.5, 0.8)
 # Where ascents start: all pair multipliers alike, at these levels.
 _LEVELS = (0.3, 1.0)
 # Rounds before which the dual is ascended.
@@ -95,6 +102,8 @@ class _Search:
     def narrow(self) -> bool:
         """Whether the bracket is narrow enough, by the estimated lower bound, or no longer moves."""
         self.uppers.append(self.upper)
+        if not math.isfinite(self.upper):
+            return False
         gap = self.upper - self.lower
         stale = len(self.uppers) > _STALE_ROUNDS and self.uppers[-1 - _STALE_ROUNDS] - self.upper < _STALE * self.upper
         return bool(gap <= _NARROW * self.upper or stale)
@@ -140,32 +149,38 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
 def _refine(search: _Search, prices: Prices, limit: float) -> None:
     """Rounds of new columns and of ascents, until the bracket is narrow or the time is over."""
     generation, watch = search.generation, search.watch
+    groups = search.wanted.classes.counts.size
+    steps = max(_LEAST_STEPS, _PRICING_STEPS * _MANY_CLASSES // max(groups, _MANY_CLASSES))
     for k in range(_ROUNDS):
         watch.upper = search.upper
         if time.process_time() > limit or not watch.goes_on(_FIRST_PART + (1 - _FIRST_PART) * k / _ROUNDS):
             return
         touching: list[Soft] = []
-        if k in _ASCENTS and search.dual is not None:
+        serves = math.isfinite(generation.log_y)
+        if (k in _ASCENTS or not serves) and search.dual is not None:
             touching = _ascend(search, prices)
         if search.narrow():
             return
-        promise = generation.extend(prices, _starts(search, prices), _PRICING_STEPS)
+        promise = generation.extend(prices, _starts(search, prices), steps)
         if search.point is not None:
             centre = search.wanted.rank_one(search.point.w, search.point.a)
             steady = prices.mixed(centre, _STEADINESS[k % len(_STEADINESS)])
-            generation.extend(steady, _starts(search, steady), _PRICING_STEPS)
+            generation.extend(steady, _starts(search, steady), steps)
         for ball in touching:
             generation.add(ball)
-        if promise < math.log1p(_PROMISE) and not touching:
+        if serves and promise < math.log1p(_PROMISE) and not touching:
             return
         prices = generation.solve()
 
 
 def _starts(search: _Search, prices: Prices) -> list[Soft]:
     """Where pricing starts: the half-space that touches {h > 0} where the mixture is, and the mixture's largest balls."""
-    generation = search.generation
-    spot = generation.changed() if generation.shares.any() else search.wanted.classes.f
-    return [*_half_spaces(search, prices, [spot]), *generation.largest(2)]
+    generation, f = search.generation, search.wanted.classes.f
+    spots = [generation.changed() if generation.shares.any() else f]
+    if not math.isfinite(generation.log_y):
+        # no mixture serves yet: the change sets with the fewest changes are always worth something
+        spots += [x * f for x in _FEWER]
+    return [*_half_spaces(search, prices, spots), *generation.largest(2)]
 
 
 def _ascend(search: _Search, prices: Prices) -> list[Soft]:
@@ -198,7 +213,9 @@ def _ascend(search: _Search, prices: Prices) -> list[Soft]:
         search.watch.lower = search.lower
     point = search.point
     best = search.wanted.rank_one(point.w, point.a)
-    spots = [c.f * x for x in (0.8, 0.9, 1.0)] + [c.d - (c.d - c.f) * x for x in (0.7, 0.9)]
+    # along the parabola: more or fewer changes among the attributes with effects
+    direction = point.a / c.d / max(float((point.a / c.d).max()), 1e-12)
+    spots = [np.minimum(expit(c.log_odds - c.epsilons + x * direction), c.d) for x in _ALONG]
     return _half_spaces(search, best, spots)
 
 
@@ -206,8 +223,7 @@ def _half_spaces(search: _Search, prices: Prices, spots: list[FloatArray]) -> li
     """The half-spaces that touch {h > 0} near the given chances of change, in natural units."""
     c, out = search.wanted.classes, []
     for spot in spots:
-        weights = prices.weights(c, spot)
-        radius = float(c.counts @ (weights * spot))
+        weights, radius = prices.touching(c, spot)
         if radius > 0 and np.all(np.isfinite(weights)):
             unit = saddle_point(c.log_odds, c.counts, weights, radius)
             out.append(Soft(weights * unit, radius * unit, _WIDTH))
