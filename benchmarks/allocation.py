@@ -31,8 +31,9 @@ from optrr_solvers.allocating import program as allocation_program
 from optrr_solvers.allocating import search as allocation_search
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.split import best_split, single_blocks
-from optrr_solvers.allocating.workload import TableWorkload, marginals, pairs, single_classes
+from optrr_solvers.allocating.workload import TableWorkload, marginals, pairs
 from optrr_solvers.laws import Law, ProductLaw
+from optrr_solvers.partition import singles
 from optrr_solvers.randomness import as_source
 
 TOTALS = (1.0, 2.0, 4.0, 8.0)
@@ -78,7 +79,7 @@ def workload_of_kind(kind: str, sizes: tuple[int, ...]) -> TableWorkload:
         "mixed": np.asarray([0.5] * len(one) + [2.0] * len(two)),
         "named": np.random.default_rng(m).uniform(0.1, 5, len(tables)),
     }.get(kind, np.ones(len(tables)))
-    return TableWorkload(r, single_classes(m), tuple(tables), weights)
+    return TableWorkload(r, singles(m), tuple(tables), weights)
 
 
 def agreement() -> list[dict]:
@@ -110,7 +111,7 @@ def beyond() -> list[dict]:
     for kind, m in BEYOND:
         sizes = np.arange(2, m + 2)
         for total in BEYOND_TOTALS:
-            work = kind(sizes, single_classes(m))
+            work = kind(sizes, singles(m))
             found = allocation_search.solve(AllocationProblem(work, total))
             split = best_split(work, single_blocks(work), total)
             row = {"workload": kind.__name__, "attributes": m, "total_epsilon": total, "error": found.error}

@@ -18,7 +18,8 @@ import sympy as sp
 from optrr.protocols.oracles import report_error, subset_size
 from optrr_solvers.allocating.oracle import KnapsackOracle
 from optrr_solvers.allocating.split import Blocks
-from optrr_solvers.allocating.workload import TableWorkload, single_classes
+from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.partition import singles
 
 BACKS = (
     "optrr.protocols.oracles.report_error",
@@ -92,7 +93,7 @@ def prove_the_predicted_error_is_that_of_the_inverse():
     observed = matrix.T * pi
     inverse = matrix.inv()
     error = (inverse.T * (sp.diag(*observed) - observed * observed.T) * inverse).trace()
-    workload = TableWorkload(np.asarray(sizes), single_classes(2), ((0, 1),), np.ones(1))
+    workload = TableWorkload(np.asarray(sizes), singles(2), ((0, 1),), np.ones(1))
     predicted = sp.Integer(0)
     for w, share in zip(workload.effects, workload.shares.toarray()[0], strict=True):
         lam = sum(p * math.prod(Fraction(-1, sizes[i] - 1) if s[i] else Fraction(1) for i in w) for s, p in law.items())

@@ -26,9 +26,10 @@ import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Domain
-from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs, single_classes
+from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.errors import Infeasible
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.partition import alike, singles
+from optrr_solvers.problem import FloatArray
 
 Spec = TypeVar("Spec")
 
@@ -81,7 +82,7 @@ class Workload:
             return marginals(domain.sizes, classes) if self.name == "marginals" else pairs(domain.sizes, classes)
         tables = tuple(domain.indices(t.attributes) for t in self.tables)
         weights = np.asarray([t.weight for t in self.tables])
-        return TableWorkload(domain.sizes, single_classes(domain.m), tables, weights)
+        return TableWorkload(domain.sizes, singles(domain.m), tables, weights)
 
     def requiring(self, standard_error: float | None) -> Workload:
         """The same tables, each with this standard error to reach where it has none of its own."""
@@ -119,13 +120,6 @@ def _limit(table: WantedTable, cells: int, n: int) -> float:
         f"table {table.title}: standard error {table.standard_error:g} cannot be reached at any epsilon with n = {n}, sampling "
         f"alone leaves {possible:.4g}; ask for more than that, or for more than {int(np.ceil(people))} people"
     )
-
-
-def alike(keys: Sequence[FloatArray]) -> tuple[IntArray, ...]:
-    """Index arrays of attributes that agree in every key, by first appearance."""
-    _, first, inverse = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True)
-    groups = [np.flatnonzero(inverse == g) for g in range(first.size)]
-    return tuple(groups[k] for k in np.argsort(first))
 
 
 WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, object] | Sequence[str]]

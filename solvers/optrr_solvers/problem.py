@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.errors import Infeasible, InvalidProblem
+from optrr_solvers.partition import Partition, alike
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -46,14 +47,6 @@ def flip_gaps(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
     r = np.asarray(sizes, dtype=np.float64)
     e = np.asarray(epsilons, dtype=np.float64)
     return np.asarray((r - 1) * -np.expm1(-e) / (r * ((r - 1) * np.exp(-e) + 1)))
-
-
-def class_numbers(classes: Sequence[IntArray]) -> IntArray:
-    """The number of the class each attribute is in, shape (m,), for index arrays that partition 0..m−1."""
-    counts = [members.size for members in classes]
-    out = np.empty(sum(counts), dtype=np.int64)
-    out[np.concatenate(classes)] = np.repeat(np.arange(len(classes)), counts)
-    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,15 +173,12 @@ class Problem:
         return np.asarray(self.gaps / self.uniform_flips)
 
     @cached_property
-    def classes(self) -> tuple[IntArray, ...]:
+    def classes(self) -> Partition:
         """Indices of alike attributes (same size, ε and cap), by first appearance. O(m log m)."""
-        keys = [self.sizes.astype(np.float64), self.epsilons]
+        keys = [self.sizes, self.epsilons]
         if self.caps is not None:
             keys.append(self.caps)
-        _, first, inverse = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(inverse, kind="stable")
-        groups = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
-        return tuple(groups[k].astype(np.int64) for k in np.argsort(first))
+        return alike(keys)
 
     @property
     def kronecker_epsilon(self) -> float:

@@ -28,14 +28,14 @@ from optrr_solvers.allocating.workload import (
     marginals,
     needed_epsilon,
     pairs,
-    single_classes,
 )
+from optrr_solvers.partition import singles
 
 ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
 
 
 def workload(kind, sizes):
-    return kind(np.asarray(sizes), single_classes(len(sizes)))
+    return kind(np.asarray(sizes), singles(len(sizes)))
 
 
 def chi(sizes, w, s):
@@ -102,7 +102,7 @@ def test_the_predicted_error_is_that_of_the_inverted_matrix(sizes):
     inverse = np.linalg.inv(matrix)
     covariance = inverse.T @ (np.diag(observed) - np.outer(observed, observed)) @ inverse
     whole = tuple(range(len(sizes)))
-    w = TableWorkload(np.asarray(sizes), single_classes(len(sizes)), (whole,), np.ones(1))
+    w = TableWorkload(np.asarray(sizes), singles(len(sizes)), (whole,), np.ones(1))
     effects = float(np.sum(pi**2)) - 1 / len(records)
     assert w.error(w.eigenvalues(law)) - effects == pytest.approx(np.trace(covariance), rel=1e-9)
 
@@ -111,7 +111,7 @@ def test_the_error_with_the_data_held_fixed_does_not_depend_on_them():
     rng = np.random.default_rng(2)
     sizes = (2, 3)
     law = random_law(rng, sizes, 1.5)
-    w = TableWorkload(np.asarray(sizes), single_classes(2), ((0, 1),), np.ones(1))
+    w = TableWorkload(np.asarray(sizes), singles(2), ((0, 1),), np.ones(1))
     predicted = float((w.table_errors(w.eigenvalues(law)) - w.least_table_errors())[0])
     records = list(product(range(2), range(3)))
     change = law.probabilities
@@ -242,7 +242,7 @@ def test_classes_and_single_attributes_give_the_same_optimum():
     classes = (np.asarray([0, 1]), np.asarray([2, 3, 4]))
     for kind, total in product((marginals, pairs), (0.7, 3.0)):
         few = allocation_lattice.solve(AllocationProblem(kind(sizes, classes), total))
-        all_ = allocation_lattice.solve(AllocationProblem(kind(sizes, single_classes(5)), total))
+        all_ = allocation_lattice.solve(AllocationProblem(kind(sizes, singles(5)), total))
         assert few.error == pytest.approx(all_.error, rel=1e-6)
 
 
@@ -467,7 +467,7 @@ def test_cuts_hold_for_every_law_and_are_tight(total):
 def test_pairs_wanted_in_part_are_bounded_by_those_that_form_a_clique():
     sizes = (2, 3, 4, 5)
     tables = ((0, 1), (0, 2), (1, 2), (2, 3))
-    w = TableWorkload(np.asarray(sizes), single_classes(4), tables, np.ones(4))
+    w = TableWorkload(np.asarray(sizes), singles(4), tables, np.ones(4))
     cut = TwoTotalsCuts(w, 2.0).cut(np.ones(len(w.effects) + 4))
     g = dict(zip(w.effects, cut.normal, strict=False))
     assert g[2, 3] == 0 and min(g[0, 1], g[0, 2], g[1, 2]) > 0

@@ -143,9 +143,9 @@ GOOD = Certificate(single_classes(3), (5, 5, 7), ((0, 1, 1),), ((0, 2, True, 1),
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"classes": ((0,), (1,))}, "every attribute exactly once"),
-        ({"classes": ((0,), (1,), (1,))}, "every attribute exactly once"),
-        ({"classes": ((0,), (1,), (2,), ()), "weights": (1, 1, 1, 1)}, "every attribute exactly once"),
+        ({"classes": ((0,), (1,))}, "must hold every attribute"),
+        ({"classes": ((0,), (1,), (1,))}, "must hold every attribute"),
+        ({"classes": ((0,), (1,), (2,), ()), "weights": (1, 1, 1, 1)}, "must hold every attribute"),
         ({"classes": ((0,), (1, 2)), "weights": (1, 1)}, "as alike, but they differ"),
         ({"weights": (5, 5)}, "one weight for every class"),
         ({"weights": (5, -5, 7)}, "not a whole number of at least 0"),

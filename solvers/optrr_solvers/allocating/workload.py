@@ -25,7 +25,8 @@ import scipy.sparse as sp
 
 from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import FloatArray, IntArray, class_numbers, flip_gaps
+from optrr_solvers.partition import group_numbers
+from optrr_solvers.problem import FloatArray, IntArray, flip_gaps
 
 # All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
 MAX_EFFECTS = 25_000
@@ -87,7 +88,7 @@ class TableWorkload:
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        return class_numbers(self.classes)
+        return group_numbers(self.classes)
 
     @cached_property
     def _expanded(self) -> tuple[tuple[tuple[int, ...], ...], sp.csr_array]:
@@ -195,8 +196,3 @@ def pairs(sizes: IntArray, classes: tuple[IntArray, ...]) -> TableWorkload:
     if not tables:
         raise InvalidProblem("one attribute has no pairs; ask for the workload 'marginals'")
     return TableWorkload(sizes, classes, tuple(tables), np.asarray(weights))
-
-
-def single_classes(m: int) -> tuple[IntArray, ...]:
-    """Every attribute a class of its own."""
-    return tuple(np.asarray([i]) for i in range(m))

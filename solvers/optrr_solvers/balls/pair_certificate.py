@@ -9,7 +9,8 @@ import numpy as np
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.pair_ascent import RankOnePoint
 from optrr_solvers.certificates.certificate import EFFECT_LIMIT, Certificate
-from optrr_solvers.problem import FloatArray, Problem, class_numbers
+from optrr_solvers.partition import group_numbers
+from optrr_solvers.problem import FloatArray, Problem
 
 # Attributes times pairs of totals of one bound (a few seconds), and pairs of totals at most.
 _WORK, _CELLS = 1 << 30, 1 << 22
@@ -25,7 +26,7 @@ _FAINT = 1e-6
 def clique(problem: Problem, classes: Classes) -> FloatArray:
     """Classes, 1 or 0 each, shape (G,), among which every pair is to be kept; grown greedily where not all are."""
     groups = classes.counts.size
-    where = class_numbers(classes.members)
+    where = group_numbers(classes.members)
     pairs = np.sort(where[np.asarray(problem.pairs)], axis=1)
     named = np.zeros((groups, groups))
     np.add.at(named, (pairs[:, 0], pairs[:, 1]), 1)

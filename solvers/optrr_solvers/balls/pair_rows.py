@@ -22,7 +22,8 @@ from optrr_solvers.balls.pair_pricing import Prices
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.problem import FloatArray, IntArray, Problem, class_numbers
+from optrr_solvers.partition import group_numbers
+from optrr_solvers.problem import FloatArray, IntArray, Problem
 
 # Pair tables are (classes, classes).
 MAX_CLASSES = 1024
@@ -49,7 +50,7 @@ class Requirements:
     @classmethod
     def of(cls, problem: Problem, classes: Classes) -> Requirements:
         """Every pair of classes with a kept pair between them: more than asked for where only some of its pairs are named."""
-        where = class_numbers(classes.members)
+        where = group_numbers(classes.members)
         pairs = np.unique(np.sort(where[np.asarray(problem.pairs)], axis=1), axis=0)
         lam = classes.gaps / classes.d
         return cls(classes, pairs[:, 0], pairs[:, 1], problem.kappa * lam[pairs[:, 0]] * lam[pairs[:, 1]])

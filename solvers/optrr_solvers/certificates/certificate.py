@@ -30,10 +30,11 @@ from optrr_solvers.certificates import grid_bound, rank_one
 from optrr_solvers.certificates.grid_bound import WeightedClasses
 from optrr_solvers.certificates.rank_one import RankOne, TooManyTotals
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_floor
-from optrr_solvers.errors import InvalidCertificate
+from optrr_solvers.errors import InvalidCertificate, InvalidInput
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.laws.totals import WindowTooWide
-from optrr_solvers.problem import FloatArray, IntArray, Problem, class_numbers
+from optrr_solvers.partition import group_numbers, partition
+from optrr_solvers.problem import FloatArray, IntArray, Problem
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
 EXACT_CELLS = 1 << 12
@@ -75,9 +76,10 @@ class Certificate:
 
     def check(self, problem: Problem) -> None:
         """Raise InvalidCertificate unless every multiplier belongs to a requirement of ``problem``."""
-        if sorted(i for c in self.classes for i in c) != list(range(problem.m)) or not all(self.classes):
-            raise InvalidCertificate("the certificate's classes do not hold every attribute exactly once")
-        numbers = class_numbers([np.array(c) for c in self.classes])
+        try:
+            numbers = group_numbers(partition(self.classes, problem.m, "certificate's classes"))
+        except InvalidInput as error:
+            raise InvalidCertificate(str(error)) from error
         first = np.array([c[0] for c in self.classes])[numbers]
         unlike = (problem.sizes != problem.sizes[first]) | (problem.epsilons != problem.epsilons[first])
         if unlike.any():

@@ -24,10 +24,11 @@ from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, 
 from optrr_solvers.laws.ball_sampler import BallSampler
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
-from optrr_solvers.laws.record import bounded_nats, classes_of
+from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.problem import FloatArray, IntArray, class_numbers
+from optrr_solvers.partition import group_numbers, partition
+from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 # 2^20 cells of 8 bytes; above, the Fourier sum is faster.
@@ -94,14 +95,12 @@ class BallLaw(Law):
     sampling_bytes = 2
 
     def __init__(
-        self, sizes: IntArray, classes: Sequence[IntArray], balls: Sequence[MixedBall], log_ratio: float
+        self, sizes: IntArray, classes: Sequence[Sequence[int] | IntArray], balls: Sequence[MixedBall], log_ratio: float
     ) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
-        self.classes = tuple(np.asarray(c, dtype=np.int64) for c in classes)
+        self.classes = partition(classes, self.m)
         self.balls = tuple(balls)
         self.log_ratio = float(log_ratio)
-        if not np.array_equal(np.sort(np.concatenate(self.classes)), np.arange(self.m)):
-            raise ValueError(f"the classes must hold every attribute 0..{self.m - 1} exactly once")
         if np.any(self.sizes != self.class_sizes[self.class_of]):
             raise ValueError("attributes of one class must have the same size")
         if not self.balls or any(x.ball.floors.size != len(self.classes) for x in self.balls):
@@ -128,7 +127,7 @@ class BallLaw(Law):
         """The law of a record."""
         balls = [x.mixed() for x in record.balls]
         log_ratio = float(bounded_nats([record.log_ratio], sizes.size)[0])
-        return cls(sizes, classes_of(record.classes, sizes.size), balls, log_ratio)
+        return cls(sizes, record.classes, balls, log_ratio)
 
     def epsilon_parts(self) -> list[float]:
         """ln Q."""
@@ -147,7 +146,7 @@ class BallLaw(Law):
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        return class_numbers(self.classes)
+        return group_numbers(self.classes)
 
     @cached_property
     def counts(self) -> IntArray:

@@ -11,7 +11,8 @@ import numpy as np
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, in_sequence
 from optrr_solvers.errors import InvalidInput
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
-from optrr_solvers.laws.record import law_of, positions, record_of
+from optrr_solvers.laws.record import law_of, record_of
+from optrr_solvers.partition import partition
 from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
@@ -31,8 +32,7 @@ class BlockLaw(Law):
     def __init__(self, blocks: Sequence[tuple[Sequence[int], Law]]) -> None:
         self.blocks = tuple((tuple(int(i) for i in members), law) for members, law in blocks)
         m = sum(len(members) for members, _ in self.blocks)
-        if sorted(i for members, _ in self.blocks for i in members) != list(range(m)):
-            raise ValueError(f"the blocks must hold every attribute 0..{m - 1} exactly once")
+        partition([members for members, _ in self.blocks], m, "blocks")
         if any(len(members) != law.m for members, law in self.blocks):
             raise ValueError("a block must name as many attributes as its law has")
         self.sizes = self._gather([law.sizes for _, law in self.blocks]).astype(np.int64)
@@ -53,8 +53,7 @@ class BlockLaw(Law):
         m = sizes.size
         if any(inner.get("kind") == cls.kind for _, inner in record.blocks):
             raise InvalidInput("a block of the law consists of blocks; list them as blocks of the law itself")
-        if sorted(i for members, _ in record.blocks for i in positions(members, m)) != list(range(m)):
-            raise InvalidInput(f"the law's blocks must hold every attribute 0..{m - 1} exactly once")
+        partition([members for members, _ in record.blocks], m, "law's blocks")
         return cls([(members, law_of(inner, sizes[members])) for members, inner in record.blocks])
 
     def epsilon_parts(self) -> list[float] | None:

@@ -18,8 +18,9 @@ from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_cla
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
 from optrr_solvers.laws.exact import attribute_epsilon_bounds
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
-from optrr_solvers.laws.record import SparseTable, classes_of, dense, sparse
-from optrr_solvers.problem import FloatArray, IntArray, class_numbers
+from optrr_solvers.laws.record import SparseTable, dense, sparse
+from optrr_solvers.partition import group_numbers, partition
+from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 # 2^21 cells of 8 bytes: 16 MB an array.
@@ -51,11 +52,9 @@ class CountLaw(Law):
     kind = "count"
     Record = CountRecord
 
-    def __init__(self, sizes: IntArray, classes: Sequence[IntArray], log_density: FloatArray) -> None:
+    def __init__(self, sizes: IntArray, classes: Sequence[Sequence[int] | IntArray], log_density: FloatArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
-        self.classes = tuple(np.asarray(c, dtype=np.int64) for c in classes)
-        if not np.array_equal(np.sort(np.concatenate(self.classes)), np.arange(self.m)):
-            raise ValueError(f"the classes must hold every attribute 0..{self.m - 1} exactly once")
+        self.classes = partition(classes, self.m)
         if any(np.ptp(self.sizes[c]) for c in self.classes):
             raise ValueError("attributes of one class must have the same size")
         self.log_density = np.asarray(log_density, dtype=np.float64)
@@ -71,7 +70,7 @@ class CountLaw(Law):
     @classmethod
     def from_record(cls, record: CountRecord, sizes: IntArray) -> CountLaw:
         """The law of a record."""
-        classes = classes_of(record.classes, sizes.size)
+        classes = partition(record.classes, sizes.size)
         table = SparseTable(record.most, record.cells, record.log_density)
         return cls(sizes, classes, dense(tuple(c.size + 1 for c in classes), table, MAX_CELLS))
 
@@ -90,7 +89,7 @@ class CountLaw(Law):
     @cached_property
     def class_of(self) -> IntArray:
         """Class number of each attribute, shape (m,)."""
-        return class_numbers(self.classes)
+        return group_numbers(self.classes)
 
     @cached_property
     def probabilities(self) -> FloatArray:

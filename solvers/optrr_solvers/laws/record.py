@@ -79,15 +79,3 @@ def bounded_nats(values: Sequence[float], m: int) -> FloatArray:
     if np.any(np.abs(out) > _LARGEST * m):
         raise InvalidInput(f"the law holds {np.abs(out).max():g} nats; {m} attributes need at most {_LARGEST * m:g}")
     return out
-
-
-def positions(members: list[int], m: int) -> list[int]:
-    """Attribute numbers of a group, checked to be some."""
-    if not members or not all(0 <= i < m for i in members):
-        raise InvalidInput(f"a group of the law names attributes {members[:10]}; give some of 0..{m - 1}")
-    return members
-
-
-def classes_of(groups: list[list[int]], m: int) -> list[IntArray]:
-    """Groups of alike attributes as arrays."""
-    return [np.asarray(positions(c, m), dtype=np.int64) for c in groups]

@@ -20,7 +20,8 @@ from scipy.special import logsumexp
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
-from optrr_solvers.problem import FloatArray, IntArray, Problem, class_numbers
+from optrr_solvers.partition import group_numbers
+from optrr_solvers.problem import FloatArray, IntArray, Problem
 
 # Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
 # for exact rationals there is room for weights of very different size.
@@ -59,7 +60,7 @@ class Lattice:
     @cached_property
     def class_pairs(self) -> tuple[tuple[int, int], ...]:
         """Preserved pairs as pairs of classes (g ≤ h); each must be preserved for all members or for none."""
-        class_of = class_numbers(self.classes)
+        class_of = group_numbers(self.classes)
         found: dict[tuple[int, int], int] = {}
         for i, j in self.problem.pairs:
             a, b = sorted((int(class_of[i]), int(class_of[j])))
