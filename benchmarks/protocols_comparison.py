@@ -93,7 +93,7 @@ def pair_tables(data: Data, collector: Collector) -> dict[tuple[int, int], np.nd
     """The protocol's estimate of every pair's table."""
     names, sizes = data.domain.names, data.domain.sizes
     if not collector.protocol.adjusted:
-        return {(i, j): collector.estimate((names[i], names[j])).proportions for i, j in data.pairs}
+        return {(i, j): collector.proportions((names[i], names[j])) for i, j in data.pairs}
     found, out = collector.adjusted_records(), {}
     for i, j in data.pairs:
         cells = found.codes[:, i] * sizes[j] + found.codes[:, j]

@@ -60,7 +60,7 @@ def main(runs: int) -> None:
         for protocol in (independent, joint):
             collector = Collector(protocol)
             collector.receive_codes(seen)
-            tables.append(collector.estimate(("age", "sex")).proportions)
+            tables.append(collector.proportions(("age", "sex")))
         for name, table in zip(found, tables, strict=True):
             found[name].append(table)
     errors = {name: np.asarray(tables) - truth for name, tables in found.items()}

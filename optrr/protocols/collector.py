@@ -161,17 +161,19 @@ class Collector:
         SingularMarginal
             where the mechanism hides the table.
         """
+        asked = self.protocol.domain.subset(names)
+        return self._with_errors(asked, self.proportions(names, whole_blocks), confidence, simultaneous)
+
+    def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
+        """The table of `estimate` alone, without errors, which cost more than it where many are asked for."""
         domain = self.protocol.domain
         chosen = domain.indices(names)
-        asked = domain.subset(names)
-        if self.protocol.adjusted:
-            sizes, found = _tabulated(domain, chosen), self.adjusted_records()
-            cells = np.ravel_multi_index(tuple(found.codes[:, chosen].T), sizes)
-            flat = np.bincount(cells, weights=found.weights, minlength=math.prod(sizes))
-            table = np.asarray(flat, dtype=np.float64).reshape(sizes)
-        else:
-            table = self._product(chosen, whole_blocks)
-        return self._with_errors(asked, table, confidence, simultaneous)
+        if not self.protocol.adjusted:
+            return self._product(chosen, whole_blocks)
+        sizes, found = _tabulated(domain, chosen), self.adjusted_records()
+        cells = np.ravel_multi_index(tuple(found.codes[:, chosen].T), sizes)
+        flat = np.bincount(cells, weights=found.weights, minlength=math.prod(sizes))
+        return np.asarray(flat, dtype=np.float64).reshape(sizes)
 
     def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> ProtocolEstimate:
         """The unbiased estimate's errors, from the same messages, around the protocol's table."""
