@@ -7,6 +7,7 @@ threshold of 64 bits resolves the smallest event probabilities (about 1e-12 at s
 from __future__ import annotations
 
 import os
+import sys
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,8 @@ _STREAM = 0x6F70747272
 _SMALL_BOUND = 1 << 12
 _LARGEST_SHORT_BOUND = 1 << 28
 _CHUNK = 1 << 22  # bytes of key stream per call: large enough to run at memory speed, small enough to stay in cache
+# Words drawn ahead: 256 kB.
+_AHEAD = 1 << 15
 _ZEROS = bytes(_CHUNK)
 
 
@@ -72,6 +75,24 @@ class SeededSource:
         return [SeededSource(np.random.default_rng([int(x) for x in seed])) for seed in seeds]
 
 
+class Buffered:
+    """A source that draws ahead, for many requests of some thousand words; every word is handed out once."""
+
+    def __init__(self, source: BitSource) -> None:
+        self.source = source
+        self._words: Words = np.empty(0, dtype=np.uint64)
+        self._next = 0
+
+    def words(self, count: int) -> Words:
+        """``count`` uniform uint64 values, shape (count,), to be read only."""
+        if self._next + count > self._words.size:
+            if 4 * count > _AHEAD:
+                return self.source.words(count)
+            self._words, self._next = self.source.words(_AHEAD), 0
+        self._next += count
+        return self._words[self._next - count : self._next]
+
+
 def as_source(random_state: RandomState | BitSource) -> BitSource:
     """None: the operating system's entropy; an int or a numpy Generator: a repeatable stream; a source: itself."""
     if random_state is None:
@@ -86,10 +107,13 @@ def as_source(random_state: RandomState | BitSource) -> BitSource:
 
 
 def split(source: BitSource, count: int) -> list[BitSource]:
-    """``count`` independent sources that depend on the given one only; a source that cannot be split serves all, in order."""
-    if count == 1 or not isinstance(source, SystemSource | SeededSource):
+    """``count`` independent sources that depend on the given one only, and draw ahead.
+
+    A source that cannot be split, one that is not of this module, serves all of them in order.
+    """
+    if not isinstance(source, SystemSource | SeededSource):
         return [source] * count
-    return source.children(count)
+    return [Buffered(child) for child in (source.children(count) if count > 1 else [source])]
 
 
 def words_below(source: BitSource, count: int, bound: int) -> Words:
@@ -101,11 +125,18 @@ def words_below(source: BitSource, count: int, bound: int) -> Words:
         return bounded(source, count, bound).view(np.uint64)
     bits = 16 if bound <= _SMALL_BOUND else 32
     products, uneven = _products(source, count, bound, bits), (1 << bits) % bound
-    redo = np.arange(count if uneven else 0)
+    redo = np.flatnonzero(_low(products) < uneven) if uneven else np.zeros(0, dtype=np.intp)
     while redo.size:
-        redo = redo[(products[redo] & ((1 << bits) - 1)) < uneven]
-        products[redo] = _products(source, redo.size, bound, bits)
+        again = _products(source, redo.size, bound, bits)
+        products[redo] = again
+        redo = redo[_low(again) < uneven]
     return np.right_shift(products, bits, out=products)
+
+
+def _low(products: Words) -> Words:
+    """The lower half of every product's bits."""
+    narrow: Words = products.view(np.uint16 if products.dtype == np.uint32 else np.uint32)
+    return narrow[::2] if sys.byteorder == "little" else narrow[1::2]
 
 
 def _products(source: BitSource, count: int, bound: int, bits: int) -> Words:

@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 from optrr_solvers.automaton.arithmetic import integers
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.problem import IntArray
-from optrr_solvers.randomness import BitSource, split, words_below
+from optrr_solvers.randomness import BitSource, Words, split, words_below
 
 BoolArray = NDArray[np.bool_]
 
 # Cells of a block and its fewest and most records: its columns stay in the cache, and a layer's array operations cost
 # more than their calls.
-_BLOCK_CELLS = 1 << 22
+_BLOCK_CELLS = 1 << 23
 _FEWEST, _MOST = 1 << 12, 1 << 15
+# States a layer from which its tables are worth keeping for twice as many records, and records turned to columns at once.
+_LARGE, _TURNED = 1 << 10, 1 << 9
 # Below so many cells threads cost more than they save.
 _THREADED = 1 << 18
 # A column is changed as a whole where more than this share of its values changes.
@@ -38,7 +40,7 @@ _SHORT = 32
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """One layer as arrays: first 32 bits of the thresholds, and next states by 2 or 3 times state plus branch."""
+    """One layer as arrays: first 32 bits of the thresholds by state, and next states, all of one branch after another."""
 
     layer: Layer
     first: NDArray[np.uint32]
@@ -47,15 +49,20 @@ class _Table:
 
     @classmethod
     def of(cls, layer: Layer) -> _Table:
-        first = (layer.words[0] >> np.uint64(_SHORT)).astype(np.uint32)
-        high = None if layer.high_words is None else (layer.high_words[0] >> np.uint64(_SHORT)).astype(np.uint32)
-        parts = [
-            layer.kept,
-            layer.kept if layer.uniform else layer.changed,
-            *([] if layer.high is None else [layer.high]),
-        ]
-        following = np.stack(parts, axis=1).ravel().astype(np.intp)
-        return cls(layer, first, high, following if following.any() else None)
+        ways = [layer.kept, layer.kept if layer.uniform else layer.changed]
+        ways += [] if layer.high is None else [layer.high]
+        following = np.concatenate(ways).astype(np.intp)
+        high = None if layer.high_words is None else _first(layer.high_words)
+        return cls(layer, _first(layer.words), high, following if following.any() else None)
+
+
+def _tiles(rows: slice) -> Iterator[slice]:
+    """Pieces of a block that are turned within the cache."""
+    return (slice(k, min(k + _TURNED, rows.stop)) for k in range(rows.start, rows.stop, _TURNED))
+
+
+def _first(words: Words) -> NDArray[np.uint32]:
+    return np.asarray(words[0] >> np.uint64(_SHORT), dtype=np.uint32)
 
 
 class Sampler:
@@ -85,21 +92,25 @@ class Sampler:
 
         def fill(rows: slice, bits: BitSource) -> None:
             # a copy with contiguous columns of the smallest type
-            columns = np.ascontiguousarray(codes[rows].T, dtype=small)
+            columns = np.empty((codes.shape[1], rows.stop - rows.start), dtype=small)
+            for part in _tiles(rows):
+                columns[:, part.start - rows.start : part.stop - rows.start] = codes[part].T
             for layer, changed in self._walk(columns.shape[1], bits):
                 size = int(self._automaton.sizes[layer.attribute])
                 _replace(columns[layer.attribute], size, None if layer.uniform else changed, bits)
-            codes[rows] = columns.T
+            for part in _tiles(rows):
+                codes[part] = columns[:, part.start - rows.start : part.stop - rows.start].T
 
         self._in_blocks(codes.shape[0], source, fill)
 
     def _in_blocks(self, n: int, source: BitSource, fill: Callable[[slice, BitSource], None]) -> None:
         m = self._automaton.sizes.size
-        size = max(_FEWEST, min(_MOST, _BLOCK_CELLS // m))
-        rows = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        most = _MOST if self._automaton.states < _LARGE * m else 2 * _MOST
+        blocks = max(1, -(-n // max(_FEWEST, min(most, _BLOCK_CELLS // m))))
+        rows = [slice(k * n // blocks, (k + 1) * n // blocks) for k in range(blocks)]
         sources = split(source, len(rows))
         threads = min(len(rows), _processors())
-        if threads < 2 or n * m < _THREADED or sources[0] is source:
+        if threads < 2 or n * m < _THREADED or sources[0] is sources[-1]:
             for part, bits in zip(rows, sources, strict=True):
                 fill(part, bits)
             return
@@ -109,71 +120,75 @@ class Sampler:
                 pass
 
     def _walk(self, n: int, source: BitSource) -> Iterator[tuple[Layer, BoolArray]]:
-        """Every layer with which of ``n`` records change there; for a uniform layer that is undecided."""
+        """Every layer with which of ``n`` records change there, valid until the next; a uniform layer's is undecided."""
+        space = _Space.of(n)
         state: IntArray | None = None
-        undecided = np.zeros(n, dtype=np.bool_)
         for table in self._tables:
             if isinstance(table, ChoiceLayer):
                 state = table.next_states[np.searchsorted(table.ends, source.words(n), side="right")]
                 continue
             if table.layer.uniform:
-                yield table.layer, undecided
-                if table.following is not None and state is not None:
-                    state = table.following[2 * state]
-                continue
-            changed, high = self._branch(table, state, n, source)
-            yield table.layer, changed
-            state = _next(table, state, changed, high)
+                yield table.layer, space.changed
+            else:
+                self._branch(table, state, source, space)
+                yield table.layer, space.changed
+            state = _next(table, state, space)
 
-    def _branch(
-        self, table: _Table, state: IntArray | None, n: int, source: BitSource
-    ) -> tuple[BoolArray, BoolArray | None]:
-        words = _short_words(source, n)
-        first: np.uint32 | NDArray[np.uint32] = (
-            table.first[0] if state is None else table.first.take(state, mode="clip")
-        )
-        changed, tied = words < first, words == first
-        high = None
+    def _branch(self, table: _Table, state: IntArray | None, source: BitSource, space: _Space) -> None:
+        """Decide for every record whether it changes, and which way, in ``space``."""
+        words = source.words((space.changed.size + 1) // 2).view(np.uint32)[: space.changed.size]
+        first = _looked_up(table.first, state, space)
+        np.less(words, first, out=space.changed)
+        tied = np.flatnonzero(np.equal(words, first, out=space.high))
         if table.first_high is not None:
-            inner = table.first_high[0] if state is None else table.first_high.take(state, mode="clip")
-            high = words < inner
-            tied |= words == inner
-        for at in np.flatnonzero(tied).tolist():
-            self._settle(table.layer, 0 if state is None else int(state[at]), at, int(words[at]), changed, high, source)
-        return changed, high
+            first = _looked_up(table.first_high, state, space)
+            tied = np.concatenate([tied, np.flatnonzero(np.equal(words, first, out=space.high))])
+            np.less(words, first, out=space.high)
+        for at in sorted(set(tied.tolist())):
+            self._settle(table.layer, 0 if state is None else int(state[at]), at, int(words[at]), space, source)
 
     def _settle(  # noqa: PLR0913 (the rare case of one loop)
-        self,
-        layer: Layer,
-        state: int,
-        at: int,
-        word: int,
-        changed: BoolArray,
-        high: BoolArray | None,
-        source: BitSource,
+        self, layer: Layer, state: int, at: int, word: int, space: _Space, source: BitSource
     ) -> None:
         """Draw the rest of a word whose first 32 bits equal a threshold's."""
         rest = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << (self._bits - _SHORT)) - 1)
         whole = (word << (self._bits - _SHORT)) | rest
-        changed[at] = whole < integers(layer.words[:, state : state + 1])[0]
-        if high is not None and layer.high_words is not None:
-            high[at] = whole < integers(layer.high_words[:, state : state + 1])[0]
+        space.changed[at] = whole < integers(layer.words[:, state : state + 1])[0]
+        if layer.high_words is not None:
+            space.high[at] = whole < integers(layer.high_words[:, state : state + 1])[0]
 
 
-def _next(table: _Table, state: IntArray | None, changed: BoolArray, high: BoolArray | None) -> IntArray | None:
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """Arrays of a block that every layer writes anew, shape (n,)."""
+
+    changed: BoolArray
+    high: BoolArray
+    first: NDArray[np.uint32]
+    at: IntArray
+
+    @classmethod
+    def of(cls, n: int) -> _Space:
+        flags = np.zeros((2, n), dtype=np.bool_)
+        return cls(flags[0], flags[1], np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.intp))
+
+
+def _looked_up(values: NDArray[np.uint32], state: IntArray | None, space: _Space) -> np.uint32 | NDArray[np.uint32]:
+    return values[0] if state is None else values.take(state, mode="clip", out=space.first)
+
+
+def _next(table: _Table, state: IntArray | None, space: _Space) -> IntArray | None:
     if table.following is None:
         return None
-    branches = 2 if high is None else 3
-    at = changed.astype(np.intp) if state is None else state * branches
+    if table.layer.uniform:
+        return None if state is None else table.following.take(state, mode="clip")
+    states = table.first.size
+    at = np.multiply(space.changed, states, out=space.at)
+    if table.first_high is not None:
+        at += np.multiply(space.high, states, dtype=np.intp)
     if state is not None:
-        at += changed
-    if high is not None:
-        at += high
+        at += state
     return table.following.take(at, mode="clip")
-
-
-def _short_words(source: BitSource, n: int) -> NDArray[np.uint32]:
-    return source.words((n + 1) // 2).view(np.uint32)[:n]
 
 
 def _replace(column: NDArray[np.unsignedinteger], size: int, changed: BoolArray | None, source: BitSource) -> None:
@@ -184,17 +199,17 @@ def _replace(column: NDArray[np.unsignedinteger], size: int, changed: BoolArray 
     if size == 2:
         column ^= changed
         return
-    count = int(np.count_nonzero(changed))
-    if count > _DENSE * column.size:
+    if np.count_nonzero(changed) > _DENSE * column.size:
         moved = words_below(source, column.size, size - 1).astype(column.dtype)
-        moved += 1
+        moved += column.dtype.type(1)
         moved *= changed
         column += moved
-        np.subtract(column, size, out=column, where=column >= size)
+        # what is below the size wraps around to more than it was, so that the smaller of both is the remainder
+        np.minimum(column, np.subtract(column, column.dtype.type(size), out=moved), out=column)
         return
     rows = np.flatnonzero(changed)
-    moved = column[rows] + (words_below(source, rows.size, size - 1).astype(column.dtype) + column.dtype.type(1))
-    column[rows] = np.where(moved >= size, moved - column.dtype.type(size), moved)
+    moved = column[rows] + words_below(source, rows.size, size - 1).astype(column.dtype) + column.dtype.type(1)
+    column[rows] = np.minimum(moved, moved - column.dtype.type(size))
 
 
 def _processors() -> int:
