@@ -89,6 +89,7 @@ BENCHMARKS = (
     cheap("rvl_derived", SIMULATED),
     long("rvl_graphs", SIMULATED),
     cheap("rvl_proportions", SIMULATED),
+    long("sampler_speed", TIMED),
     long("sic_figures", SIMULATED),
     cheap("sic_table1", EXACT),
     cheap(
