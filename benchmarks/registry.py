@@ -68,6 +68,8 @@ BENCHMARKS = (
     long("exact_solvers", TIMED),
     long("genomics_fig5", SIMULATED),
     long("genomics_scale", TIMED),
+    long("odds_coverage", SIMULATED),
+    long("scan_speed", TIMED, arguments=("3d615c3",)),
     long("genomics_study", SIMULATED),
     long("genomics_type_one", SIMULATED),
     long("inference_level", SIMULATED),

@@ -17,6 +17,7 @@ import sympy as sp
 
 from optrr.inference.nullfit import NullFit
 from optrr.inference.score import all_contrasts, influence
+from optrr.kernel import MatrixKernel
 
 BACKS = (
     "optrr.inference.score._piece",
@@ -91,5 +92,6 @@ def prove_rao_equals_pearson_at_the_fit():
         delta = psi * x
         assert (delta.T * covariance.inv() * delta)[0] == (x.T * d * x)[0]
     fit = NullFit(np.array([a], float), np.array([b], float), np.array(expected.tolist(), float).reshape(1, 3, 2))
-    got = influence(fit, np.array(p.inv().tolist(), float), all_contrasts(3, 2))[0]
+    kernel = MatrixKernel(np.array(p.tolist(), float), (3, 2))
+    got = influence(fit, kernel, all_contrasts(3, 2))[0]
     np.testing.assert_allclose(got, np.array(psi.tolist(), float), atol=1e-12)

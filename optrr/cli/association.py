@@ -45,7 +45,11 @@ _TOP = 10
 @design_option
 @click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
 @test_option
-@click.option("--naive", is_flag=True, help="Add the test that ignores the randomization: NOT valid, for comparison.")
+@click.option(
+    "--naive",
+    is_flag=True,
+    help="Add the test that takes randomized records for true ones; says if it keeps its level.",
+)
 @click.option("--manhattan", "manhattan_file", type=FILE, help="Manhattan plot to write (.svg, .png, .pdf).")
 @click.option("--qq", "qq_file", type=FILE, help="QQ plot to write.")
 @click.option("--report", "report_file", type=FILE, help="HTML report to write.")
@@ -63,7 +67,20 @@ def gwas(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Association tests of every variant of already randomized INPUT, valid under its design."""
+    r"""Association tests of every variant of already randomized INPUT, valid under its design.
+
+    \b
+    Columns of the table that -o writes, NA where undefined:
+      N          people with a call
+      F_A F_U    estimated frequency of A1 in cases and controls; noise may take it outside 0..1
+      STAT DF P  chi-squared statistic, degrees of freedom, p-value
+      P_GC       p after genomic control; BONF and FDR_BH: Bonferroni, Benjamini-Hochberg
+      OR L95 U95 odds ratio of A1 and its 95 % interval, for every variant that varies;
+                 0 and inf where the noise leaves no limit on that side, SE then NA
+      EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
+                 and status without an association; below 5 the chi-squared limit is not used
+      NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
+    """
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
     check_outputs([output, report_file, *plots], [input, design_file, options["phenotype_file"]])
     for path in plots:
@@ -75,9 +92,7 @@ def gwas(
     if manhattan_file is not None:
         save_figure(manhattan(found.variants, found.scores.p_value), manhattan_file)
     if qq_file is not None:
-        series = {f"{test} test": found.scores.p_value} | (
-            {"naive (not valid)": found.naive.p_value} if found.naive else {}
-        )
+        series = {f"{test} test": found.scores.p_value} | ({"naive test": found.naive.p_value} if found.naive else {})
         save_figure(qq(series), qq_file)
     if report_file is not None:
         write_page(report_file, scan_page(found, design, f"Association scan of {input.name}"))
@@ -87,7 +102,7 @@ def gwas(
         _show_scan(found, design)
     warn([*found.warnings, *(f"{count} variants left out: {reason}" for reason, count in found.skipped.items())])
     if naive:
-        warn(["the naive test takes randomized counts for true ones; its p-values (NAIVE_P) are not valid"])
+        warn([found.notes_on_naive])
 
 
 def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
@@ -108,8 +123,9 @@ def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
 
 def _scan_summary(found: Associations, design: Design) -> dict[str, Any]:
     p = found.scores.p_value
-    table = found.columns
-    top = [{c: _jsonable(table[c][k]) for c in table} for k in found.top(_TOP)]
+    table = found.rows(found.top(_TOP))
+    top = [{c: _jsonable(table[c][k]) for c in table} for k in range(len(table["P"]))]
+    without, error = found.lambda_without_randomization
     return {
         "test": found.test,
         "n": int(found.n.max()),
@@ -117,6 +133,9 @@ def _scan_summary(found: Associations, design: Design) -> dict[str, Any]:
         "epsilon": design.epsilon,
         "max_conditional_epsilon": float(design.conditional_epsilons.max()),
         "lambda_gc": _jsonable(found.lambda_gc),
+        "lambda_gc_visible": _jsonable(found.visible),
+        "lambda_gc_without_randomization": _jsonable(without),
+        "lambda_gc_without_randomization_error": _jsonable(error),
         "genome_wide": int(np.sum(p <= GENOME_WIDE)),
         "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
         "skipped": dict(found.skipped),
@@ -130,6 +149,12 @@ def _jsonable(value: Any) -> Any:
     return None if isinstance(plain, float) and not np.isfinite(plain) else plain
 
 
+def _shown(value: Any) -> Any:
+    """For a table: an infinite limit of an interval is said, what is undefined is left empty."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return "inf" if isinstance(plain, float) and plain == np.inf else _jsonable(plain)
+
+
 def _show_scan(found: Associations, design: Design) -> None:
     p = found.scores.p_value
     click.echo(
@@ -137,10 +162,11 @@ def _show_scan(found: Associations, design: Design) -> None:
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {found.lambda_gc:.3f}"
     )
+    click.echo(found.notes_on_lambda)
     columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
-    table = found.columns
-    rows = [[_jsonable(table[c][k]) for c in columns] for k in found.top(_TOP)]
-    print_table("most associated", columns, rows)
+    table = found.rows(found.top(_TOP))
+    rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
+    print_table("most associated; OR L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
 
 
 @click.command("gwas-study")

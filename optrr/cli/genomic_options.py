@@ -12,8 +12,8 @@ import click
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
-from optrr.genomics.scores import TESTS
 from optrr.genomics.tables import Progress
+from optrr.inference.genotypes import GENOTYPE_TESTS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
@@ -29,7 +29,7 @@ seed_option = click.option(
 )
 test_option = click.option(
     "--test",
-    type=click.Choice(list(TESTS)),
+    type=click.Choice(list(GENOTYPE_TESTS)),
     default="trend",
     show_default=True,
     help="allelic is the trend test, for frequencies of alleles; allelic-hwe is valid only in Hardy-Weinberg proportions.",

@@ -25,7 +25,7 @@ from optrr.designing.design_file import load_design, save_design
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column
-from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.randomize import (
     randomize_records,
@@ -90,7 +90,7 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
         print_json(made.summary())
     else:
         _show_design(made)
-    warn(made.warnings())
+    warn([*made.solution_warnings(), *association_warnings(made)])
 
 
 def _check_budget(options: dict[str, Any]) -> None:

@@ -175,11 +175,7 @@ class Design(TableResult):
 
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
-        out = list(self.solution.notes)
-        if self.solution.status is Status.BASELINE:
-            out.append(f"method {self.method!r} is a baseline, not certified: {self._where_the_optimum_is()}")
-        elif self.solution.status is Status.BRACKETED:
-            out.append(f"stopped early: the optimum is only known to lie within {self.gap:.3g} nats below this total")
+        out = list(self.solution_warnings())
         faint = self.faintest_pair
         if faint is not None and abs(faint[0]) < _FAINT:
             out.append(
@@ -198,6 +194,15 @@ class Design(TableResult):
         if problem.pairs:
             return "name it among the pairs to preserve"
         return "use --preserve pairs (preserve='pairs')"
+
+    def solution_warnings(self) -> tuple[str, ...]:
+        """What a user must know of how far this design was solved, one line each."""
+        out = list(self.solution.notes)
+        if self.solution.status is Status.BASELINE:
+            out.append(f"method {self.method!r} is a baseline, not certified: {self._where_the_optimum_is()}")
+        elif self.solution.status is Status.BRACKETED:
+            out.append(f"stopped early: the optimum is only known to lie within {self.gap:.3g} nats below this total")
+        return tuple(out)
 
     def _where_the_optimum_is(self) -> str:
         if shortfalls(self.solution.problem, self.law).any():

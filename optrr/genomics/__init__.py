@@ -16,13 +16,12 @@ from __future__ import annotations
 from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import Scores, naive_score_test, score_test
-from optrr.genomics.star import star_eigenvalues
+from optrr.genomics.star import star_kernel
 from optrr.genomics.study import Study, StudyOptions, run_study
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "Genotypes",
     "Layout",
     "MatrixGenotypes",
-    "PairEigenvalues",
     "PhenotypeColumns",
     "ScanOptions",
     "Scores",
@@ -52,7 +50,7 @@ __all__ = [
     "run_study",
     "scan",
     "score_test",
-    "star_eigenvalues",
+    "star_kernel",
     "write_plink",
     "write_records",
 ]

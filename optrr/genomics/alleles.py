@@ -22,17 +22,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import ndtri
 
 from optrr.errors import InvalidInput
+from optrr.estimation.simplex import clip
 from optrr.genomics.associations import Associations
-from optrr.genomics.effects import PairEigenvalues, linear_variance, scale_effects, to_proportions
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import OddsRatios
-from optrr.genomics.saddlepoint import two_sided
 from optrr.genomics.scan import ScanOptions
-from optrr.genomics.scores import ASSUMING, ASSUMPTION, Scores, naive_score_test
+from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test
 from optrr.genomics.tables import Progress
+from optrr.inference.conditional import tail_of_one
+from optrr.inference.genotypes import ASSUMING
+from optrr.kernel import EffectKernel
 from optrr.records.domain import Domain
 from optrr.records.files import RecordFile
 from optrr.records.frames import FrameCodec
@@ -72,76 +75,121 @@ def read_allele_tables(path: Path, domain: Domain, layout: Layout, progress: Pro
 
 @dataclass(frozen=True, eq=False)
 class _AlleleFit:
+    """Weights of the contrast, and the null law; (V, 4, 4)."""
+
     weights: FloatArray
     law: FloatArray
 
 
-def pair_eigenvalues_of(law: Law, layout: Layout) -> PairEigenvalues:
-    """λ of the first report, of the second, and of both, for each variant; one marginal each."""
-    lam = np.array([law.eigenvalues((int(a), int(b))).ravel() for a, b in layout.attributes])
-    return PairEigenvalues(lam[:, 2], lam[:, 1], lam[:, 3])
+def allele_kernel(law: Law, layout: Layout) -> EffectKernel:
+    """The kernel of the two reports of each variant, a batch of (4, 4) tables; one marginal each."""
+    lam = np.array([law.eigenvalues((int(a), int(b))) for a, b in layout.attributes])
+    return EffectKernel((CELLS, CELLS), lam, ("first report", "second report"))
 
 
-def allele_score_test(counts: IntArray, lam: PairEigenvalues, test: str = "allelic") -> Scores:
+def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allelic") -> Scores:
     """The allelic test (or allelic-hwe), 1 degree of freedom, for tables of pairs of reports (V, 4, 4)."""
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
-    fit = _fit(observed, n, lam, test == ASSUMING)
+    fit = _fit(observed, n, kernel, test == ASSUMING)
     # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.scores
     effect = np.sum((observed - fit.law) * fit.weights, axis=(1, 2))
-    variance = linear_variance(fit.weights, fit.law)
+    variance = np.sum(fit.law * fit.weights**2, axis=(1, 2)) - np.sum(fit.law * fit.weights, axis=(1, 2)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
-    p = two_sided(fit.weights, fit.law, effect, n, statistic)
-    return Scores(statistic, 1, p, effect, n * fit.law.min(axis=(1, 2)))
+    flat = (n.size, CELLS * CELLS)
+    p = tail_of_one(
+        fit.weights.reshape(flat), fit.law.reshape(flat), counts.reshape(flat).astype(np.float64), statistic
+    )
+    return Scores(statistic, 1, p, n * fit.law.min(axis=(1, 2)), None, np.arange(n.size), n)
 
 
-def _fit(observed: FloatArray, n: FloatArray, lam: PairEigenvalues, hardy_weinberg: bool) -> _AlleleFit:
-    first = _one_report(observed.sum(axis=2), lam.row)
-    second = _one_report(observed.sum(axis=1), lam.column)
-    estimate = (first + second) / 2
-    alleles = to_proportions(estimate.sum(axis=2), axis=1)
+def _fit(observed: FloatArray, n: FloatArray, kernel: EffectKernel, hardy_weinberg: bool) -> _AlleleFit:
+    estimate = _allele_table(observed, kernel)
+    alleles = clip(estimate.sum(axis=2))
     # everybody has one status, in whichever report
-    status = to_proportions(estimate.sum(axis=1).mean(axis=0, keepdims=True), axis=1)
+    status = clip(estimate.sum(axis=1).mean(axis=0, keepdims=True))
     status = np.broadcast_to(status, (alleles.shape[0], 2))
-    centred = np.array([0.0, 1.0])[None, :] - _center(alleles[:, 1:], n, lam)
+    centred = np.array([0.0, 1.0])[None, :] - _center(alleles[:, 1:], n, kernel)
     gradient = centred[:, :, None] * np.stack([-status[:, 1], status[:, 0]], axis=1)[:, None, :]
-    departure = np.zeros(alleles.shape[0]) if hardy_weinberg else _departure(observed, alleles[:, 1], lam)
-    return _AlleleFit(_pulled_back(gradient, lam), _null_law(alleles, departure, status, lam))
+    departure = np.zeros(alleles.shape[0]) if hardy_weinberg else _departure(observed, alleles[:, 1], kernel)
+    return _AlleleFit(_pulled_back(gradient, kernel), _null_law(alleles, departure, status, kernel))
 
 
-def _center(f: FloatArray, n: FloatArray, lam: PairEigenvalues) -> FloatArray:
+def _reports(kernel: EffectKernel) -> tuple[FloatArray, FloatArray]:
+    """λ of the first and of the second report, (V,) each."""
+    lam = np.broadcast_to(kernel.eigenvalues, (*(kernel.batch or (1,)), 2, 2))
+    return lam[:, 1, 0], lam[:, 0, 1]
+
+
+def _center(f: FloatArray, n: FloatArray, kernel: EffectKernel) -> FloatArray:
     """c in the contrast Σ (a − c)(s − W) π_as, which is 0 under the null for any c; shape (V, 1).
 
     c = f leaves out what the sampling of people adds to W, c = 1/2 what the mechanism adds to a variant's own reports of the
     status: W comes from all reports. So f where the noise of f̂, (1/λ² − 1)/4n for each of two reports, is small, 1/2 where it
     is large. The latter also keeps noise in f̂ out of the weights, which would make the test reject too seldom.
     """
-    noise = (1 / lam.row**2 + 1 / lam.column**2 - 2) / (16 * n)
+    first, second = _reports(kernel)
+    noise = (1 / first**2 + 1 / second**2 - 2) / (16 * n)
     return np.asarray(0.5 + (f - 0.5) / (1 + 8 * np.sqrt(n) * noise)[:, None])
 
 
-def _pulled_back(gradient: FloatArray, lam: PairEigenvalues) -> FloatArray:
+def _pulled_back(gradient: FloatArray, kernel: EffectKernel) -> FloatArray:
     """What one person's two reports add to a contrast with this gradient (V, 2, 2): shape (V, 4, 4)."""
-    flat = gradient.reshape(-1, CELLS)
-    flat = flat - flat.mean(axis=1, keepdims=True)
-    return np.asarray((flat[:, :, None] / lam.row[:, None, None] + flat[:, None, :] / lam.column[:, None, None]) / 2)
+    first, second = _reports(kernel)
+    flat = gradient.reshape(-1, CELLS) - gradient.mean(axis=(1, 2))[:, None]
+    # each is a function of one report alone, which needs nothing of the joint effect
+    return np.asarray((flat[:, :, None] / first[:, None, None] + flat[:, None, :] / second[:, None, None]) / 2)
 
 
-def allele_odds(counts: IntArray, lam: PairEigenvalues) -> OddsRatios:
-    """Odds ratio of A1 for tables of pairs of reports; the person is the sampling unit, NaN where a cell is not positive."""
+def allele_odds(counts: IntArray, kernel: EffectKernel, confidence: float = 0.95) -> OddsRatios:
+    """Odds ratio of A1 for tables of pairs of reports; the person is the sampling unit.
+
+    The interval holds every ψ at which A_1 B_0 − ψ A_0 B_1 is within its own standard errors of 0 (Fieller): its limits are
+    roots of a quadratic, 0 and infinity where it has none.
+    """
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
-    first, second = _one_report(observed.sum(axis=2), lam.row), _one_report(observed.sum(axis=1), lam.column)
-    table = (first + second) / 2
-    inside = np.all(table > 0, axis=(1, 2))
-    safe = np.where(inside[:, None, None], table, 0.25)
-    spread = np.sqrt(linear_variance(_pulled_back(_AGREE / safe, lam), observed) / n)
-    log_ratio = np.sum(_AGREE * np.log(safe), axis=(1, 2))
+    table = _allele_table(observed, kernel)
+    (b_0, b_1), (a_0, a_1) = table[:, 0].T, table[:, 1].T
+    zero = np.zeros_like(a_0)
+    moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
+    above, below = (_pulled_back(np.moveaxis(m, -1, 0), kernel) for m in moves)
+    covariance = _covariances(above, below, observed) / n
+    return _fieller(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), table)
+
+
+def _covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:
+    """Var x, Cov(x, y), Var y of one record under a law, shape (3, V)."""
+    means = [np.sum(law * w, axis=(1, 2)) for w in (x, y)]
+    return np.array(
+        [
+            np.sum(law * x * x, axis=(1, 2)) - means[0] ** 2,
+            np.sum(law * x * y, axis=(1, 2)) - means[0] * means[1],
+            np.sum(law * y * y, axis=(1, 2)) - means[1] ** 2,
+        ]
+    )
+
+
+def _fieller(x: FloatArray, y: FloatArray, covariance: FloatArray, reach: float, table: FloatArray) -> OddsRatios:
+    """All ψ ≥ 0 with (x − ψ y)² ≤ reach² Var(x − ψ y), a quadratic c_2 ψ² − 2 c_1 ψ + c_0 ≤ 0."""
+    c_0, c_1, c_2 = (u - reach**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(c_1**2 - c_0 * c_2)
+        # y is clear of 0: between the roots. Otherwise beyond the upper one, unless 0 belongs to the set, too
+        low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
+        high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
+        ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
         frequency = table[:, 1] / table.sum(axis=1)
-    nan = np.full(n.shape, np.nan)
-    return OddsRatios(np.where(inside, log_ratio, nan), np.where(inside, spread, nan), frequency[:, 1], frequency[:, 0])
+    # no ψ of at least 0: noise took the estimate outside what tables can be, and nothing is known
+    low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
+    return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])
+
+
+def _allele_table(observed: FloatArray, kernel: EffectKernel) -> FloatArray:
+    """Unbiased allele × status table, the mean of both reports', (V, 2, 2)."""
+    first, second = _reports(kernel)
+    return (_one_report(observed.sum(axis=2), first) + _one_report(observed.sum(axis=1), second)) / 2
 
 
 def _one_report(observed: FloatArray, eigenvalue: FloatArray) -> FloatArray:
@@ -150,23 +198,24 @@ def _one_report(observed: FloatArray, eigenvalue: FloatArray) -> FloatArray:
     return np.asarray(uniform + (observed - uniform) / eigenvalue[:, None]).reshape(-1, 2, 2)
 
 
-def _departure(observed: FloatArray, f: FloatArray, lam: PairEigenvalues) -> FloatArray:
+def _departure(observed: FloatArray, f: FloatArray, kernel: EffectKernel) -> FloatArray:
     """D of the pairs of reports (V, 4, 4), kept where it leaves a law; shape (V,).
 
     With u = ±1/2 for A1 and A2, E[u u'] = D + (f − 1/2)², and the mechanism multiplies it by λ_joint. Where that is 0, D
     cannot be seen and changes nothing.
     """
     agree = np.sum(observed.reshape(-1, 2, 2, 2, 2).sum(axis=(2, 4)) * _AGREE, axis=(1, 2)) / 4
-    seen = lam.joint != 0
-    d = np.where(seen, agree / np.where(seen, lam.joint, 1.0) - (f - 0.5) ** 2, 0.0)
+    joint = np.broadcast_to(kernel.eigenvalues[..., 1, 1], f.shape)
+    seen = joint != 0
+    d = np.where(seen, agree / np.where(seen, joint, 1.0) - (f - 0.5) ** 2, 0.0)
     return np.asarray(np.clip(d, -(np.minimum(f, 1 - f) ** 2), f * (1 - f)))
 
 
-def _null_law(alleles: FloatArray, departure: FloatArray, status: FloatArray, lam: PairEigenvalues) -> FloatArray:
+def _null_law(alleles: FloatArray, departure: FloatArray, status: FloatArray, kernel: EffectKernel) -> FloatArray:
     """Law of the pair of reports, (V, 4, 4): alleles that do not depend on the one status, randomized together."""
     pairs = alleles[:, :, None] * alleles[:, None, :] + departure[:, None, None] * _AGREE
     true = np.einsum("vab,vs,st->vasbt", pairs, status, np.eye(2)).reshape(-1, CELLS, CELLS)
-    return np.maximum(scale_effects(true, lam), 0.0)
+    return np.maximum(kernel.forward(true), 0.0)
 
 
 def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOptions = _ALLELIC) -> Associations:
@@ -182,8 +231,8 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     """
     if options.test not in ("allelic", ASSUMING):
         raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")
-    lam = pair_eigenvalues_of(law, layout)
-    scores = allele_score_test(counts, lam, options.test)
+    kernel = allele_kernel(law, layout)
+    scores = allele_score_test(counts, kernel, options.test)
     reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
     naive = naive_score_test(reports, options.test) if options.naive else None
     people = counts.sum(axis=(1, 2))
@@ -193,5 +242,12 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     if options.test == ASSUMING:
         warnings = (*warnings, ASSUMPTION)
     return Associations(
-        Variants.named(list(layout.names)), options.test, people, scores, allele_odds(counts, lam), naive, {}, warnings
+        Variants.named(list(layout.names)),
+        options.test,
+        people,
+        scores,
+        lambda which: allele_odds(counts[which], kernel.part(which)),
+        naive,
+        {},
+        warnings,
     )

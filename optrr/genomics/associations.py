@@ -3,32 +3,34 @@
     CHR SNP BP A1 A2 TEST N  F_A F_U      estimated frequency of A1 in cases and controls (noise may take it outside 0..1)
     STAT DF P                             χ² statistic, its degrees of freedom, p-value
     P_GC BONF FDR_BH                      p after genomic control, Bonferroni, Benjamini–Hochberg
-    OR SE L95 U95                         odds ratio of A1, standard error of its logarithm, 95 % interval
-    EXPECTED                              smallest expected count of an observed cell under the null
+    OR SE L95 U95                         odds ratio of A1, standard error of its logarithm (NA where the interval is not
+                                          bounded) and 95 % interval; 0 and inf where noise leaves no limit
+    EXPECTED                              smallest number of observed (randomized) records expected in a cell of genotype
+                                          and status if they were not associated; the smaller, the farther from χ²
+    NAIVE_STAT NAIVE_P                    the test that takes randomized records for true ones, where asked for
 
-What is undefined is NA.
+Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
+from optrr.inference.genotypes import ASSUMING
 from optrr.records.files import whole_file
 from optrr_solvers.problem import IntArray
-
-# Below this many expected observations in some cell, a χ² p-value of two degrees of freedom is not to be trusted.
-FEW_EXPECTED = 5.0
 
 # Rows formatted at once, so that text takes a few megabytes.
 _ROWS = 1 << 14
@@ -38,30 +40,84 @@ _ROWS = 1 << 14
 class Associations:
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
-    ``skipped``: variants left out by reason; ``warnings``: one line each.
+    ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
+    each; ``visible``: the median share of an inflation that stays visible through the mechanism; ``naive_harmless``: the share
+    of variants whose naive test keeps its level (:mod:`optrr.genomics.noise`).
     """
 
     variants: Variants
     test: str
     n: IntArray
     scores: Scores
-    odds: OddsRatios
+    odds_of: Callable[[IntArray], OddsRatios]
     naive: Scores | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    visible: float = float("nan")
+    naive_harmless: float | None = None
 
     @cached_property
     def lambda_gc(self) -> float:
         """Genomic control factor."""
         return genomic_control(self.scores.statistic, self.scores.df)
 
+    @property
+    def lambda_without_randomization(self) -> tuple[float, float]:
+        """λ_GC that the true records would have had, judged from what stays visible of it, and its standard error.
+
+        The standard error is that of a median of as many independent statistics; variants in disequilibrium make it larger.
+        """
+        tested = int(np.isfinite(self.scores.statistic).sum())
+        if not tested or not self.visible > 0:
+            return float("nan"), float("nan")
+        middle = float(chi2.median(self.scores.df))
+        error = 1 / (2 * float(chi2.pdf(middle, self.scores.df)) * middle * math.sqrt(tested))
+        return 1 + (self.lambda_gc - 1) / self.visible, error / self.visible
+
+    @property
+    def notes_on_lambda(self) -> str:
+        """What λ_GC says about confounding here, in one sentence."""
+        if not math.isfinite(self.visible):
+            return "confounding cannot be judged from λ here"
+        value, error = self.lambda_without_randomization
+        return (
+            f"of an inflation by confounding {100 * self.visible:.2g} % stays visible through the mechanism, so λ near 1 does "
+            f"not show that there is none: the true records' λ is about {value:.3g} ± {error:.2g}"
+        )
+
+    @property
+    def notes_on_naive(self) -> str:
+        """Whether the naive test keeps its level, in one sentence."""
+        what = "the naive test (NAIVE_P) takes randomized counts for true ones"
+        if self.test == ASSUMING:
+            return f"{what}; it is not valid, because randomized genotypes are not in Hardy-Weinberg proportions"
+        if self.naive_harmless is None:
+            return f"{what}; its p-values are not valid"
+        if self.naive_harmless == 1:
+            return (
+                f"{what}; here its level holds, because the mechanism keeps genotype and status independent where they are "
+                "(a product of mechanisms, or a margin that is nearly uniform)"
+            )
+        return (
+            f"{what}; its p-values are not valid for {100 * (1 - self.naive_harmless):.3g} % of the variants: the mechanism "
+            "itself makes genotype and status dependent there"
+        )
+
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """The table, column by column, shape (V,) each."""
-        s, odds = self.scores, self.odds
-        low, high = odds.interval()
-        with np.errstate(over="ignore"):
-            ratio = np.exp(odds.log_ratio)
+        return self.rows(np.arange(len(self.variants)))
+
+    def rows(self, which: IntArray) -> dict[str, NDArray[np.generic]]:
+        """The rows of the variants of these numbers, column by column; odds ratios are worked out for these only."""
+        odds = self.odds_of(which)
+        own = {"F_A": odds.cases, "F_U": odds.controls, "OR": odds.ratio, "L95": odds.low, "U95": odds.high}
+        own["SE"] = odds.standard_error
+        return {name: own[name] if name in own else column[which] for name, column in self._statistics.items()}
+
+    @cached_property
+    def _statistics(self) -> dict[str, NDArray[np.generic]]:
+        s, later = self.scores, np.empty(0)
         out: dict[str, NDArray[np.generic]] = {
             "CHR": self.variants.chromosome,
             "SNP": self.variants.name,
@@ -70,18 +126,18 @@ class Associations:
             "A2": self.variants.a2,
             "TEST": np.full(len(self.variants), self.test.upper(), dtype=object),
             "N": self.n,
-            "F_A": odds.cases,
-            "F_U": odds.controls,
+            "F_A": later,
+            "F_U": later,
             "STAT": s.statistic,
             "DF": np.full(len(self.variants), s.df),
             "P": s.p_value,
             "P_GC": controlled_p(s.statistic, s.df),
             "BONF": bonferroni(s.p_value),
             "FDR_BH": false_discovery_rate(s.p_value),
-            "OR": ratio,
-            "SE": odds.standard_error,
-            "L95": low,
-            "U95": high,
+            "OR": later,
+            "SE": later,
+            "L95": later,
+            "U95": later,
             "EXPECTED": s.expected,
         }
         if self.naive is not None:

@@ -33,6 +33,8 @@ _STATUS = 0.01
 _MOST_STATUS = 10.0
 # Below half a nat a status is too faint to be the best choice at any larger total.
 _LEAST_STATUS = 0.5
+# An association that keeps less than this of its visibility under Kronecker is worth a word.
+_FAINT = 0.5
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,26 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
             f"status epsilon {budget.status:g} leaves nothing of a total of {total:g} for variants; lower it"
         )
     return Design(domain, search.at_total(total, search.status_epsilon(total, budget.status), _FACTOR))
+
+
+def association_warnings(design: Design) -> tuple[str, ...]:
+    """Whether some association of a variant and the status is much fainter than under Kronecker, in at most one line.
+
+    Relative to the requested ε, as preserving pairs is. Pairs of two variants are not what a scan looks at.
+    """
+    layout = layout_of(design.domain)
+    if layout.status is None:
+        return ()
+    leaves = layout.attributes[:, 0]
+    wished = design.solution.problem.eigenvalues
+    seen = star_eigenvalues(design.law, leaves, layout.status)[:, 1, 1] / (wished[leaves] * wished[layout.status])
+    k = int(np.argmin(np.abs(seen)))
+    if abs(seen[k]) >= _FAINT:
+        return ()
+    return (
+        f"the association of variant {layout.names[k]!r} and the status keeps only {abs(seen[k]):.3g} of its visibility under "
+        "Kronecker; for tests of association use --preserve pairs",
+    )
 
 
 def _variant_epsilons(wanted: Wanted, budget: Budget) -> FloatArray:
@@ -161,7 +183,7 @@ class _Search:
             try:
                 found = alike.at_total(total, status, _ROUGH, last)
                 last = alike.factor(found)
-                return -float(np.mean(star_eigenvalues(found.law, leaves, center).joint ** 2))
+                return -float(np.mean(star_eigenvalues(found.law, leaves, center)[:, 1, 1] ** 2))
             except InvalidInput as error:
                 reasons.append(str(error))
                 return 0.0

@@ -6,7 +6,7 @@
     sampling    each person reports k randomly chosen variants and the status, each on its own: fewer people per variant,
                 larger ε for each; k is the one with the most visible associations, k λ_i² λ_s² / V
 
-Every protocol turns true records into count tables and says with which eigenvalues to read them.
+Every protocol turns true records into count tables and says with which kernel to read them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.randomize import randomize_records
-from optrr.genomics.star import star_eigenvalues
+from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import genotype_tables
+from optrr.kernel import EffectKernel
 from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import as_source
 
@@ -61,8 +61,8 @@ class GenomicProtocol(Protocol):
         ...
 
     @property
-    def eigenvalues(self) -> PairEigenvalues:
-        """Of each variant, the status, and each pair."""
+    def kernel(self) -> EffectKernel:
+        """Of each variant beside the status, or one for all."""
         ...
 
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
@@ -91,7 +91,7 @@ class WholeRecord:
     name: str
     design: Design
     layout: Layout
-    eigenvalues: PairEigenvalues
+    kernel: EffectKernel
 
     @property
     def epsilon(self) -> float:
@@ -117,7 +117,7 @@ class SampledVariants:
     design: Design
     variants: int
     missing: bool
-    eigenvalues: PairEigenvalues
+    kernel: EffectKernel
     name: str = "sampling"
 
     @property
@@ -170,8 +170,8 @@ def whole_record(name: str, design: Design) -> WholeRecord:
     layout = layout_of(design.domain)
     if layout.status is None:
         raise InvalidInput("the alleles layout is not among the protocols compared; design the genotype layout")
-    lam = star_eigenvalues(design.law, layout.attributes[:, 0], layout.status)
-    return WholeRecord(name, design, layout, lam)
+    kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
+    return WholeRecord(name, design, layout, kernel)
 
 
 def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> SampledVariants:
@@ -180,11 +180,11 @@ def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> S
     while k <= names.size:
         reported = [f"report {j + 1}" for j in range(k)]
         design = genomic_design(Wanted(reported, missing=missing, method="kronecker"), Budget(total=total))
-        lam = star_eigenvalues(design.law, np.array([1]), 0)
-        value = k * float(lam.joint[0]) ** 2
+        kernel = star_kernel(design.law, np.array([1]), 0).single()
+        value = k * float(kernel.eigenvalues[1, 1]) ** 2
         if best is not None and value < best[0]:
             break
-        best = value, SampledVariants(design, int(names.size), missing, lam)
+        best = value, SampledVariants(design, int(names.size), missing, kernel)
         k *= 2
     assert best is not None
     return best[1]

@@ -7,32 +7,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.genomics.associations import FEW_EXPECTED, Associations
+from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.layout import Layout
-from optrr.genomics.odds import OddsRatios, odds_ratios
-from optrr.genomics.scores import ASSUMING, ASSUMPTION, TESTS, Scores, naive_score_test, score_test
-from optrr.genomics.star import star_eigenvalues
+from optrr.genomics.noise import naive_is_harmless, naive_shift, visible_share
+from optrr.genomics.odds import odds_ratios
+from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test, score_test
+from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import Progress, all_tables
+from optrr.inference.conditional import FEW_EXPECTED
+from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS
+from optrr.kernel import EffectKernel
 from optrr.records.domain import listed
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import IntArray
 
-# Variants tested at once: about 40 arrays of 8 cells each, 20 MB.
-_VARIANTS = 8192
-
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """``test``: one of TESTS; ``naive``: also the test that ignores the mechanism, which is not valid."""
+    """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism."""
 
     test: str = "trend"
     naive: bool = False
 
     def __post_init__(self) -> None:
-        if self.test not in TESTS:
-            raise InvalidInput(f"unknown test {self.test!r}; choose among {', '.join(TESTS)}")
+        if self.test not in GENOTYPE_TESTS:
+            raise InvalidInput(f"unknown test {self.test!r}; choose among {', '.join(GENOTYPE_TESTS)}")
 
 
 def scan(
@@ -58,13 +58,13 @@ def scan(
     """
     if layout.status is None:
         raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
-    eigenvalues = cohort_eigenvalues(cohort, law, layout)
+    kernel = cohort_kernel(cohort, law, layout)
     tables = all_tables(cohort, layout.missing, progress)
-    return associations(cohort, tables, eigenvalues, options, layout.missing)
+    return associations(cohort, tables, kernel, options, layout.missing)
 
 
-def cohort_eigenvalues(cohort: Cohort, law: Law, layout: Layout) -> PairEigenvalues:
-    """λ of each of the cohort's variants, of the status, and of each pair; see :mod:`optrr.genomics.star`."""
+def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
+    """The kernel of each of the cohort's variants beside the status; see :mod:`optrr.genomics.star`."""
     assert layout.status is not None
     position = {name: k for k, name in enumerate(layout.names)}
     strangers = [name for name in cohort.variants.name if name not in position]
@@ -74,11 +74,11 @@ def cohort_eigenvalues(cohort: Cohort, law: Law, layout: Layout) -> PairEigenval
             "design file these records were randomized with"
         )
     at = np.array([position[name] for name in cohort.variants.name], dtype=np.int64)
-    return star_eigenvalues(law, layout.attributes[at, 0], layout.status)
+    return star_kernel(law, layout.attributes[at, 0], layout.status)
 
 
 def associations(
-    cohort: Cohort, tables: IntArray, eigenvalues: PairEigenvalues, options: ScanOptions, missing: bool = False
+    cohort: Cohort, tables: IntArray, kernel: EffectKernel, options: ScanOptions, missing: bool = False
 ) -> Associations:
     """Tests from counted tables, shape (V, R, 2); variants without any call are left out and counted."""
     n = tables.sum(axis=(1, 2))
@@ -97,42 +97,44 @@ def associations(
             f"{incomplete} variants have missing calls, left out one by one: which calls are missing is not randomized and no "
             "epsilon covers it"
         )
-    lam = PairEigenvalues(
-        *(x if x.size == 1 else x[kept] for x in (eigenvalues.row, eigenvalues.column, eigenvalues.joint))
-    )
-    scores, odds, naive = _in_pieces(tables[kept], lam, options)
-    warnings += _doubts(scores, odds, options.test)
+    kernel, tables = kernel.part(kept), tables[kept]
+    scores = score_test(tables, kernel, options.test)
+    naive = naive_score_test(tables, options.test) if options.naive else None
+    harmless = None
+    if naive is not None and scores.fit is not None:
+        harmless = naive_is_harmless(naive_shift(scores.fit, scores.n, options.test), scores.df, options.test)
+    share = float("nan")
+    if scores.fit is not None:
+        share = float(np.median(visible_share(scores.fit, kernel.part(scores.tested), options.test)))
+    warnings += _doubts(scores, options.test)
     return Associations(
-        cohort.variants.take(kept), options.test, n[kept], scores, odds, naive, skipped, tuple(warnings)
+        cohort.variants.take(kept),
+        options.test,
+        n[kept],
+        scores,
+        lambda which: odds_ratios(tables[which], kernel.part(which)),
+        naive,
+        skipped,
+        tuple(warnings),
+        share,
+        None if harmless is None else float(harmless.mean()),
     )
 
 
-def _in_pieces(
-    tables: IntArray, eigenvalues: PairEigenvalues, options: ScanOptions
-) -> tuple[Scores, OddsRatios, Scores | None]:
-    pieces = [slice(k, k + _VARIANTS) for k in range(0, tables.shape[0], _VARIANTS)]
-    scores = Scores.joined([score_test(tables[p], eigenvalues.take(p), options.test) for p in pieces])
-    odds = OddsRatios.joined([odds_ratios(tables[p], eigenvalues.take(p)) for p in pieces])
-    naive = Scores.joined([naive_score_test(tables[p], options.test) for p in pieces]) if options.naive else None
-    return scores, odds, naive
-
-
-def _doubts(scores: Scores, odds: OddsRatios, test: str) -> list[str]:
+def _doubts(scores: Scores, test: str) -> list[str]:
     out = []
     undefined = int(np.sum(~np.isfinite(scores.p_value)))
     if undefined:
         out.append(f"{undefined} variants show no variation that the {test} test could use; their p-values are NA")
     few = int(np.sum(scores.expected < FEW_EXPECTED))
-    if few and test == "genotypic":
+    if few:
+        source = "simulation" if scores.df > 1 else "saddlepoints"
         out.append(
-            f"{few} variants have a cell with fewer than {FEW_EXPECTED:g} expected observations (EXPECTED); their genotypic "
-            "p-values rest on a normal approximation that does not hold there: use the trend test"
+            f"{few} variants have a cell in which fewer than {FEW_EXPECTED:g} observed records are expected without an "
+            f"association (EXPECTED); their small p-values come from {source}, not from the χ² limit"
         )
     if test == "allelic":
         out.append("the allelic test takes people, not alleles, for independent: its statistics are the trend test's")
     if test == ASSUMING:
         out.append(ASSUMPTION)
-    outside = int(np.sum(~np.isfinite(odds.log_ratio)))
-    if outside:
-        out.append(f"{outside} variants have an estimated frequency outside 0..1 in cases or controls; their OR is NA")
     return out

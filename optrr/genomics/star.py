@@ -9,16 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.genomics.effects import PairEigenvalues
+from optrr.kernel import EffectKernel
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import IntArray
+from optrr_solvers.problem import FloatArray, IntArray
 
 # Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.
 _VISIBLE = 1e-6
 
 
-def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> PairEigenvalues:
-    """λ of each leaf (row), of the center (column), and of each pair (joint); shape (number of leaves,).
+def star_kernel(law: Law, leaves: IntArray, center: int) -> EffectKernel:
+    """The kernel of every pair of leaf (rows) and center (columns), a batch of as many as there are leaves, alike in size."""
+    sizes = int(law.sizes[leaves[0]]), int(law.sizes[center])
+    return EffectKernel(sizes, star_eigenvalues(law, leaves, center), ("variant", "status"))
+
+
+def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> FloatArray:
+    """λ_W of every pair of leaf and center, shape (number of leaves, 2, 2), index 1 where leaf or center is in W.
 
     Raises
     ------
@@ -34,4 +40,6 @@ def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> PairEigenvalues
             f"attributes {i} and {center} have joint eigenvalue {joint[hidden[0]]:.2g}: their association cannot be "
             "seen through this mechanism; give them larger epsilons, or keep the pairs (--preserve pairs)"
         )
-    return PairEigenvalues(one[leaves], np.full(leaves.size, one[center]), joint)
+    out = np.ones((leaves.size, 2, 2))
+    out[:, 1, 0], out[:, 0, 1], out[:, 1, 1] = one[leaves], one[center], joint
+    return out

@@ -22,14 +22,15 @@ from scipy.stats import spearmanr
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import genomic_domain, layout_of
+from optrr.genomics.noise import association_chi_squared
 from optrr.genomics.plots import pooled_qq_slope
 from optrr.genomics.protocols import METHODS, GenomicProtocol, protocol_for, record_tables
 from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
-from optrr.genomics.scores import Scores, association_chi_squared, naive_score_test, score_test
+from optrr.genomics.scores import Scores, naive_score_test, score_test
+from optrr.kernel import unrandomized
 from optrr_solvers.problem import FloatArray, IntArray
 
 # Two ranks are always perfectly correlated.
@@ -152,7 +153,7 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
 
 
 def _truth(tables: IntArray, options: StudyOptions) -> Truth:
-    scores = score_test(tables, PairEigenvalues.untouched(), options.test)
+    scores = score_test(tables, unrandomized(tables.shape[1:]), options.test)
     usable = np.flatnonzero(np.isfinite(scores.p_value))
     if not usable.size:
         raise InvalidInput("no variant varies among these people; there is nothing to test")
@@ -177,17 +178,17 @@ def _trial(
     generator: np.random.Generator,
 ) -> _Trial:
     tables = protocol.tables(records, generator)
-    lam = protocol.eigenvalues
-    scores, naive = score_test(tables, lam, options.test), naive_score_test(tables, options.test)
+    kernel = protocol.kernel
+    scores, naive = score_test(tables, kernel, options.test), naive_score_test(tables, options.test)
     # protocols that ask everybody for a few variants only have fewer people for each
     people = tables.sum(axis=(1, 2))
-    estimate = association_chi_squared(tables, lam, options.test) * truth.people / np.maximum(people, 1)
+    estimate = association_chi_squared(tables, kernel, options.test) * truth.people / np.maximum(people, 1)
     permuted = records.copy()
     # the status is the first attribute of the genotype layout
     permuted[:, 0] = generator.permutation(records[:, 0])
     null_tables = protocol.tables(permuted, generator)
     # without permuting the people, the same law of p-values would hold only if nothing were associated
-    null_p = score_test(null_tables, lam, options.test).p_value[truth.usable]
+    null_p = score_test(null_tables, kernel, options.test).p_value[truth.usable]
     naive_null_p = naive_score_test(null_tables, options.test).p_value[truth.usable]
     true, use, a = truth.scores.statistic, truth.usable, options.alpha
     found = scores.p_value[truth.associated]

@@ -9,8 +9,9 @@ from scipy.stats import t as student
 
 from optrr.charts import COLOURS, figure_svg, new_figure
 from optrr.genomics.plots import manhattan, qq
-from optrr.genomics.scores import ASSUMING, ASSUMPTION
+from optrr.genomics.scores import ASSUMPTION
 from optrr.genomics.study import Outcome, Study
+from optrr.inference.genotypes import ASSUMING
 from optrr.reports.page import Chart, Page, Section, Table, Text
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def study_rows(study: Study) -> tuple[list[str], list[list[object]]]:
         achieved = d.attribute_epsilons
         rows.append([
             o.total, p.name, p.epsilon, d.lower_bound, p.reported, float(np.median(achieved[1:])), float(achieved[0]),
-            float(d.conditional_epsilons.max()), float(np.median(np.abs(p.eigenvalues.joint))),
+            float(d.conditional_epsilons.max()), float(np.median(np.abs(p.kernel.eigenvalues[..., 1, 1]))),
             *(x for n in names for x in o.measures[n]),
         ])  # fmt: skip
     return columns, rows
@@ -92,7 +93,8 @@ def _cost(study: Study) -> Section:
         [
             o.total, o.protocol.name, o.protocol.epsilon, o.protocol.design.lower_bound, o.protocol.reported,
             float(np.median(o.protocol.design.attribute_epsilons[1:])), float(o.protocol.design.attribute_epsilons[0]),
-            float(o.protocol.design.conditional_epsilons.max()), float(np.median(np.abs(o.protocol.eigenvalues.joint))),
+            float(o.protocol.design.conditional_epsilons.max()),
+            float(np.median(np.abs(o.protocol.kernel.eigenvalues[..., 1, 1]))),
         ]
         for o in study.outcomes
     ]  # fmt: skip
@@ -179,14 +181,14 @@ def naive_warning(study: Study) -> str:
     worst = max(naive_failures(study), key=lambda o: o.measures["naive_type_one"][0], default=None)
     if worst is None:
         return (
-            "In this run the naive test kept its level within Monte Carlo error; it is still not valid on randomized "
-            "records."
+            "In this run the naive test kept its level within Monte Carlo error. It does so where the mechanism randomizes "
+            "genotype and status independently, or where one of them is nearly uniform, and not elsewhere."
         )
     return (
         f"WARNING: the naive test is wrong on these data. For method {worst.protocol.name} at total epsilon "
         f"{worst.total:g} it calls {100 * worst.measures['naive_type_one'][0]:.1f} % of the variants associated when "
-        f"nothing is, at a stated level of {100 * study.options.alpha:g} %. Never use an ordinary χ² or trend test on "
-        "randomized genotypes."
+        f"nothing is, at a stated level of {100 * study.options.alpha:g} %. Use an ordinary χ² or trend test only "
+        "where the mechanism randomizes genotype and status independently."
     )
 
 

@@ -96,7 +96,7 @@ class Limit:
 
     def part(self, which: IntArray) -> Limit:
         """What it says of some of the tables."""
-        fit = NullFit(self.fit.rows[which], self.fit.columns[which], self.fit.expected[which])
+        fit = self.fit.part(which)
         statistic, p, effect = self.statistic[which], self.p_value[which], self.effect[which]
         return Limit(statistic, self.df, p, effect, fit, self.fewest[which], self.down_to[which])
 
@@ -116,7 +116,7 @@ def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
     down_to = np.where(many, 0.0, np.inf)
     small = np.flatnonzero(many & (found.p_value < _SURE))
     if small.size:
-        fit = NullFit(found.fit.rows[small], found.fit.columns[small], found.fit.expected[small])
+        fit = found.fit.part(small)
         down_to[small] = reliable_down_to(fit, n[small], test.kernel, test.contrasts)
     return Limit(found.statistic, found.df, found.p_value, found.effect, found.fit, fewest, down_to)
 

@@ -54,7 +54,7 @@ def alternative(
     seen = score_tests(expected[None], kernel, chosen, fitter)
     spread = 1.0
     if chosen.shape[0] == 1:
-        psi = influence(seen.fit, kernel.inverse(), chosen)[0, 0]
+        psi = influence(seen.fit, kernel, chosen)[0, 0]
         null = seen.fit.expected[0].ravel() @ psi**2
         spread = float(np.sqrt((expected.ravel() @ psi**2 - (expected.ravel() @ psi) ** 2) / null))
     return Alternative(float(seen.statistic[0]), chosen.shape[0], spread)

@@ -9,7 +9,7 @@ from optrr.inference.simulation import Simulation
 
 # Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
 # the fitted null hypothesis, tilted towards the tail or plain.
-Calibration = Literal["asymptotic", "exact", "tilted", "bootstrap"]
+Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"]
 
 # A simulated p-value with a larger relative error says no more than the order of magnitude.
 TOO_NOISY = 0.25
@@ -28,7 +28,8 @@ class TestResult:
     effect
         signed root of the statistic for one degree of freedom, None otherwise. Positive: scores rise together.
     calibration
-        "asymptotic", "exact" (simulated from the exact law under the null hypothesis: Pr(p ≤ α) is at most α for every α),
+        "asymptotic", "saddlepoint" (the tail given the null fit, where the χ² limit is off),
+        "exact" (simulated from the exact law under the null hypothesis: Pr(p ≤ α) is at most α for every α),
         "tilted" (simulated tail with likelihood-ratio weights) or "bootstrap".
     relative_error
         of a simulated p-value; None for asymptotic ones.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from optrr.errors import InvalidInput
 from optrr.inference.nullfit import Fitter, NullFit, independence_fit
@@ -28,6 +28,8 @@ from optrr_solvers.problem import FloatArray
 
 # Tables whose influence functions are held at once: 2^22 doubles, 32 MB.
 _HELD = 1 << 22
+# ... and never more tables than this, so that a dozen arrays of six cells stay near the cache.
+_TABLES = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,14 @@ class ScoreTests:
     p_value: FloatArray
     effect: FloatArray
     fit: NullFit
+
+    @classmethod
+    def joined(cls, parts: list[ScoreTests]) -> ScoreTests:
+        """The tests of several batches, in order."""
+        statistic, p_value, effect = (
+            np.concatenate([getattr(p, k) for p in parts]) for k in ("statistic", "p_value", "effect")
+        )
+        return cls(statistic, parts[0].df, p_value, effect, NullFit.joined([p.fit for p in parts]))
 
 
 def all_contrasts(r_a: int, r_b: int) -> FloatArray:
@@ -86,39 +96,40 @@ def score_tests(
     if counts.shape[0] == 0 or counts.sum(axis=(1, 2)).min() <= 0:
         raise InvalidInput("a table counts no records; leave it out of the batch")
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else np.asarray(contrasts, dtype=np.float64)
-    inverse = kernel.inverse()
-    step = max(1, _HELD // (chosen.shape[0] * kernel.cells))
-    pieces = [_piece(counts[s : s + step], kernel, inverse, chosen, fitter) for s in range(0, counts.shape[0], step)]
-    statistic, effect, rows, columns, expected = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    df = chosen.shape[0]
-    return ScoreTests(statistic, df, chi2.sf(statistic, df), effect, NullFit(rows, columns, expected))
+    kernel.check_invertible()
+    step = min(_TABLES, max(1, _HELD // (chosen.shape[0] * kernel.cells)))
+    pieces = [slice(s, s + step) for s in range(0, counts.shape[0], step)]
+    return ScoreTests.joined([_piece(counts[p], kernel.part(p), chosen, fitter) for p in pieces])
 
 
-def influence(fit: NullFit, inverse: FloatArray, contrasts: FloatArray) -> FloatArray:
-    """What one output adds to each contrast: C (M_a ⊗ M_b) P⁻ᵀ e_y, shape (B, K, R). Mean 0 under the null fit."""
+def influence(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
+    """What one output adds to each contrast: C (M_a ⊗ M_b) P⁻ᵀ e_y, shape (B, K, R). Mean 0 under the null fit.
+
+    Contrasts of fewer rows than the tables leave the last rows out, as the null fit does.
+    """
     k, r_a, r_b = contrasts.shape
     # C(M_a ⊗ M_b): subtract from each contrast its mean over a, then over b
     over_rows = np.einsum("kab,za->zkb", contrasts, fit.rows)
     centred = contrasts[None] - over_rows[:, :, None, :]
     over_columns = np.einsum("zkab,zb->zka", centred, fit.columns)
     centred = centred - over_columns[:, :, :, None]
-    return np.asarray(centred.reshape(-1, k, r_a * r_b) @ inverse.T)
+    left_out = kernel.sizes[0] - r_a
+    if left_out:
+        centred = np.concatenate([centred, np.zeros((centred.shape[0], k, left_out, r_b))], axis=2)
+    return kernel.solve_adjoint(centred).reshape(-1, k, kernel.cells)
 
 
-def _piece(
-    counts: FloatArray, kernel: Kernel, inverse: FloatArray, contrasts: FloatArray, fitter: Fitter
-) -> tuple[FloatArray, ...]:
+def _piece(counts: FloatArray, kernel: Kernel, contrasts: FloatArray, fitter: Fitter) -> ScoreTests:
     n = counts.sum(axis=(1, 2))
     observed = counts / n[:, None, None]
     fit = fitter(observed, kernel)
-    psi = influence(fit, inverse, contrasts)
-    flat = observed.reshape(n.size, -1)
-    delta = np.einsum("zkr,zr->zk", psi, flat)
+    psi = influence(fit, kernel, contrasts)
+    delta = np.einsum("zkr,zr->zk", psi, observed.reshape(n.size, -1))
     covariance = (psi * fit.expected.reshape(n.size, 1, -1)) @ np.swapaxes(psi, 1, 2)
     statistic = n * np.einsum("zk,zk->z", delta, _solved(covariance, delta))
-    one = contrasts.shape[0] == 1
-    effect = np.sign(delta[:, 0]) * np.sqrt(statistic) if one else np.full(n.size, np.nan)
-    return statistic, effect, fit.rows, fit.columns, fit.expected
+    df = contrasts.shape[0]
+    effect = np.sign(delta[:, 0]) * np.sqrt(statistic) if df == 1 else np.full(n.size, np.nan)
+    return ScoreTests(statistic, df, np.asarray(chdtrc(df, statistic)), effect, fit)
 
 
 def _solved(covariance: FloatArray, delta: FloatArray) -> FloatArray:

@@ -69,7 +69,7 @@ class TailProbability:
 
 def whitened_influence(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
     """ξ of every output for a batch of fits: (B, K, R), mean 0 and covariance I under each fit."""
-    psi = influence(fit, kernel.inverse(), contrasts)
+    psi = influence(fit, kernel, contrasts)
     weights = fit.expected.reshape(psi.shape[0], 1, -1)
     scale = 1 / np.sqrt(np.sum(weights * psi**2, axis=2, keepdims=True))
     scaled = psi * scale

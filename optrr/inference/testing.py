@@ -29,10 +29,12 @@ from optrr.inference.calibration import (
     chi_square_limit,
     simulated,
 )
+from optrr.inference.conditional import calibrated
+from optrr.inference.genotypes import GENOTYPE_TESTS, genotype_test
 from optrr.inference.likelihood_ratio import MAX_CELLS, likeliest_product
-from optrr.inference.nullfit import hardy_weinberg_fit, independence_fit
-from optrr.inference.result import TOO_NOISY, TestResult, simulated_result
-from optrr.inference.score import all_contrasts, trend_contrast
+from optrr.inference.nullfit import independence_fit
+from optrr.inference.result import TOO_NOISY, Calibration, TestResult, simulated_result
+from optrr.inference.score import ScoreTests, all_contrasts, trend_contrast
 from optrr.inference.simulation import Simulation
 from optrr.inference.tail import reliable_down_to, tail_probability
 from optrr.kernel import MAX_DENSE, Kernel
@@ -118,6 +120,8 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         return _tilted(plain, chosen, table, rng)
     if len(chosen.contrasts) == 1 and not can_be_simulated(chosen):
         return _large(plain, chosen, limit)
+    if calibration == "auto" and chosen.name in GENOTYPE_TESTS and scores is None and kernel.sizes == (_GENOTYPES, 2):
+        return _as_in_a_scan(plain, chosen, table, limit)
     if calibration == "asymptotic" or limit.holds[0]:
         return _doubted(plain, chosen, limit)
     return _automatic(plain, chosen, table, limit, rng)
@@ -145,6 +149,21 @@ def _large(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
 
 def _beyond(out: TestResult) -> str:
     return f"below {out.reliable_down_to:.2g} the χ² limit may be off by more than a factor of two"
+
+
+def _as_in_a_scan(plain: TestResult, chosen: Association, table: FloatArray, limit: Limit) -> TestResult:
+    """Genotype and status: the p-value that a scan of many variants prints for this table."""
+    found = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
+    tail = calibrated(found, table, chosen.kernel, chosen.contrasts, chosen.fitter)
+    error = float(tail.relative_error[0])
+    source: Calibration = tail.source[0]
+    return replace(
+        plain,
+        p_value=float(tail.p_value[0]),
+        calibration=source,
+        relative_error=error if source == "tilted" else None,
+        reliable_down_to=1.0 if error >= TOO_NOISY else 0.0,
+    )
 
 
 def _automatic(
@@ -253,9 +272,8 @@ def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] |
         )
     if test in ("allelic", "allelic-hwe"):
         contrast = trend_contrast(np.arange(rows), np.arange(columns))
-        if test == "allelic":
-            return Association(test, kernel, contrast, independence_fit, (_ALLELIC_NOTE,))
-        return Association(test, kernel, contrast, hardy_weinberg_fit, (_ASSUMING_NOTE,))
+        note = _ALLELIC_NOTE if test == "allelic" else _ASSUMING_NOTE
+        return Association(test, kernel, contrast, genotype_test(test)[1], (note,))
     if test == "likelihood-ratio":
         if kernel.cells > MAX_CELLS:
             raise InvalidInput(

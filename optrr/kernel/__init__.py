@@ -10,7 +10,8 @@ multiply by λ_W or 1/λ_W, and go back, O(k Π r). The elementwise square of P�
 does, so it is diagonal in effects too and gives all variances at the same cost. For Kronecker laws, λ_W = Π λ_i and
 `solve` is RIJ's RR-Ind-Joint (Algorithm 3). General matrices (Laplace, custom) are inverted once.
 
-Tables have the attribute set's shape in their last k axes; axes before these are a batch.
+Tables have the attribute set's shape in their last k axes; axes before these are a batch. A kernel itself may be one of a
+batch, with eigenvalues of its own for each table: ten thousand variants beside one status are one kernel.
 """
 
 from optrr.kernel.effects import EffectKernel, unrandomized

@@ -6,8 +6,10 @@ square of P⁻¹ depends on the change set only, as P⁻¹ does, so it is diagon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +18,10 @@ from optrr.errors import InvalidInput
 from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 from optrr_solvers.problem import FloatArray, IntArray
+
+# Up to this many cells a change of basis is one product with a small matrix: a hundred thousand tables of six cells take a
+# tenth of the time that reductions over axes of two or three take.
+_SMALL = 64
 
 
 class EffectKernel(Kernel):
@@ -27,6 +33,8 @@ class EffectKernel(Kernel):
         r_i of the k attributes.
     eigenvalues
         λ_W, shape (2,)*k, index 1 where the attribute is in W; λ_∅ = 1. As :meth:`optrr_solvers.laws.Law.eigenvalues`.
+        Or one such array for each of B tables, shape (B,) + (2,)*k: then the kernel is of B attribute sets alike in size,
+        its tables have B as their first axis, and a scan of many variants runs as one table does.
     names
         for messages; positions where not given.
     changes
@@ -44,33 +52,61 @@ class EffectKernel(Kernel):
         self.sizes = tuple(int(r) for r in sizes)
         self.eigenvalues = np.asarray(eigenvalues, dtype=np.float64)
         self.names = tuple(names) or tuple(str(i) for i in range(len(self.sizes)))
-        if self.eigenvalues.shape != (2,) * len(self.sizes):
+        k = len(self.sizes)
+        if self.eigenvalues.shape[-k:] != (2,) * k or self.eigenvalues.ndim > k + 1:
             raise InvalidInput(
-                f"{len(self.sizes)} attributes need eigenvalues of shape {(2,) * len(self.sizes)}, "
+                f"{k} attributes need eigenvalues of shape {(2,) * k}, or of that shape for each of many tables, "
                 f"got {self.eigenvalues.shape}"
             )
+        self.batch = self.eigenvalues.shape[:-k]
+
+    def part(self, which: slice | IntArray) -> EffectKernel:
+        """The kernels of some of the tables; itself where one kernel serves them all."""
+        if not self.batch:
+            return self
+        changes = None if self._changes is None else self._changes[which]
+        return EffectKernel(self.sizes, self.eigenvalues[which], self.names, changes)
+
+    def single(self, table: int = 0) -> EffectKernel:
+        """The kernel of one table, without a batch."""
+        if not self.batch:
+            return self
+        changes = None if self._changes is None else self._changes[table]
+        return EffectKernel(self.sizes, self.eigenvalues[table], self.names, changes)
 
     @cached_property
     def cell_probabilities(self) -> FloatArray:
         """Probability of one particular output by its change set, shape (2,)*k: an entry of P."""
         if self._changes is not None:
             return self._per_cell(self._changes)
-        return self._per_cell(inverse_effect_transform(self.eigenvalues, np.asarray(self.sizes)))
+        return self._per_cell(self._along_effects(inverse_effect_transform, self.eigenvalues))
 
     def _per_cell(self, changes: FloatArray) -> FloatArray:
-        out = changes
-        for axis, r in enumerate(self.sizes):
-            out = out / np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(out.ndim)])
-        return np.asarray(out)
+        return np.asarray(changes / self._outputs)
+
+    @property
+    def _outputs(self) -> FloatArray:
+        """Number of outputs that share each change set, shape (2,)*k."""
+        out: FloatArray = np.ones(())
+        for r in self.sizes:
+            out = np.multiply.outer(out, np.array([1.0, r - 1.0]))
+        return out
+
+    def _along_effects(self, transform: Callable[[FloatArray, IntArray], FloatArray], array: FloatArray) -> FloatArray:
+        """A transform of (2,)*k arrays, of every table's; transforms leave the axes behind these alone."""
+        behind = np.moveaxis(array, range(len(self.batch)), range(-len(self.batch), 0)) if self.batch else array
+        out = transform(behind, np.asarray(self.sizes))
+        return np.moveaxis(out, range(-len(self.batch), 0), range(len(self.batch))) if self.batch else out
 
     def _dense(self) -> FloatArray:
         """P by looking up each entry's change set, exact where the change sets' probabilities are."""
-        k, changed = len(self.sizes), []
+        k = len(self.sizes)
+        changed: list[Any] = [...]
         for axis, r in enumerate(self.sizes):
             shape = [1] * (2 * k)
             shape[axis] = shape[k + axis] = r
             changed.append((1 - np.eye(r, dtype=np.int64)).reshape(shape))
-        return np.asarray(self.cell_probabilities[tuple(changed)]).reshape(self.cells, self.cells)
+        return np.asarray(self.cell_probabilities[tuple(changed)]).reshape(*self.batch, self.cells, self.cells)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -118,17 +154,21 @@ class EffectKernel(Kernel):
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal naming the smallest set U whose |λ_U| is below MIN_EIGENVALUE."""
+        k = len(self.sizes)
         small = np.argwhere(np.abs(self.eigenvalues) < MIN_EIGENVALUE)
         if small.size:
-            worst = small[np.argmin(small.sum(axis=1))]
-            raise SingularMarginal(_hidden(self._named(worst), float(self.eigenvalues[tuple(worst)])))
+            worst = small[np.argmin(small[:, -k:].sum(axis=1))]
+            message = _hidden(self._named(worst[-k:]), float(self.eigenvalues[tuple(worst)]))
+            where = f"table {worst[0] + 1} of {self.batch[0]}: " if self.batch else ""
+            raise SingularMarginal(where + message)
 
     def _named(self, members: IntArray) -> list[str]:
         return [name for name, inside in zip(self.names, members, strict=True) if inside]
 
     def hidden_effects(self) -> list[list[str]]:
-        """Names of every set whose effect the mechanism hides."""
-        return [self._named(w) for w in np.argwhere(np.abs(self.eigenvalues) < MIN_EIGENVALUE)]
+        """Names of every set whose effect the mechanism hides, in some table."""
+        hidden = np.abs(self.eigenvalues) < MIN_EIGENVALUE
+        return [self._named(w) for w in np.argwhere(hidden.any(axis=0) if self.batch else hidden)]
 
     @cached_property
     def _inverse_eigenvalues(self) -> FloatArray:
@@ -138,24 +178,40 @@ class EffectKernel(Kernel):
     @cached_property
     def _inverse_entries(self) -> FloatArray:
         """Entries of P⁻¹ by change set, shape (2,)*k."""
-        return self._per_cell(inverse_effect_transform(self._inverse_eigenvalues, np.asarray(self.sizes)))
+        return self._per_cell(self._along_effects(inverse_effect_transform, self._inverse_eigenvalues))
 
     def _power_eigenvalues(self, power: int) -> FloatArray:
         """Eigenvalues of the matrix of these powers of the entries of P⁻¹."""
-        entries = self._inverse_entries**power
-        for axis, r in enumerate(self.sizes):
-            entries = entries * np.reshape([1, r - 1], [2 if a == axis else 1 for a in range(entries.ndim)])
-        return effect_transform(entries, np.asarray(self.sizes))
+        return self._along_effects(effect_transform, self._inverse_entries**power * self._outputs)
 
     def _scaled(self, table: ArrayLike, eigenvalues: FloatArray) -> FloatArray:
         out = np.asarray(table, dtype=np.float64)
-        for axis in self.axes:
-            out = _to_deviations(out, axis)
-        places = np.ix_(*(np.minimum(np.arange(r), 1) for r in self.sizes))
-        out = out * eigenvalues[places]
+        small = self.cells <= _SMALL
+        if small:
+            to, back = _deviation_matrices(self.sizes)
+            out = (out.reshape(-1, self.cells) @ to).reshape(out.shape)
+        else:
+            for axis in self.axes:
+                out = _to_deviations(out, axis)
+        places: tuple[Any, ...] = (..., *np.ix_(*(np.minimum(np.arange(r), 1) for r in self.sizes)))
+        scales = eigenvalues[places]
+        # what a batch of kernels is applied to may be several arrays for each table
+        between = (1,) * (out.ndim - scales.ndim) if self.batch else ()
+        out = out * scales.reshape(*self.batch, *between, *self.sizes)
+        if small:
+            return np.asarray((out.reshape(-1, self.cells) @ back).reshape(out.shape))
         for axis in self.axes:
             out = _from_deviations(out, axis)
         return out
+
+
+@lru_cache(maxsize=64)
+def _deviation_matrices(sizes: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+    """The same changes of basis, there and back, as matrices that multiply flat tables from the right."""
+    there = back = np.eye(prod(sizes)).reshape(-1, *sizes)
+    for axis in range(-len(sizes), 0):
+        there, back = _to_deviations(there, axis), _from_deviations(back, axis)
+    return there.reshape(prod(sizes), -1), back.reshape(prod(sizes), -1)
 
 
 def unrandomized(sizes: Sequence[int], names: Iterable[str] = ()) -> EffectKernel:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.problem import FloatArray, IntArray
 
 # An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have.
 # It is also far above the 1e-9 to which solvers meet λ = 0: a vanished effect is never mistaken for an estimable one.
@@ -44,6 +44,16 @@ class Kernel(ABC):
 
     sizes: tuple[int, ...]
     names: tuple[str, ...]
+    # the shape of what stands before a table's own axes where every table has a kernel of its own; () where one serves all
+    batch: tuple[int, ...] = ()
+
+    def part(self, which: slice | IntArray) -> Kernel:
+        """The kernels of some of the tables; itself where one kernel serves them all."""
+        return self
+
+    def single(self, table: int = 0) -> Kernel:
+        """The kernel of one table, without a batch."""
+        return self
 
     @property
     def cells(self) -> int:
@@ -160,12 +170,16 @@ class Kernel(ABC):
 
     def _dense(self) -> FloatArray:
         # row u of P is where a record surely in cell u goes
-        return self.forward(np.eye(self.cells).reshape(-1, *self.sizes)).reshape(self.cells, self.cells)
+        return self._on_every_cell("forward")
 
     def inverse(self) -> FloatArray:
         """P⁻¹, (R, R): π̂ = λ̂ P⁻¹ for row vectors; R at most 4096."""
         self._check_dense()
-        return self.solve(np.eye(self.cells).reshape(-1, *self.sizes)).reshape(self.cells, self.cells)
+        return self._on_every_cell("solve")
+
+    def _on_every_cell(self, operation: str) -> FloatArray:
+        each = np.eye(self.cells).reshape(*(1 for _ in self.batch), -1, *self.sizes)
+        return np.asarray(getattr(self, operation)(each)).reshape(*self.batch, self.cells, self.cells)
 
     def _check_dense(self) -> None:
         if self.cells > MAX_DENSE:

@@ -8,17 +8,16 @@ from scipy.stats import chi2_contingency
 
 from optrr.errors import InvalidInput
 from optrr.genomics.alleles import (
+    allele_kernel,
     allele_odds,
     allele_score_test,
     allele_tables,
-    pair_eigenvalues_of,
     read_allele_tables,
     scan_alleles,
 )
 from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.layout import layout_of
 from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
@@ -26,6 +25,7 @@ from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slo
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import naive_score_test
+from optrr.kernel import unrandomized
 from optrr.records.files import RecordFile
 from optrr.records.frames import FrameCodec
 
@@ -224,7 +224,7 @@ def test_allelic_test_of_two_reports(method):
     design = genomic_design(Wanted([f"v{k}" for k in range(v)], kind="alleles", method=method), Budget(variants=1.0))
     layout = layout_of(design.domain)
     assert layout.attributes.shape == (v, 2)
-    lam = pair_eigenvalues_of(design.law, layout)
+    lam = allele_kernel(design.law, layout)
     p: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": [], "naive": []}
     for seed in range(20):
         records = allele_records(1500, 0.2, seed, v)
@@ -248,7 +248,7 @@ def test_allelic_test_of_two_reports_where_populations_are_pooled(method):
     names = [f"v{k}" for k in range(v)]
     design = genomic_design(Wanted(names, kind="alleles", method=method), Budget(variants=5.0))
     layout = layout_of(design.domain)
-    lam = pair_eigenvalues_of(design.law, layout)
+    lam = allele_kernel(design.law, layout)
     p: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": []}
     for seed in range(70):
         records = allele_records(1500, 0.1, seed, v, other=0.8)
@@ -269,8 +269,8 @@ def test_allelic_test_where_noise_is_larger_than_any_frequency(total):
     names = [f"v{k}" for k in range(v)]
     design = genomic_design(Wanted(names, kind="alleles", method="kronecker"), Budget(total=total))
     layout = layout_of(design.domain)
-    lam = pair_eigenvalues_of(design.law, layout)
-    assert lam.row.max() < 0.02
+    lam = allele_kernel(design.law, layout)
+    assert lam.eigenvalues[:, 1, 0].max() < 0.02
     p = []
     for seed in range(80):
         records = allele_records(2500, 0.1, seed, v)
@@ -286,7 +286,7 @@ def test_allelic_test_without_mechanism_is_the_classical_one():
     records = allele_records(900, 0.3, 3, 4, other=0.6)
     layout = layout_of(genomic_design(Wanted([f"v{k}" for k in range(4)], kind="alleles"), Budget(variants=1.0)).domain)
     counts = allele_tables(records, layout)
-    untouched = PairEigenvalues(np.ones(4), np.ones(4), np.ones(4))
+    untouched = unrandomized((4, 4))
     assuming = allele_score_test(counts, untouched, "allelic-hwe")
     found = allele_score_test(counts, untouched)
     odds = allele_odds(counts, untouched)
@@ -299,9 +299,8 @@ def test_allelic_test_without_mechanism_is_the_classical_one():
         copies = (records[:, 2 * k : 2 * k + 2] // 2).sum(axis=1)
         trend = copies.size * np.corrcoef(copies, status)[0, 1] ** 2
         assert found.statistic[k] == pytest.approx(trend, rel=1e-9)
-        assert odds.log_ratio[k] == pytest.approx(
-            np.log(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1])), rel=1e-9
-        )
+        assert odds.ratio[k] == pytest.approx(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=1e-9)
+        assert odds.low[k] < odds.ratio[k] < odds.high[k]
 
 
 def test_alleles_from_genotypes_and_files(tmp_path):

@@ -11,11 +11,11 @@ import pytest
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
-from optrr.genomics.effects import PairEigenvalues
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.randomize import write_plink
 from optrr.genomics.scan import ScanOptions, associations
 from optrr.genomics.tables import all_tables, cohort_tables, genotype_tables
+from optrr.kernel import unrandomized
 
 HEADER = '##fileformat=VCFv4.2\n##contig=<ID=1,length=1000>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
 COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"
@@ -306,7 +306,7 @@ def test_all_missing_variants_are_counted_and_skipped():
     people = np.array([str(i) for i in range(40)], dtype=object)
     variants = Variants.named(["a", "b", "c", "d"])
     cohort = Cohort(MatrixGenotypes(variants, people, codes), np.arange(40), (np.arange(40) % 2).astype(np.int8))
-    found = associations(cohort, all_tables(cohort, False), PairEigenvalues.untouched(), ScanOptions())
+    found = associations(cohort, all_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
     assert found.variants.name.tolist() == ["a", "b", "d"]
     assert found.n.tolist() == [35, 40, 40]
     assert found.skipped == {"all calls missing": 1}

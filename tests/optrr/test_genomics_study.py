@@ -83,7 +83,7 @@ def test_sampled_tables_count_each_report_once():
     assert tables.shape == (10, 3, 2)
     # without randomization every report is true: 8 nats short of certain, so compare with a protocol that changes nothing
     sure = SampledVariants(
-        protocol_for("kronecker", np.array(["a", "b"], dtype=object), 90.0).design, 10, False, protocol.eigenvalues
+        protocol_for("kronecker", np.array(["a", "b"], dtype=object), 90.0).design, 10, False, protocol.kernel
     )
     tables = sure.tables(records, np.random.default_rng(2))
     true = record_tables(records, layout)

@@ -1,0 +1,105 @@
+"""p-values of score tests: the χ² limit, or what is nearer to the truth in the tail, for one table or for a scan of many.
+
+    p of χ² above 0.0455 (one contrast; two standard deviations) or 0.01 (two): the χ² limit, as long as every output
+                                                   expects 50 records; above 0.3 and 0.1 it is kept in sparser tables, too
+    below it, one contrast:                        conditional saddlepoint (:mod:`optrr.inference.saddlepoint`)
+    below it, two contrasts:                       the same where every output expects at least 5 records,
+                                                   tilted simulation (:mod:`optrr.inference.tail`) elsewhere
+    three contrasts or more, or many categories:   the χ² limit here; :func:`optrr.inference.test` simulates
+
+One rule for both `optrr test` and `optrr gwas`: one table has one p-value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from optrr.inference.nullfit import Fitter
+from optrr.inference.saddlepoint import conditional_p_values, conditional_tail
+from optrr.inference.score import ScoreTests
+from optrr.inference.tail import tail_probability
+from optrr.kernel import Kernel
+from optrr_solvers.problem import FloatArray
+
+# χ² p-values above these are kept: both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
+_KEPT = {1: 0.0455, 2: 0.01}
+# ... and above these in tables where some output expects fewer records: there χ² is off at the usual levels, too.
+_KEPT_IF_SPARSE, _MANY_EXPECTED = {1: 0.3, 2: 0.1}, 50.0
+# With fewer records expected in some output, the points of the lattice are too far apart for an integral over directions.
+FEW_EXPECTED = 5.0
+# Categories of both attributes together up to which Newton's matrices, of their square, stay small.
+_MOST_CATEGORIES = 64
+# Tables simulated for one p-value of two contrasts: relative error 2 to 4 %.
+_SAMPLES = 4000
+# The simulation's stream, the same in every run: a table has one p-value.
+_SEED = 20_260
+# Relative error above which a simulated tail is not used.
+_TOO_NOISY = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """``p_value`` and where it comes from: ``asymptotic``, ``saddlepoint`` or ``tilted``; shape (B,).
+
+    ``relative_error`` of simulated p-values, 0 elsewhere.
+    """
+
+    p_value: FloatArray
+    source: NDArray[np.object_]
+    relative_error: FloatArray
+
+
+def is_conditional(kernel: Kernel, contrasts: FloatArray) -> bool:
+    """Whether `calibrated` does more than to repeat χ²: one or two contrasts, and not too many categories."""
+    return contrasts.shape[0] in _KEPT and sum(kernel.sizes) <= _MOST_CATEGORIES
+
+
+def calibrated(
+    found: ScoreTests, tables: NDArray[np.number], kernel: Kernel, contrasts: FloatArray, fitter: Fitter
+) -> Calibrated:
+    """p-values of the tests of every table of counts; the arguments are those that `score_tests` took, and its result."""
+    p, error = found.p_value.copy(), np.zeros(found.p_value.size)
+    source = np.full(p.size, "asymptotic", dtype=object)
+    if not is_conditional(kernel, contrasts):
+        return Calibrated(p, source, error)
+    far = np.flatnonzero(p < _KEPT_IF_SPARSE[found.df])
+    n = tables[far].sum(axis=(1, 2)).astype(np.float64)
+    fewest = n * found.fit.expected[far].reshape(far.size, kernel.cells).min(axis=1)
+    chosen = (p[far] < _KEPT[found.df]) | (fewest < _MANY_EXPECTED)
+    far, fewest = far[chosen], fewest[chosen]
+    if found.df > 1:
+        for k in far[fewest < FEW_EXPECTED]:
+            tail = _simulated(tables[k], kernel.single(k), contrasts, fitter)
+            if tail[1] < _TOO_NOISY:
+                p[k], error[k], source[k] = *tail, "tilted"
+        far = far[fewest >= FEW_EXPECTED]
+    if far.size:
+        counts = tables[far].astype(np.float64)
+        exact = conditional_p_values(found.fit.part(far), counts, found.statistic[far], kernel.part(far), contrasts)
+        known = np.isfinite(exact)
+        p[far[known]], source[far[known]] = exact[known], "saddlepoint"
+    return Calibrated(p, source, error)
+
+
+def tail_of_one(weights: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray) -> FloatArray:
+    """p-values (B,) of one contrast whose weights (B, R) are taken as fixed, by the same rule but given nothing.
+
+    For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
+    ``counts`` (B, R) the tables. NaN where the statistic is.
+    """
+    p = np.asarray(chdtrc(1, statistic))
+    far = np.flatnonzero(p < _KEPT[1])
+    if far.size:
+        nothing = np.empty((far.size, 0, law.shape[1]))
+        exact = conditional_tail(weights[far, None], nothing, law[far], counts[far], statistic[far])
+        p[far] = np.where(np.isfinite(exact), exact, p[far])
+    return p
+
+
+def _simulated(table: NDArray[np.number], kernel: Kernel, contrasts: FloatArray, fitter: Fitter) -> tuple[float, float]:
+    tail = tail_probability(table.astype(np.float64), kernel, contrasts, fitter, _SEED, _SAMPLES)
+    return tail.p_value, tail.relative_error
