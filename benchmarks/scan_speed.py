@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).parent / "results"
-VARIANTS, PEOPLE, REPEATS = 100_000, 2_000, 3
+VARIANTS, PEOPLE, REPEATS = 100_000, 2_000, 2
 
 # What either code runs: a scan, as `optrr gwas` does it after reading, and the odds ratios of all variants.
 PROGRAM = """
@@ -33,7 +33,8 @@ variants, people, test, columns = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3
 rng = np.random.default_rng(1)
 names = [f"v{k}" for k in range(variants)]
 frequency = rng.uniform(0.05, 0.5, variants)
-codes = rng.binomial(2, frequency, size=(people, variants)).astype(np.int8)
+u = rng.integers(0, 256, size=(people, variants), dtype=np.uint8)
+codes = ((u < 256 * frequency**2).astype(np.int8) + (u < 256 * (1 - (1 - frequency) ** 2))).astype(np.int8)
 cohort = Cohort(
     MatrixGenotypes(Variants.named(names), np.array([str(k) for k in range(people)], dtype=object), codes),
     np.arange(people), (rng.random(people) < 0.4).astype(np.int8),
