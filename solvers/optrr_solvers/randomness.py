@@ -41,12 +41,18 @@ class SystemSource:
     """AES-256 in counter mode, keyed once: from the operating system's entropy, or by 48 bytes of another such stream."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        secret = os.urandom(48) if key is None else key
-        self._stream = Cipher(algorithms.AES(secret[:32]), modes.CTR(secret[32:])).encryptor()
         self._zeros = _ZEROS
+        self._start(os.urandom(48) if key is None else key)
+
+    def _start(self, secret: bytes) -> None:
+        self._process = os.getpid()
+        self._stream = Cipher(algorithms.AES(secret[:32]), modes.CTR(secret[32:])).encryptor()
 
     def words(self, count: int) -> Words:
         """``count`` uniform uint64 values, shape (count,)."""
+        if os.getpid() != self._process:
+            # a process that was forked would repeat its parent's stream
+            self._start(os.urandom(48))
         out = np.empty(count, dtype=np.uint64)
         view = memoryview(out.data).cast("B")
         for start in range(0, len(view), _CHUNK):

@@ -200,3 +200,34 @@ def test_a_seed_gives_the_same_records_on_any_number_of_threads(threads, monkeyp
     law.automaton.sampler.randomize(codes, SeededSource(np.random.default_rng(4)))
     np.testing.assert_array_equal(codes, first)
     assert codes.any(axis=0).all()
+
+
+def large_laws(rng):
+    """Laws of up to a hundred attributes, of every kind that has an automaton there."""
+    for m in (13, 40, 100):
+        sizes = rng.integers(2, 9, m)
+        yield ProductLaw(sizes, rng.uniform(0.01, 5, m))
+        yield FewChangesLaw(sizes, float(rng.uniform(1, 50)), rng.uniform(0, 1, m).round(1))
+        yield CountLaw(np.full(m, 3), np.array_split(np.arange(m), 2), rng.normal(size=(-(-m // 2) + 1, m // 2 + 1)))
+        yield joint_law(sizes, 3.0)
+        parts = np.array_split(rng.permutation(m), m // 6)
+        yield BlockLaw([(p, TableLaw(sizes[p], rng.normal(size=1 << p.size))) for p in parts])
+        yield solve(Problem(np.full(m, 4), np.full(m, 0.7)), "auto").law
+
+
+def test_two_passes_bound_the_total_of_many_attributes():
+    for law in large_laws(np.random.default_rng(8)):
+        truth = law.automaton.truth
+        assert 0 <= law.labels.epsilon - truth.epsilon <= 1e-9
+        assert law.labels.epsilon <= law.epsilon * (1 + 1e-15)
+        np.testing.assert_allclose(truth.flips, law.one_way()[:, 1], rtol=1e-12)
+        assert np.all(law.labels.conditional >= law.conditional_epsilons() * (1 - 1e-12))
+
+
+@pytest.mark.full
+def test_two_passes_bound_the_total_of_balls_on_fine_grids():
+    rng = np.random.default_rng(9)
+    for m in (22, 40, 100):
+        law = solve(Problem(rng.integers(2, 6, m), rng.uniform(0.5, 2, m)), "ball").law
+        assert 0 <= law.labels.epsilon - law.automaton.truth.epsilon <= 1e-9
+        np.testing.assert_allclose(law.automaton.truth.flips, law.one_way()[:, 1], rtol=1e-12)

@@ -1,10 +1,11 @@
+import os
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from optrr_solvers.randomness import SeededSource, SystemSource, as_source, bounded, threshold
+from optrr_solvers.randomness import SeededSource, SystemSource, as_source, bounded, split, threshold, words_below
 
 
 class Scripted:
@@ -70,3 +71,41 @@ def test_bounded_rejects_the_uneven_last_stretch():
 def test_thresholds_are_never_below_the_probability(p):
     reached = Fraction(int(threshold(p)), 1 << 64)
     assert Fraction(p) - Fraction(1, 1 << 64) * (p == 1.0) <= reached <= Fraction(p) + Fraction(1, 1 << 64)
+
+
+def test_a_forked_process_draws_bits_of_its_own():
+    source = SystemSource()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, source.words(4).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(reader, 32), dtype=np.uint64)
+    assert not np.intersect1d(theirs, source.words(4)).size
+
+
+def test_children_and_words_drawn_ahead_are_even_and_repeat_with_a_seed():
+    a, b = (split(SeededSource(np.random.default_rng(3)), 3) for _ in range(2))
+    drawn = [np.concatenate([x.words(5), x.words(70_000), x.words(7)]) for x in a]
+    for x, words in zip(b, drawn, strict=True):
+        np.testing.assert_array_equal(np.concatenate([x.words(5), x.words(70_000), x.words(7)]), words)
+    assert np.unique(np.concatenate(drawn)).size == 3 * 70_012
+    assert len({int(x.words(1)[0]) for x in split(SystemSource(), 4)}) == 4
+
+
+@pytest.mark.parametrize("bound", [2, 3, 7, 4095, 4097, 70_001])
+def test_short_words_below_a_bound_are_even(bound):
+    # at 1e-9; 64 cells for large bounds
+    draws = words_below(SeededSource(np.random.default_rng(bound)), 200_000, bound).astype(np.int64)
+    assert draws.min() >= 0 and draws.max() < bound
+    cells = min(bound, 64)
+    edges = np.arange(cells + 1) * bound // cells
+    expected = np.diff(edges) / bound * draws.size
+    seen = np.histogram(draws, bins=edges - 0.5)[0]
+    assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-9, cells - 1)
+
+
+def test_products_that_would_favour_a_value_are_drawn_again():
+    # 16-bit words times 3: 0 has lower half 0, below 65536 mod 3 = 1, and is rejected; 21846 gives 1
+    assert words_below(Scripted([21846 << 16 | 0, 43691]), 2, 3).tolist() == [2, 1]
