@@ -174,15 +174,17 @@ def summary(intervals: np.ndarray, before: np.ndarray, truth: float, width: floa
     # a truth at the end of the range, such as independence, is inside up to rounding
     rounding = 1e-9 * width
     printed = ~np.isnan(intervals[:, 0])
-    lower, upper = intervals[printed].T
-    below, above = float(np.mean(upper < truth - rounding)), float(np.mean(lower > truth + rounding))
-    nothing = float("nan")
-    return {
-        "printed": float(printed.mean()),
-        "covered": 1 - below - above if printed.any() else nothing,
-        "too low": below if printed.any() else nothing,
-        "too high": above if printed.any() else nothing,
-        "width": float(np.median(upper - lower)) / width if printed.any() else nothing,
+    out = {"printed": float(printed.mean())} | dict.fromkeys(("covered", "too low", "too high", "width"), float("nan"))
+    if printed.any():
+        lower, upper = intervals[printed].T
+        low, high = float(np.mean(upper < truth - rounding)), float(np.mean(lower > truth + rounding))
+        out |= {
+            "covered": 1 - low - high,
+            "too low": low,
+            "too high": high,
+            "width": float(np.median(upper - lower)) / width,
+        }
+    return out | {
         "delta covered": float(np.mean((before[:, 0] <= truth) & (truth <= before[:, 1]))),
         "delta width": float(np.median(before[:, 1] - before[:, 0])) / width,
     }
