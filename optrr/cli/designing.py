@@ -55,6 +55,11 @@ class MethodName(click.ParamType[str]):
 @spec_argument
 @attribute_option
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@click.option(
+    "--total-epsilon",
+    type=float,
+    help="Spend this total, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
+)
 @click.option("--method", type=MethodName(), default="auto", show_default=True)
 @click.option(
     "--preserve",
@@ -77,6 +82,7 @@ def design(
     spec: Path | None,
     attributes: tuple[str, ...],
     output: Path | None,
+    total_epsilon: float | None,
     method: str,
     preserve: str,
     conditional_cap: float | None,
@@ -84,14 +90,18 @@ def design(
     time_limit: float | None,
     as_json: bool,
 ) -> None:
-    """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON)."""
+    """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON).
+
+    With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
+    """
     wanted = read_wanted(spec, attributes)
     if spec is not None and output is not None and output.exists() and output.samefile(spec):
         raise InvalidInput(f"{output} is the specification itself; write the design to another file")
     with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
         made = make_design(
             wanted.domain,
-            wanted.required_epsilons(),
+            wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
+            total_epsilon=total_epsilon,
             method=method,
             preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
             conditional_cap=conditional_cap,

@@ -50,6 +50,10 @@ class Specification:
             )
         return self.epsilons
 
+    def proportions(self) -> FloatArray:
+        """The ε_i as proportions of a total; all alike where the specification gives none. Raises as above where some are missing."""
+        return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
+
 
 def read_specification(path: str | Path) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""

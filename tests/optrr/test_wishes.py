@@ -1,11 +1,13 @@
 """Wishes and totals: one meaning for designs and allocations, and accuracies in given proportions."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
 from optrr import InvalidInput, allocate, design
+from optrr.cli.main import run
 from optrr.designing.wishes import Wishes
 from optrr.errors import Infeasible, MethodTooLarge
 from optrr.records.domain import Domain
@@ -73,3 +75,19 @@ def test_pairs_can_be_kept_at_a_total():
 def test_impossible_totals_are_refused(epsilons, total, error, said):
     with pytest.raises(error, match=said):
         design(DOMAIN, epsilons, total_epsilon=total)
+
+
+def test_a_total_on_the_command_line(tmp_path, capsys):
+    spec = tmp_path / "spec.json"
+    spec.write_text('{"attributes": [{"name": "a", "size": 3, "epsilon": 1}, {"name": "b", "size": 5, "epsilon": 2}]}')
+    assert run(["design", str(spec), "--total-epsilon", "2", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["epsilon"] == pytest.approx(2, rel=2e-6) and made["epsilon"] <= 2
+    a, b = (row["requested_epsilon"] for row in made["attributes"])
+    assert b == pytest.approx(2 * a)
+    spec.write_text('{"attributes": [{"name": "a", "size": 3}, {"name": "b", "size": 5}]}')
+    assert run(["design", str(spec), "--total-epsilon", "2", "--json"]) == 0
+    a, b = (row["requested_epsilon"] for row in json.loads(capsys.readouterr().out)["attributes"])
+    assert a == b
+    assert run(["design", str(spec), "--total-epsilon", "-2"]) == 2
+    assert "give a positive number of nats" in capsys.readouterr().err
