@@ -51,7 +51,7 @@ class Specification:
         return self.epsilons
 
     def proportions(self) -> FloatArray:
-        """The ε_i as proportions of a total; all alike where the specification gives none. Raises as above where some are missing."""
+        """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
         return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
 
 
