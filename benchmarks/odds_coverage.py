@@ -16,7 +16,7 @@ from optrr.genomics.odds import odds_ratios
 from optrr.kernel import EffectKernel
 
 RESULTS = Path(__file__).parent / "results"
-SETTINGS, TABLES = 100, 10_000
+SETTINGS, TABLES = 80, 3_000
 
 
 def genotypes(frequency: float, inbreeding: float) -> np.ndarray:

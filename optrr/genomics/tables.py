@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
@@ -12,6 +13,9 @@ from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes
 from optrr_solvers.problem import IntArray
 
 Progress = Callable[[int, int], None]
+
+# As many ones as a byte can count.
+_ROWS = 255
 
 
 def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
@@ -24,9 +28,17 @@ def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
     for s in (0, 1):
         chosen = codes[status == s]
         for r, value in enumerate(rows[:-1] if missing else rows):
-            out[:, r, s] = np.count_nonzero(chosen == value, axis=0)
+            out[:, r, s] = _column_counts(chosen == value)
         if missing:
             out[:, GENOTYPES, s] = chosen.shape[0] - out[:, :GENOTYPES, s].sum(axis=1)
+    return out
+
+
+def _column_counts(flags: NDArray[np.bool_]) -> IntArray:
+    """How many are true in each column, (n, k) → (k,); sums of bytes, a handful of rows at a time so that none overflows."""
+    out = np.zeros(flags.shape[1], dtype=np.int64)
+    for start in range(0, flags.shape[0], _ROWS):
+        out += np.add.reduce(flags[start : start + _ROWS].view(np.uint8), axis=0, dtype=np.uint8)
     return out
 
 

@@ -147,7 +147,7 @@ def test_homogeneity(place, capsys):
     assert answer(capsys, *call, "--group", "there.csv", "--group", "here.csv")["df"] == 10
     assert "needs --group" in refused(capsys, *call)
     # the same people twice, with fewer ones than the randomization alone is expected to make
-    optrr.save_design(optrr.design({"a": 2}, 4.0), "few.json")
+    save_design(optrr.design({"a": 2}, 4.0), "few.json")
     Path("few.csv").write_text("a\n" + "0\n" * 986 + "1\n" * 14)
     same = (
         "test",
