@@ -37,7 +37,7 @@ from optrr.results import TableResult
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Two options within this of each other, relative, are called equal.
 _EQUAL = 0.01

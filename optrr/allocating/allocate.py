@@ -47,8 +47,9 @@ from optrr_solvers.allocating.oracle import MAX_CAPPED_CELLS
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+from optrr_solvers.problem import EPSILON_RANGE
 
 __all__ = ["METHODS", "Allocation", "Prediction", "allocate", "chosen_method"]
 

@@ -15,7 +15,7 @@ from optrr.records.domain import Domain
 from optrr.results import TableResult
 from optrr.rounding import epsilon_text
 from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # More tables than this are predicted by kind only.
 MAX_LISTED = 5000

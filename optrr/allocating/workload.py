@@ -27,9 +27,9 @@ import numpy as np
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Domain
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
 from optrr_solvers.partition import alike, singles
-from optrr_solvers.problem import FloatArray
 
 Spec = TypeVar("Spec")
 

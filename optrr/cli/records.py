@@ -118,7 +118,7 @@ def estimate(
     if as_json:
         print_json(found.summary() | ({"derived": [d.summary() for d in derived]} if derived else {}))
         return
-    table = found.to_table()
+    table = found.to_arrow()
     print_table(
         f"{' × '.join(found.domain.names)}: proportions of {found.n} records, {100 * confidence:g}% intervals",
         table.column_names,

@@ -13,7 +13,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.records.domain import Category, Domain, listed
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 _HELP = (
     "Shares of the cells that sum to 1: numbers separated by commas, the last attribute changing fastest, or a JSON file "

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
 from optrr.records.domain import Attribute, Domain
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 Parts = list[list[int]]
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from optrr.dependence.learned import Dependences
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

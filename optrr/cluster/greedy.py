@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optrr.dependence.learned import checked_matrix
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 Clusters = tuple[tuple[int, ...], ...]
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from optrr.account import Account
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Rows and columns of a tile that stays in the cache.
 _TILE = 128

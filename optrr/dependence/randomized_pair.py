@@ -23,8 +23,8 @@ from optrr.dependence.measures import cramers_v, pearson
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import BoolArray
-from optrr_solvers.problem import FloatArray, IntArray
 
 # A category enters the noise-corrected V where its estimated share exceeds this many standard errors. Leaving rarer ones out
 # lowers V by little; keeping them multiplies their noise by the inverse of a share that is itself noise.

@@ -27,9 +27,10 @@ from optrr.records.domain import Domain
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, SolveOptions, Status, solve
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:

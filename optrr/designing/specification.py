@@ -18,7 +18,8 @@ import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Category, Domain
-from optrr_solvers.problem import SIZE_RANGE, FloatArray
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.problem import SIZE_RANGE
 
 
 class _AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ import numpy as np
 from optrr.errors import InvalidInput, MethodTooLarge
 from optrr.records.domain import Domain
 from optrr_solvers import Problem
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # A million pairs take a minute to set up and half a gigabyte.
 MAX_PAIRS_KEPT = 1 << 20

@@ -20,7 +20,7 @@ from scipy.stats import chi2
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Target
 from optrr.kernel import EffectKernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 
 def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:

@@ -26,8 +26,8 @@ from optrr.estimation.simplex import clip
 from optrr.kernel import Kernel
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.randomizer import Randomizer
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import BlockLaw
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Largest difference of a margin's cell from its target. Margins are estimates with errors far above this.
 TOLERANCE = 1e-9

@@ -22,7 +22,7 @@ from optrr.estimation.result import Convergence
 from optrr.estimation.simplex import projection
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.randomizer import Randomizer
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 Names = tuple[str, ...]
 

@@ -26,7 +26,8 @@ from optrr.estimation.result import check_bootstrap, check_confidence
 from optrr.estimation.simplex import projection
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
-from optrr_solvers.problem import FloatArray
+from optrr.results import Result
+from optrr_solvers.arrays import FloatArray
 
 StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
 STATISTICS: tuple[str, ...] = get_args(StatisticName)
@@ -48,8 +49,8 @@ _MOST_DOUBLINGS = 24
 _ALIKE_NOTE = "all reports are alike, so the data show no standard error; count more records"
 
 
-@dataclass(frozen=True)
-class Derived:
+@dataclass(frozen=True, repr=False)
+class Derived(Result):
     """A statistic of one attribute set.
 
     ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
@@ -72,6 +73,11 @@ class Derived:
     confidence: float
     reliable: bool
     notes: tuple[str, ...]
+
+    def headline(self) -> str:
+        """The statistic and its interval."""
+        interval = f"[{self.lower:.4g}, {self.upper:.4g}]" if self.reliable else "no interval"
+        return f"{self.statistic} {self.value:.4g} {interval}, {self.n} records"
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object."""

@@ -36,7 +36,7 @@ from optrr.estimation.unbiased_errors import (
 from optrr.kernel import EffectKernel, Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 Method = Literal["unbiased", "norm-sub", "clip", "projection", "mle", "ibu", "adjusted"]
 METHODS: tuple[str, ...] = get_args(Method)

@@ -33,7 +33,7 @@ from scipy.special import gammainc, gammaincc, ndtr
 from scipy.stats import norm
 
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Below this skewness the gamma law and the normal law agree to five digits at any quantile in use.
 _NO_SKEWNESS = 1e-3

@@ -24,7 +24,7 @@ from optrr.estimation.mixture import likeliest_weights
 from optrr.estimation.result import Convergence
 from optrr.estimation.support import on_support
 from optrr.kernel import EffectKernel, Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Each Newton step solves a few linear systems with one unknown per cell: some seconds at this size.
 MAX_NEWTON = 1024

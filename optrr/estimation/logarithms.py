@@ -21,7 +21,7 @@ import numpy as np
 from scipy.interpolate import BSpline
 from scipy.special import xlogy
 
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Largest distance of E ψ(y + Z) from y ln y.
 BIAS = 0.122

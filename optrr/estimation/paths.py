@@ -28,7 +28,7 @@ from scipy.special import xlogy
 from optrr.estimation import logarithms, statistics
 from optrr.estimation.intervals import Law, Path, Sampling
 from optrr.estimation.simplex import projection
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
 _ADDED = 0.5

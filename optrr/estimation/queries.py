@@ -20,7 +20,7 @@ from optrr.estimation.weighted_mean import subset_mean
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain, category_text
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 Subset = NDArray[np.bool_]
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from optrr.charts import COLOURS, new_figure
 from optrr.errors import InvalidInput
+from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr.results import TableResult
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What the intervals speak about: the population the records are a sample of, or exactly these records.
 Target = Literal["population", "data"]
@@ -56,8 +62,8 @@ class Convergence:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(TableResult):
     """Estimated proportions of one attribute set.
 
     Parameters
@@ -127,21 +133,33 @@ class Estimate:
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
         return np.transpose(self.proportions.sum(axis=rest), np.argsort(np.argsort(chosen)))
 
-    def to_table(self) -> pa.Table:
+    def headline(self) -> str:
+        """Which table, of how many records, by which method."""
+        return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
+
+    def to_arrow(self) -> pa.Table:
         """One row per cell: the categories' texts (null where missing), estimate, standard_error, lower, upper."""
-        places = np.indices(self.proportions.shape).reshape(self.domain.m, -1)
-        columns: dict[str, Any] = {
-            a.name: pa.array(a.texts, pa.string()).take(pa.array(at)) for a, at in zip(self.domain, places, strict=True)
-        }
         numbers = {
             "estimate": self.proportions,
             "standard_error": self.standard_errors,
             "lower": self.lower,
             "upper": self.upper,
         }
-        # an attribute may be called "estimate": its column keeps the name, ours makes way
-        columns |= {_free(name, columns): pa.array(np.ravel(values)) for name, values in numbers.items()}
-        return pa.table(columns)
+        return cells_table(self.domain, numbers)
+
+    def plot(self) -> Figure:
+        """Every cell's proportion with its interval."""
+        figure = new_figure(height=1.2 + 0.25 * self.proportions.size)
+        axes = figure.subplots()
+        rows = self.to_arrow().to_pylist()
+        labels = [" × ".join("(missing)" if v is None else str(v) for v in list(row.values())[:-4]) for row in rows]
+        places, cells = np.arange(self.proportions.size), self.proportions.ravel()
+        axes.hlines(places, self.lower.ravel(), self.upper.ravel(), color=COLOURS[0])
+        axes.plot(cells, places, "o", color=COLOURS[0], markersize=4)
+        axes.set_yticks(places, labels)
+        axes.invert_yaxis()
+        axes.set_xlabel(f"proportion, {100 * self.confidence:g}% intervals")
+        return figure
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
@@ -164,12 +182,6 @@ class Estimate:
             "convergence": None if self.convergence is None else self.convergence.summary(),
             "notes": list(self.notes),
         }
-
-
-def _free(name: str, taken: dict[str, Any]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _plain(array: FloatArray) -> Any:

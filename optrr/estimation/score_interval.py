@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from optrr.estimation.weighted_mean import WeightedMeans
 from optrr.estimation.weighted_tail import tails
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Items whose tails are computed together: 2^14 sums of 256 terms take 64 MB.
 _TOGETHER = 1 << 14

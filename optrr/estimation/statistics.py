@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # A cell below this share of an even one is left out, unless its gradient calls for it.
 _NEARLY_EMPTY = 1e-3

@@ -16,7 +16,7 @@ from optrr.estimation.score_interval import score_intervals
 from optrr.estimation.weighted_mean import cell_means
 from optrr.kernel import Kernel, SingularMarginal
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Tables with more cells have no intervals unless asked for: a cell's takes about 0.3 ms.
 INTERVAL_CELLS = 1 << 15

@@ -22,7 +22,7 @@ import numpy as np
 
 from optrr.estimation.simplex import projection
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # A variance of one weight below this is 0: weights are of order 1 or larger, and a variance this small is their rounding.
 _NO_VARIANCE = 1e-14

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr
 
 from optrr.estimation.weighted_mean import NullLaw
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Variance of the number of heavy reports from which steps are not felt: one step then holds at most 4 % of the law, and at two
 # standard deviations half a per cent.

@@ -39,8 +39,8 @@ from optrr.kernel import EffectKernel
 from optrr.records.domain import Domain
 from optrr.records.files import RecordFile
 from optrr.records.frames import FrameCodec
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import FloatArray, IntArray
 
 CELLS = 4
 

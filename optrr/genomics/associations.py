@@ -30,7 +30,7 @@ from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
 from optrr.inference.genotypes import ASSUMING
 from optrr.records.files import whole_file
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 
 # Rows formatted at once, so that text takes a few megabytes.
 _ROWS = 1 << 14

@@ -20,8 +20,8 @@ from optrr.genomics.layout import Kind, Layout, genomic_domain, layout_of
 from optrr.genomics.star import star_eigenvalues
 from optrr.records.domain import Domain
 from optrr_solvers import Problem, Solution, solve
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate, scale_range
-from optrr_solvers.problem import FloatArray
 
 # Factors are found to this relative precision; the total then misses its goal by about as much, always downwards.
 _FACTOR = 1e-8

@@ -21,7 +21,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.records.domain import Domain, listed
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 
 Kind = Literal["genotype", "alleles"]
 

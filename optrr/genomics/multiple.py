@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 from scipy.stats import chi2, false_discovery_control
 
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Genome-wide significance for common variants (Pe'er et al. 2008).
 GENOME_WIDE = 5e-8

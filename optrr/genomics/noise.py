@@ -21,7 +21,7 @@ from optrr.inference.genotypes import ASSUMING, GENOTYPES, genotype_test
 from optrr.inference.nullfit import NullFit
 from optrr.inference.score import influence, score_tests
 from optrr.kernel import Kernel, unrandomized
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05

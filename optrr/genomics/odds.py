@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 from optrr.inference.nullfit import NullFit, independence_fit
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Odds ratios beyond these are written as 0 and infinity.
 _FARTHEST = np.log(1e4)

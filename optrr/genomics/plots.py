@@ -13,7 +13,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.multiple import GENOME_WIDE
 from optrr.records.files import whole_file
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

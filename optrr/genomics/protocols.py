@@ -26,7 +26,7 @@ from optrr.genomics.randomize import randomize_records
 from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import genotype_tables
 from optrr.kernel import EffectKernel
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import as_source
 
 METHODS = ("optimum", "kronecker", "inductive", "sampling")

@@ -19,8 +19,8 @@ from optrr.inference.conditional import FEW_EXPECTED
 from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS
 from optrr.kernel import EffectKernel
 from optrr.records.domain import listed
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import IntArray
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS, GENOTYPES, genot
 from optrr.inference.nullfit import NullFit
 from optrr.inference.score import score_tests
 from optrr.kernel import Kernel, unrandomized
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 ASSUMPTION = (
     f"the {ASSUMING} test is valid only in Hardy-Weinberg proportions; allelic and trend need no such assumption"

@@ -10,8 +10,8 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.
 _VISIBLE = 1e-6

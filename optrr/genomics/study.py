@@ -31,7 +31,7 @@ from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import Scores, naive_score_test, score_test
 from optrr.kernel import unrandomized
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Two ranks are always perfectly correlated.
 _FEWEST_RANKED = 3

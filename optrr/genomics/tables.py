@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 
 Progress = Callable[[int, int], None]
 

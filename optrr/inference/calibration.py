@@ -29,7 +29,7 @@ from optrr.inference.tail import reliable_down_to
 from optrr.kernel import Kernel
 from optrr.kernel.effects import EffectKernel
 from optrr.kernel.products import ProductKernel
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Reports that expect fewer records make χ² too large a p-value (levels of 1.5 to 4 % at nominal 5 %) or, where several
 # attributes' rare categories meet, too small a one (0.8 % at nominal 0.1 %).

@@ -23,7 +23,7 @@ from optrr.inference.saddlepoint import conditional_p_values, conditional_tail
 from optrr.inference.score import ScoreTests
 from optrr.inference.tail import tail_probability
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # χ² p-values above these are kept: both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
 _KEPT = {1: 0.0455, 2: 0.01}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from optrr.inference.simulation import MOST_RECORDS, Draw, Simulation, dealt, in_blocks, simulated_p_values
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # With fewer records expected in a cell, steps of one record show in the tail.
 _MANY_EXPECTED = 50.0

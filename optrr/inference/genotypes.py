@@ -21,7 +21,7 @@ import numpy as np
 
 from optrr.inference.nullfit import Fitter, hardy_weinberg_fit, independence_fit
 from optrr.inference.score import all_contrasts, trend_contrast
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 GENOTYPE_TESTS = ("trend", "genotypic", "allelic", "allelic-hwe")
 # The test that is valid only in Hardy–Weinberg proportions.

@@ -31,7 +31,7 @@ from optrr.inference.simulation import SimulatedP, Simulation, in_blocks, simula
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton's matrices and the distortion matrices grow with the square of the cells: 8 MB a group at this size.
 _MAX_CELLS = 1024

@@ -21,7 +21,7 @@ from optrr.estimation.mixture import likeliest_weights
 from optrr.estimation.simplex import clip
 from optrr.inference.nullfit import NullFit, expected_product, independence_fit
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Newton's matrices grow with the square of the cells: 8 MB a table at this size.
 MAX_CELLS = 1024

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import chi2
 
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 
 def naive_pearson(tables: FloatArray) -> tuple[FloatArray, int, FloatArray]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from optrr.estimation.simplex import projection
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Scoring converges in three to six steps inside the simplex; on its boundary more steps would not help.
 _STEPS = 12

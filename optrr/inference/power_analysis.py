@@ -17,7 +17,7 @@ from optrr.errors import InvalidInput
 from optrr.inference.nullfit import Fitter, independence_fit
 from optrr.inference.score import all_contrasts, influence, score_tests
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # No survey has more records than this.
 _MOST_RECORDS = 10**15

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from optrr.inference.simulation import Simulation
+from optrr.results import Result
 
 # Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
 # the fitted null hypothesis, tilted towards the tail or plain.
@@ -15,8 +16,8 @@ Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap
 TOO_NOISY = 0.25
 
 
-@dataclass(frozen=True)
-class TestResult:
+@dataclass(frozen=True, repr=False)
+class TestResult(Result):
     """A test of a hypothesis about the true records, made on randomized ones; the target is the population.
 
     Parameters
@@ -54,6 +55,10 @@ class TestResult:
     def reliable(self) -> bool:
         """Whether the p-value can be trusted within a factor of two: it is not below `reliable_down_to`."""
         return self.p_value >= self.reliable_down_to
+
+    def headline(self) -> str:
+        """Statistic, degrees of freedom and p-value."""
+        return f"{self.test}: statistic {self.statistic:.4g}, {self.df} df, p = {self.p_value:.3g}, {self.n} records"
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""

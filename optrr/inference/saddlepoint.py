@@ -32,7 +32,7 @@ from scipy.special import log_ndtr
 from optrr.inference.nullfit import NullFit
 from optrr.inference.score import influence
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as what is
 # averaged is wide beside a step; far out it is narrower.

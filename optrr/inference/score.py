@@ -24,7 +24,7 @@ from scipy.special import chdtrc
 from optrr.errors import InvalidInput
 from optrr.inference.nullfit import Fitter, NullFit, independence_fit
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Tables whose influence functions are held at once: 2^22 doubles, 32 MB.
 _HELD = 1 << 22

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Statistics that differ by less than this, relatively, are equal: they are rounded sums.
 _EQUAL = 1e-9

@@ -36,7 +36,7 @@ from scipy.stats import chi2
 from optrr.inference.nullfit import Fitter, NullFit
 from optrr.inference.score import influence, score_tests
 from optrr.kernel import Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # A p-value off by more than this factor is called unreliable.
 _FACTOR = np.log(2.0)

@@ -40,7 +40,7 @@ from optrr.inference.tail import reliable_down_to, tail_probability
 from optrr.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 TestName = Literal["independence", "trend", "genotypic", "allelic", "allelic-hwe", "likelihood-ratio"]
 TESTS: tuple[str, ...] = get_args(TestName)

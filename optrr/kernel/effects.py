@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Up to this many cells a change of basis is one product with a small matrix: a hundred thousand tables of six cells take a
 # tenth of the time that reductions over axes of two or three take.

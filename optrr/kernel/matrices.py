@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # Rows of a distortion matrix that was written with six digits still sum to 1 this closely.
 _ROW_SUM = 1e-6

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have.
 # It is also far above the 1e-9 to which solvers meet λ = 0: a vanished effect is never mistaken for an estimable one.

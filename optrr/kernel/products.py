@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.kernel.operator import CellRange, Kernel
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 
 class ProductKernel(Kernel):

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.kernel import MatrixKernel
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 Weights = NDArray[np.uint64]

@@ -28,8 +28,8 @@ from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.matrix.distortion import MAX_CATEGORIES, SCALE, DistortionMatrix, from_fractions
 from optrr.matrix.intervals import Interval, exp_interval, half, minus, ratio_bound
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
-from optrr_solvers.problem import FloatArray
 
 # Where the numerical search for cut points starts inside [u, u+1]: away from the middle, so that it has to be found.
 _START = 0.1

@@ -19,7 +19,7 @@ from optrr.kernel import Kernel, ProductKernel
 from optrr.matrix.distortion import DistortionMatrix
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.matrix.distortion import DistortionMatrix
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # A prior written with six digits.
 _PRIOR_SUM = 1e-6

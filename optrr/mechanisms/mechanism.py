@@ -18,9 +18,9 @@ from optrr.kernel import EffectKernel
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
 from optrr.rounding import epsilon_text
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, bounded
 
 # Cells whose change sets are drawn at once. A law may hold 8 bytes for each while it samples: 32 MB.

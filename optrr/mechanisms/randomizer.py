@@ -18,7 +18,7 @@ from optrr.errors import InvalidInput
 from optrr.kernel import Kernel
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 Frame = TypeVar("Frame")

@@ -25,7 +25,7 @@ from optrr.protocols.protocol import Protocol
 from optrr.records.codes import checked_codes
 from optrr.records.counts import MAX_CELLS
 from optrr.records.domain import Domain, category_text, listed
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Reasons kept for refused messages; their number is counted in full.
 _REASONS = 100

@@ -14,10 +14,11 @@ from optrr.errors import InvalidInput
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law, optimum_at_total
 from optrr.protocols.protocol import Protocol
 from optrr.records.domain import Domain
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
 from optrr_solvers.laws.inverse_distance import inverse_distance_law
 from optrr_solvers.laws.joint import joint_law
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+from optrr_solvers.problem import EPSILON_RANGE
 
 # One number for all attributes, one for each in order, or by name; in nats, from 0 (says nothing) to 50.
 Epsilons = float | ArrayLike | Mapping[str, float]

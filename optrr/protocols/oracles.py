@@ -31,8 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
-from optrr_solvers.problem import FloatArray, IntArray, flip_probabilities, keep_probabilities
+from optrr_solvers.problem import flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded, threshold
 
 Oracle = Literal["grr", "oue", "ss"]

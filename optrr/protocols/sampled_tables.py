@@ -10,8 +10,7 @@ has C_v supports of cell v, binomial with chance q + π_v (p − q), so
 
     π̂_v = (C_v/N − q)/(p − q)
 
-is unbiased and the exact binomial interval (Clopper & Pearson 1934), moved by the same line and cut to [0, 1], covers at
-least as often as it says.
+is unbiased, and its interval inverts the exact binomial test of every share (:mod:`optrr.estimation.score_interval`).
 """
 
 from __future__ import annotations
@@ -29,18 +28,20 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from optrr import __version__
 from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput, in_one_line
+from optrr.estimation.score_interval import score_intervals
+from optrr.estimation.weighted_mean import cell_means
+from optrr.kernel import MatrixKernel
 from optrr.protocols.oracles import BITS, Oracle, best_report, drawn_epsilon, report, support_probabilities
 from optrr.records.cells import cells_table
 from optrr.records.domain import Attribute, Domain
 from optrr.records.files import RecordWriter, checked_suffix, record_batches, whole_file
 from optrr.records.frames import FrameCodec
 from optrr.results import TableResult
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 FORMAT = "optrr-sampled-tables/1"
@@ -56,7 +57,7 @@ SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableEstimate(TableResult):
-    """Unbiased proportions of one sampled table, with exact binomial intervals; arrays of the table's shape."""
+    """Unbiased proportions of one sampled table, with intervals by test inversion; arrays of the table's shape."""
 
     domain: Domain
     n: int
@@ -256,10 +257,11 @@ class SampledTables:
         domain = self.domain.subset(self.tables[place])
         shape = tuple(a.size for a in domain)
         observed = supports / n
-        tail = (1 - confidence) / 2
-        low = np.where(supports > 0, beta.ppf(tail, supports, n - supports + 1), 0.0)
-        high = np.where(supports < n, beta.isf(tail, supports + 1, n - supports), 1.0)
-        lower, upper = (np.clip((x - q) / (p - q), 0.0, 1.0).reshape(shape) for x in (low, high))
+        # "holds the cell" is a binary attribute that is reported by the supports
+        kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
+        means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
+        held = np.arange(0, 2 * supports.size, 2)
+        lower, upper = (x.reshape(shape) for x in score_intervals(means[held], 1 - confidence))
         error = np.sqrt(observed * (1 - observed) / max(n - 1, 1)) / (p - q)
         return TableEstimate(
             domain, n, ((observed - q) / (p - q)).reshape(shape), error.reshape(shape), lower, upper, confidence

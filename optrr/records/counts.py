@@ -23,7 +23,7 @@ from optrr.records.domain import Domain, listed
 from optrr.records.files import record_batches
 from optrr.records.frames import RECORDS, FrameCodec
 from optrr.results import TableResult
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
 MAX_CELLS = 1 << 27

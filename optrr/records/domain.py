@@ -18,7 +18,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import SIZE_RANGE, IntArray
+from optrr_solvers.arrays import IntArray
+from optrr_solvers.problem import SIZE_RANGE
 
 Category = str | int | bool | None
 

@@ -15,7 +15,7 @@ from optrr.estimation import estimate
 from optrr.records.counts import count
 from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.domain import Domain
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState
 
 TABLES = (("sex", "income"), ("education", "income"))

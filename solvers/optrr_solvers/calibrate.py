@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible, SolveFailed
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray
+from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.solution import Solution
 
 # A total is met to this, relative, and never exceeded: accuracies then miss their best by about as much.

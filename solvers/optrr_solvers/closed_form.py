@@ -24,6 +24,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
@@ -33,7 +34,7 @@ from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.laws.table import TableLaw
 from optrr_solvers.options import SolveOptions
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 METHOD = "closed-form"

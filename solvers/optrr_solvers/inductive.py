@@ -25,12 +25,13 @@ import time
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.closed_form import two_attributes
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.product import ProductLaw
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, checked
 
 # An achieved ε further than this from the requested one, relative to 1 + ε, counts as replaced; rounding stays below.

@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.partition import Partition, alike
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Outside these ranges double precision cannot hold d − f and f at once with nine digits to spare.
 EPSILON_RANGE = (1e-6, 50.0)

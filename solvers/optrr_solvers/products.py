@@ -15,11 +15,12 @@ from functools import cache
 
 import numpy as np
 
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.errors import OptrrError
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.options import SolveOptions
-from optrr_solvers.problem import IntArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution
 
 Solver = Callable[[Problem, SolveOptions], Solution]

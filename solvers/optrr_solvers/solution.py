@@ -13,10 +13,11 @@ from enum import StrEnum
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.errors import SolveFailed
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 
 # Gap in nats, absolute and relative to the total, up to which an exact method's answer passes: its rounding.
 EXACT_GAP = 1e-9

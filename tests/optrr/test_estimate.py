@@ -45,7 +45,7 @@ def test_results_can_be_written(mechanism, method):
     read = json.loads(json.dumps(found.summary()))
     assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(read)
     assert read["categories"] == [["x", "y", None], [0, 1]] and np.shape(read["estimate"]) == (3, 2)
-    table = found.to_table().to_pydict()
+    table = found.to_arrow().to_pydict()
     assert table["a"] == ["x", "x", "y", "y", None, None] and table["b"] == ["0", "1"] * 3
     np.testing.assert_array_equal(np.reshape(table["estimate"], (3, 2)), found.proportions)
 
@@ -53,7 +53,7 @@ def test_results_can_be_written(mechanism, method):
 def test_a_column_called_estimate_keeps_its_name():
     domain = Domain.of({"estimate": 2})
     found = estimate(Counts(domain, np.array([30, 70])), design(domain, 1.0).mechanism)
-    assert found.to_table().column_names[:2] == ["estimate", "estimate_"]
+    assert found.to_arrow().column_names[:2] == ["estimate", "estimate_"]
 
 
 def test_rij_example_corrected():

@@ -40,7 +40,8 @@ from scipy.stats import binom
 from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.protocols.oracles import Oracle, drawn_epsilon, report_error, support_probabilities
-from optrr_solvers.problem import SIZE_RANGE, FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.problem import SIZE_RANGE
 
 Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
 Fake = Literal["uniform", "zero"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput
 from optrr.protocols.oracles import indicators, report, support_probabilities, supports
 from optrr.studies.baselines.protocols import Protocol
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
 
 # Entries of a cumulative distribution compared with uniform words: 2^53 equal steps, as in numpy's own uniforms.

@@ -33,8 +33,8 @@ from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.matrix.intervals import exp_interval
 from optrr.studies.graphs.graph import Graph, as_graph, from_slots
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.enclosure import log_ceiling
-from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 BoolArray = NDArray[np.bool_]

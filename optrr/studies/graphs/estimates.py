@@ -28,7 +28,7 @@ from scipy import sparse
 
 from optrr.studies.graphs.collection import EdgeChannel, RandomizedGraph
 from optrr.studies.graphs.graph import Graph, as_graph
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Entries of a block of B² held at once: 2^24 take about 200 MB in sparse form.
 _BLOCK = 1 << 24

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from optrr.errors import InvalidInput
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.studies.graphs.estimates import triangles
 from optrr.studies.graphs.graph import Graph, as_graph
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 # All pairs are looked at, a block of rows at a time: 2·10^8 pairs take about ten seconds.

@@ -26,8 +26,8 @@ from optrr.records.domain import Domain
 from optrr.studies.secure_sum.messages import SecureSumFailed
 from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
 from optrr.studies.secure_sum.sealed import PublicChecks
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws.joint import joint_law
-from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import RandomState, as_source
 
 PairTables = dict[tuple[str, str], IntArray]

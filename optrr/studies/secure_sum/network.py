@@ -24,7 +24,7 @@ from optrr.studies.secure_sum.messages import (
     encode,
 )
 from optrr.studies.secure_sum.party import SecureSumParty
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 
 Address = tuple[str, int]
 

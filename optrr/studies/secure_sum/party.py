@@ -64,7 +64,7 @@ from optrr.studies.secure_sum.sealed import (
     seal,
     unpacked,
 )
-from optrr_solvers.problem import IntArray
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import BitSource, SystemSource, bounded
 
 Stored = TypeVar("Stored")

@@ -30,11 +30,12 @@ from optrr_solvers.allocating.problem import MAX_TOTAL, AllocationProblem
 from optrr_solvers.allocating.program import MAX_PROGRAM_CELLS, Units, by_clarabel
 from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.auto import solve as design
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import Law
 from optrr_solvers.options import SolveOptions
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Problem
+from optrr_solvers.problem import EPSILON_RANGE, Problem
 
 # Targets are asked for this much more tightly, relative, so that Clarabel's last digits do not miss them; costs 1e-7 nats.
 _MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)

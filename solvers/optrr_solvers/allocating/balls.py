@@ -31,9 +31,9 @@ from optrr_solvers.allocating.oracle import Atom, KnapsackOracle
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocating.totals import EffectTotals, grid_weights
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.ball import BallLaw, MixedBall
-from optrr_solvers.problem import FloatArray
 
 # Generations stop where two in a row gain less than this, relative.
 _LITTLE = 1e-4

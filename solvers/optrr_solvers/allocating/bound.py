@@ -38,8 +38,8 @@ from optrr_solvers.allocating.frame import limits
 from optrr_solvers.allocating.oracle import KnapsackOracle
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Values of v are raised by this, relative, and more where rounding may have hidden that φ(v) > 0.
 _RAISE = 1e-11

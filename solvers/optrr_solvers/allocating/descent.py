@@ -26,8 +26,8 @@ from optrr_solvers.allocating.frame import limits
 from optrr_solvers.allocating.oracle import Atom, Oracle
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import SolveFailed
-from optrr_solvers.problem import FloatArray
 
 # A violated limit costs this many times F at a violation of 100 %: violations of 1e-6, which tightening then covers.
 _STIFFNESS = 1e6

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import comb
 
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
-from optrr_solvers.problem import FloatArray, IntArray
 
 # An allocation sorts out its cells some hundred times: 2^18 of them take seconds.
 MAX_ALLOCATION_CELLS = 1 << 18

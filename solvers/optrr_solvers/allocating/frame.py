@@ -15,8 +15,8 @@ from optrr_solvers.allocating.oracle import Atom, CappedOracle, KnapsackOracle, 
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocating.split import best_split, even_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible, SolveFailed
-from optrr_solvers.problem import FloatArray
 
 
 def oracle_of(problem: AllocationProblem, lattice: EffectLattice) -> Oracle:

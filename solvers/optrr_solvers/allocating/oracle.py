@@ -20,8 +20,8 @@ import scipy.sparse as sp
 
 from optrr_solvers.allocating.effects import EffectLattice
 from optrr_solvers.allocating.problem import AllocationProblem
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge
-from optrr_solvers.problem import FloatArray
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 

@@ -12,9 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from optrr_solvers.allocating.workload import TableWorkload, needed_epsilon
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, IntArray
+from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.solution import Solution
 
 # e^E must stay a finite double, with room for products.

@@ -23,12 +23,13 @@ from optrr_solvers.allocating.bound import Cut, minimum_under_cuts
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.auto import solve as design
 from optrr_solvers.calibrate import TOLERANCE, calibrate
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.errors import Infeasible, InvalidCertificate, MethodTooLarge, SolveFailed
 from optrr_solvers.options import SolveOptions
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, Problem
+from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution
 
 # Totals are met to this, relative, while ratios are still searched: an error of the same order.

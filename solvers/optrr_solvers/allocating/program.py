@@ -27,8 +27,8 @@ from optrr_solvers.allocating.effects import EffectLattice
 from optrr_solvers.allocating.frame import Answer, kronecker_start, limits, oracle_of
 from optrr_solvers.allocating.oracle import KnapsackOracle, cap_rows
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge, SolveFailed
-from optrr_solvers.problem import FloatArray
 
 # Clarabel takes a second at 2^9 cells and 45 effects, minutes at 2^12.
 MAX_PROGRAM_CELLS = 1 << 11

@@ -19,8 +19,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, SolveFailed
-from optrr_solvers.problem import EPSILON_RANGE, FloatArray, IntArray
+from optrr_solvers.problem import EPSILON_RANGE
 
 # The optimal split is accepted when ln F is within this of its linearised lower bound.
 SPLIT_TOLERANCE = 1e-5

@@ -20,9 +20,9 @@ import numpy as np
 
 from optrr_solvers.allocating.effects import effect_usage, mean_effects
 from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.binomial import log_change_counts
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Effects × totals that are held at once: 128 MB.
 _ENTRIES = 1 << 24

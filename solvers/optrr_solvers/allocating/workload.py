@@ -23,10 +23,11 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.laws.base import Law
 from optrr_solvers.partition import group_numbers
-from optrr_solvers.problem import FloatArray, IntArray, flip_gaps
+from optrr_solvers.problem import flip_gaps
 
 # All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
 MAX_EFFECTS = 25_000

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.enclosure import log_ceiling_decimal
-from optrr_solvers.problem import FloatArray
 from optrr_solvers.randomness import Words
 
 # Numbers of either kind: float64, or Decimal objects.

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.bounds import Truth, truth
 from optrr_solvers.automaton.build import Built, OutOfReach, build
 from optrr_solvers.automaton.diagram import MOST_LAYERS, Diagram
 from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import Layers
-from optrr_solvers.problem import FloatArray, IntArray
 
 # A law's own number stands as the label where it covers what is drawn and is not above it by more than this.
 LABEL_TOLERANCE = 1e-9

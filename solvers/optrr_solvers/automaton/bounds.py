@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Pairs of states that conditional ε may look at.
 MOST_PAIRS = {True: 1 << 16, False: 1 << 19}

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
 from optrr_solvers.automaton.diagram import Choice, Diagram, Step, is_uniform
 from optrr_solvers.automaton.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import Words
 
 # Sixty digits cost about a microsecond a number; densities beyond the range of a double leave no other way.

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # States of one law's automaton; at 28 to 60 bytes each the tables fill some 200 MB.
 MOST_STATES = 1 << 22

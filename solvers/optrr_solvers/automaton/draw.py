@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.arithmetic import integers
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
-from optrr_solvers.problem import IntArray
 from optrr_solvers.randomness import BitSource, Words, split, words_below
 
 BoolArray = NDArray[np.bool_]

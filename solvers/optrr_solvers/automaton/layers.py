@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import equal_rows
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import Words
 
 WORD_BITS = 64

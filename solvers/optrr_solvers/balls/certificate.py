@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.newton import Point
@@ -13,7 +14,6 @@ from optrr_solvers.certificates import grid_bound, modulus_bound
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate, lower_bound
 from optrr_solvers.certificates.grid_bound import MAX_WINDOW, WeightedClasses
 from optrr_solvers.laws.tilting import wrapping_distance
-from optrr_solvers.problem import FloatArray
 
 # Attributes times totals of a lower bound on the way (a fifth of a second) and at the end (a minute).
 WORK_ON_THE_WAY, _WORK_AT_THE_END = 1 << 26, 1 << 33

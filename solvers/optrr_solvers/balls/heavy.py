@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.balls.moments import Classes
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Costs this times Σ ε_i (d_i − f_i) nats, and leaves nine digits of ρ.
 _LEAST_RHO = 1e-7

@@ -32,9 +32,10 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.count import log_uniform_counts
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 
 ComplexArray = NDArray[np.complex128]
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.moments import Classes, Moments, MomentSource, TooSharp
-from optrr_solvers.problem import FloatArray
 
 # ρ_i agree to this: attribute ε then agree to better than 1e-9.
 _SPREAD = 1e-9

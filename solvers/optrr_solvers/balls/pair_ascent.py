@@ -18,9 +18,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.laws.count import log_uniform_counts
-from optrr_solvers.problem import FloatArray
 
 # Shifts of ln(odds of change) from those at f.
 _SHIFTS = (-1.5, -0.6, 0.0, 0.0, 0.4)

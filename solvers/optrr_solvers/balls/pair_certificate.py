@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.pair_ascent import RankOnePoint
 from optrr_solvers.certificates.certificate import EFFECT_LIMIT, Certificate
 from optrr_solvers.partition import group_numbers
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 
 # Attributes times pairs of totals of one bound (a few seconds), and pairs of totals at most.
 _WORK, _CELLS = 1 << 30, 1 << 22

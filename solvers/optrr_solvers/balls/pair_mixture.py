@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.pair_pricing import Prices, Soft, best_ball
 from optrr_solvers.balls.pair_rows import Column, Requirements
 from optrr_solvers.laws.spectrum import GridTooFine
 from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
-from optrr_solvers.problem import FloatArray
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
-from optrr_solvers.problem import FloatArray
 
 # e^{−(Tt)²/2} is 1e-10 here: pricing steers, it proves nothing.
 _REACH = 6.8

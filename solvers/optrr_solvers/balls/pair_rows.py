@@ -17,13 +17,14 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.pair_pricing import Prices
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.partition import group_numbers
-from optrr_solvers.problem import FloatArray, IntArray, Problem
+from optrr_solvers.problem import Problem
 
 # Pair tables are (classes, classes).
 MAX_CLASSES = 1024

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls import pair_certificate
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.pair_ascent import RankOnePoint, SampledDual
@@ -28,7 +29,7 @@ from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.laws.tilting import saddle_point
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, checked
 
 __all__ = ["LATE", "Watch", "require_few_classes", "with_pairs"]

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.newton import Point, direction
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.spectrum import GridTooFine
 from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
-from optrr_solvers.problem import FloatArray
 
 _STEPS = 25
 # Each f_i is met to this, relatively: so are the attribute ε, absolutely.

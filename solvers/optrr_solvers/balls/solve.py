@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls import certificate as ball_certificate
 from optrr_solvers.balls import pairs as ball_pairs
 from optrr_solvers.balls.heavy import Pool
@@ -31,7 +32,7 @@ from optrr_solvers.errors import MethodTooLarge, SolveFailed
 from optrr_solvers.laws.ball import MAX_COUNTED
 from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.options import SolveOptions
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, checked
 
 METHOD = "ball"

@@ -26,6 +26,7 @@ from itertools import combinations
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates import grid_bound, rank_one
 from optrr_solvers.certificates.grid_bound import WeightedClasses
 from optrr_solvers.certificates.rank_one import RankOne, TooManyTotals
@@ -34,7 +35,7 @@ from optrr_solvers.errors import InvalidCertificate, InvalidInput
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts, log_uniform_counts_error
 from optrr_solvers.laws.totals import WindowTooWide
 from optrr_solvers.partition import group_numbers, partition
-from optrr_solvers.problem import FloatArray, IntArray, Problem
+from optrr_solvers.problem import Problem
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
 EXACT_CELLS = 1 << 12

@@ -22,11 +22,12 @@ from functools import cached_property
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates import modulus_bound
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 from optrr_solvers.laws.tilting import saddle_point
 from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, WindowTooWide, last_row
-from optrr_solvers.problem import FloatArray, IntArray, Problem, flip_probabilities
+from optrr_solvers.problem import Problem, flip_probabilities
 
 # Attributes times totals up to which the sum is exact (whole numbers of a few hundred digits).
 EXACT_WORK = 1 << 17

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
-from optrr_solvers.problem import FloatArray, IntArray
 
 # θσ from here on: the moduli then lose less than 1/1000 of a nat.
 SPREAD = 40.0

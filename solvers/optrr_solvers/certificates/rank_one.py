@@ -22,8 +22,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import expit
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Pairs of totals held at once: 128 MB a table.
 MAX_CELLS = 1 << 24

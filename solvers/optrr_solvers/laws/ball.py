@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
@@ -28,7 +29,6 @@ from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.partition import group_numbers, partition
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 # 2^20 cells of 8 bytes; above, the Fourier sum is faster.

@@ -22,13 +22,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import expit
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.laws.excess import ExcessTable, uniform_changes
 from optrr_solvers.laws.tilting import saddle_point
 from optrr_solvers.laws.total_tree import PICK_ERROR, TotalTree, blocks_for, pick_alike
 from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, first_row, rows
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, Words
 
 # Bytes of one block's rows.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # From here on Stirling's series with four terms is good to 1e-16; below, the direct difference is good to 1e-14.
 _SERIES_FROM = 16

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, in_sequence
 from optrr_solvers.errors import InvalidInput
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.record import law_of, record_of
 from optrr_solvers.partition import partition
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 

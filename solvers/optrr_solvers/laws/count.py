@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
@@ -20,7 +21,6 @@ from optrr_solvers.laws.exact import attribute_epsilon_bounds
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
 from optrr_solvers.laws.record import SparseTable, dense, sparse
 from optrr_solvers.partition import group_numbers, partition
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 # 2^21 cells of 8 bytes: 16 MB an array.

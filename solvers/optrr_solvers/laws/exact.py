@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling, log_floor
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Up to here sums over cells are exact rationals (2^12 cells take a few milliseconds).
 EXACT_CELLS = 1 << 12

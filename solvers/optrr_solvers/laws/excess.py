@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, bounded
 
 # Relative error of a normalised sum of up to 2^21 nonnegative doubles is below 2^-50; the margin is four times that.

@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, reduced
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
 from optrr_solvers.laws.record import bounded_nats
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
 

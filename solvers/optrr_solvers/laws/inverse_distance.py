@@ -19,9 +19,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
-from optrr_solvers.problem import FloatArray
 
 
 def records_at_distance(sizes: ArrayLike) -> FloatArray:

@@ -14,11 +14,11 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws.base import Law
 from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
-from optrr_solvers.problem import FloatArray
 
 
 def joint_retention(sizes: ArrayLike, epsilon: float) -> float:

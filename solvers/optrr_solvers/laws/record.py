@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import InvalidInput
 from optrr_solvers.laws.base import Law
-from optrr_solvers.problem import FloatArray, IntArray
 
 # Every kind of law by the name that its records bear; filled where the laws are listed (optrr_solvers.laws).
 KINDS: dict[str, type[Law]] = {}

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.special import expit
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.tilting import saddle_point, tail_end, wrapping_distance
 from optrr_solvers.laws.weighted_ball import WeightedBall
-from optrr_solvers.problem import FloatArray, IntArray
 
 ComplexArray = NDArray[np.complex128]
 

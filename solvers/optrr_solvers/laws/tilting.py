@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 _STEPS = 100
 # θ only places a contour: any value near the saddle point gives the same sums.

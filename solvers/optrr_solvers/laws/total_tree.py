@@ -22,8 +22,8 @@ import numpy as np
 import scipy.fft
 from numpy.lib.stride_tricks import sliding_window_view
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.totals import Row, trimmed
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, Words
 
 # Shares are rounded down to words and leave this share over, which is drawn again.

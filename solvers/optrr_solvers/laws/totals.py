@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Per attribute an entry meets a product and a sum twice over, and weights each good to two roundings.
 ROUNDINGS = 8

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from optrr_solvers.problem import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Beyond this many widths a normal radius is cut off: 6e-16 of its mass.
 PROFILE_REACH = 8.0

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible, SolveFailed
-from optrr_solvers.problem import FloatArray
 
 _FEASIBILITY = 1e-10  # HiGHS's own floor; its default 1e-7 leaves wrong bases at large ε
 _SMALLEST_ENTRY = 1e-12  # HiGHS's own floor; its default drops coefficients below 1e-9

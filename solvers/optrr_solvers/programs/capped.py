@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
-from optrr_solvers.problem import FloatArray, IntArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 from optrr_solvers.programs.lattice import Lattice

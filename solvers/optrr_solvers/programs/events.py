@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.table import MAX_TABLE
-from optrr_solvers.problem import FloatArray, IntArray, Problem
+from optrr_solvers.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

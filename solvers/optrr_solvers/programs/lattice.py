@@ -17,11 +17,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws.count import MAX_CELLS, log_uniform_counts
 from optrr_solvers.partition import group_numbers
-from optrr_solvers.problem import FloatArray, IntArray, Problem
+from optrr_solvers.problem import Problem
 
 # Integer multipliers carry this many bits in all: int64 sums stay exact on large lattices, and on lattices small enough
 # for exact rationals there is room for weights of very different size.

@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.table import TableLaw
 from optrr_solvers.options import SolveOptions
-from optrr_solvers.problem import FloatArray, Problem
+from optrr_solvers.problem import Problem
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 from optrr_solvers.programs.events import monotonicity

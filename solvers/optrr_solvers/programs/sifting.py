@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.errors import Infeasible, SolveFailed
-from optrr_solvers.problem import FloatArray, IntArray
 from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import BasicAnswer, LinearProgram
 from optrr_solvers.programs.lattice import Lattice
