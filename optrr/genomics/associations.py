@@ -80,9 +80,11 @@ class Associations:
         if not math.isfinite(self.visible):
             return "confounding cannot be judged from λ here"
         value, error = self.lambda_without_randomization
+        # λ of real scans lies between 1 and 2: an error of a half tells nothing about it
+        told = f"is about {value:.3g} ± {error:.2g}" if error < 0.5 else f"cannot be told (standard error {error:.2g})"
         return (
             f"of an inflation by confounding {100 * self.visible:.2g} % stays visible through the mechanism, so λ near 1 does "
-            f"not show that there is none: the true records' λ is about {value:.3g} ± {error:.2g}"
+            f"not show that there is none: the true records' λ {told}"
         )
 
     @property
