@@ -26,8 +26,9 @@ from optrr_solvers.laws.count import log_uniform_counts
 _SHIFTS = (-1.5, -0.6, 0.0, 0.0, 0.4)
 # Vectors of counts up to which all of them are taken, of so many classes at most.
 _FEW_CELLS, _MOST_COUNTED = 1 << 15, 16
-# Numbers held: change sets times classes, 32 MB each of a few tables; and change sets at most and at least.
-_NUMBERS, _MOST_DRAWS, _LEAST_DRAWS = 1 << 18, 10_000, 5_000
+# Numbers held: change sets times classes, 32 MB each of a few tables; and change sets at most and at least. With few of them
+# an ascent fits the draws instead of μ.
+_NUMBERS, _MOST_DRAWS, _LEAST_DRAWS = 1 << 22, 60_000, 10_000
 _SEED = 20_140_901
 
 

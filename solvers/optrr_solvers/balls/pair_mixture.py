@@ -113,6 +113,11 @@ class Generation:
         self.rows = set(chosen[(duals > 0) | (slack < _SLACK * abs(y))].tolist())
         return shares, every
 
+    def alone(self, k: int) -> tuple[float, float]:
+        """ln y that one column reaches by itself, −∞ where it misses a row; and the least share of a row's need it meets."""
+        column = self.columns[k]
+        return self.wanted.log_scale([column], np.ones(1)), float(np.min(column.rows / self.wanted.needs))
+
     def value(self, prices: Prices, column: Column) -> float:
         """ln E_μ[t h] of a column, −∞ where it is not positive."""
         value = float(self.wanted.multipliers(prices) @ column.rows)

@@ -13,6 +13,7 @@ gradient cost O(G² × frequencies) together, whatever the number of pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 # e^{−(Tt)²/2} is 1e-10 here: pricing steers, it proves nothing.
 _REACH = 6.8
 # A wider radius steers as well, and has fewer frequencies.
-_BLUR = 2.5
+BLUR = 2.5
 # Frequencies below this share of the first are silent.
 _SILENT = 1e-11
 # Frequencies looked at at once, at least and by the numbers they come to; and at most.
@@ -78,14 +79,15 @@ class Soft:
 
 def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft:
     """A local maximum of E_μ[t h], by quasi-Newton steps from ``start``; the best ball met where they lead nowhere."""
-    pricing = _Pricing(classes, prices, _BLUR * start.width)
+    width = BLUR * start.width
     unit = np.maximum(start.weights, 0.05 * float(np.mean(start.weights)))
-    first, _, scale = pricing.at(start.weights, start.radius)
-    size = max(abs(first), 1e-3)
+    here = Tilted(classes, start.weights, start.radius, width)
+    size = max(abs(here.value(prices)[0]), 1e-3)
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient, log = pricing.at(x[:-1] * unit, float(x[-1]))
-        factor = float(np.exp(min(log - scale, 600.0))) / size
+        there = Tilted(classes, x[:-1] * unit, float(x[-1]), width)
+        value, gradient = there.value(prices)
+        factor = float(np.exp(min(there.log_base - here.log_base, 600.0))) / size
         slope = -np.append(gradient[:-1] * unit, gradient[-1]) * factor
         # a trial step into nowhere is refused by the line search
         return (
@@ -100,47 +102,76 @@ def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft
     return Soft(found.x[:-1] * unit, float(found.x[-1]), start.width)
 
 
-class _Pricing:
-    """E_μ[t h] and its gradient in (ω, R)."""
+class Tilted:
+    """A ball's law under μ, frequency by frequency: what every E_μ[t g] with g quadratic in the indicators comes from.
 
-    def __init__(self, classes: Classes, prices: Prices, width: float) -> None:
-        self._c, self._prices, self._width = classes, prices, width
+    ``effects``: χ̄ of each class at every loud frequency, real and imaginary parts side by side, (G, 2F).
+    """
 
-    def at(self, w: FloatArray, radius: float) -> tuple[float, FloatArray, float]:
-        """Value, gradient (G + 1,) and the logarithm both are relative to."""
-        c, width = self._c, self._width
-        theta = saddle_point(c.log_odds, c.counts, w, radius)
-        reach = wrapping_distance(c.log_odds, c.counts, w, radius, theta) + 2 * _REACH * width
+    def __init__(self, classes: Classes, weights: FloatArray, radius: float, width: float) -> None:
+        c = self._c = classes
+        theta = saddle_point(c.log_odds, c.counts, weights, radius)
+        reach = wrapping_distance(c.log_odds, c.counts, weights, radius, theta) + 2 * _REACH * width
         step = 2 * np.pi / reach
         most = min(int(np.ceil(_REACH / width / step)) + 1, _MOST)
-        value, gradient = 0.0, np.zeros(w.size + 1)
-        block = max(_BLOCK, _NUMBERS // w.size)
+        block = max(_BLOCK, _NUMBERS // weights.size)
+        parts = []
         for start in range(0, most, block):
             t = step * np.arange(start, min(most, start + block), dtype=np.float64)
-            part, slope, loud = self._block(w, radius, theta, t)
-            value, gradient = value + part, gradient + slope
-            if not loud:
+            parts.append(self._block(weights, radius, theta, width, t))
+            if not np.abs(parts[-1][0][-1]) > _SILENT:
                 break
-        base = float(c.counts @ (np.log1p(-c.d) + np.logaddexp(0.0, c.log_odds - theta * w))) + theta * radius
-        return value, gradient, base + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi))
+        self._product = np.concatenate([p[0] for p in parts])
+        self._s = np.concatenate([p[1] for p in parts])
+        self._a = np.concatenate([p[2] for p in parts], axis=1)
+        base = float(c.counts @ (np.log1p(-c.d) + np.logaddexp(0.0, c.log_odds - theta * weights))) + theta * radius
+        self.log_base = base + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi))
 
-    def _block(self, w: FloatArray, radius: float, theta: float, t: FloatArray) -> tuple[float, FloatArray, bool]:
-        c, p = self._c, self._prices
-        s = theta + 1j * t
+    def _block(
+        self, w: FloatArray, radius: float, theta: float, width: float, t: FloatArray
+    ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], NDArray[np.complex128]]:
+        """The transform, the frequencies and every class's chance of change."""
+        c = self._c
+        s = (theta + 1j * t).astype(np.complex128)
         z0 = np.exp(c.log_odds - theta * w)
         share = z0 / (1 + z0)
         z: NDArray[np.complex128] = z0[:, None] * np.exp(-1j * np.multiply.outer(w, t))
         logs = c.counts @ (np.log1p((z - z0[:, None]) / (1 + z0)[:, None]) + 1j * np.multiply.outer(share * w, t))
-        logs = logs + 1j * t * (radius - float(c.counts @ (share * w))) + 0.5 * self._width**2 * (s**2 - theta**2)
-        product = np.exp(logs) * np.where(t == 0, 0.5, 1.0)
-        loud = bool(np.abs(product[-1]) > _SILENT)
-        a = z / (1 + z)
-        effects = 1 - a / c.d[:, None]
-        # real times complex as two real products
-        pulled = (p.v @ effects.real + 1j * (p.v @ effects.imag)) / c.d[:, None]
-        mean = p.constant - p.w @ a + 0.5 * ((pulled * c.d[:, None]) * effects).sum(axis=0)
-        slopes = -(p.w[:, None] + pulled) / c.counts[:, None]
-        bell = product * mean
-        value = float((bell / s).sum().real)
-        by_weight = -c.counts * ((a * (mean + (1 - a) * slopes)) @ product).real
-        return value, np.append(by_weight, float(bell.sum().real)), loud
+        logs = logs + 1j * t * (radius - float(c.counts @ (share * w))) + 0.5 * width**2 * (s**2 - theta**2)
+        product: NDArray[np.complex128] = np.exp(logs) * np.where(t == 0, 0.5, 1.0)
+        return product, s, z / (1 + z)
+
+    @cached_property
+    def effects(self) -> FloatArray:
+        """χ̄ at every frequency, (G, 2F)."""
+        e = 1 - self._a / self._c.d[:, None]
+        return np.concatenate([e.real, e.imag], axis=1)
+
+    @cached_property
+    def mass(self) -> float:
+        """E_μ[t] relative to the base."""
+        return float((self._product / self._s).sum().real)
+
+    def chances(self) -> FloatArray:
+        """Pr(i changes) inside, per class."""
+        return np.asarray((self._a @ (self._product / self._s)).real / self.mass)
+
+    def effects_of_pairs(self) -> FloatArray:
+        """E[χ_i χ_j] inside, for two members of each pair of classes, (G, G)."""
+        q, half = self._product / self._s, self._s.size
+        real, imaginary = self.effects[:, :half], self.effects[:, half:]
+        turned = np.concatenate([real * q.real - imaginary * q.imag, -real * q.imag - imaginary * q.real], axis=1)
+        return np.asarray(turned @ self.effects.T / self.mass)
+
+    def value(self, prices: Prices) -> tuple[float, FloatArray]:
+        """E_μ[t h] and its gradient in (ω, R), shape (G + 1,), relative to the base."""
+        c, p, half = self._c, prices, self._s.size
+        # real times complex as one product of twice the width
+        both = p.v @ self.effects
+        pulled = both[:, :half] + 1j * both[:, half:]
+        effects = self.effects[:, :half] + 1j * self.effects[:, half:]
+        mean = p.constant - p.w @ self._a + 0.5 * (pulled * effects).sum(axis=0)
+        slopes = -(p.w[:, None] + pulled / c.d[:, None]) / c.counts[:, None]
+        bell = self._product * mean
+        by_weight = -c.counts * ((self._a * (mean + (1 - self._a) * slopes)) @ self._product).real
+        return float((bell / self._s).sum().real), np.append(by_weight, float(bell.sum().real))

@@ -11,7 +11,7 @@ Each row is linear in the shares p, so the mechanism is scaled by the row that a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.balls.moments import Classes
-from optrr_solvers.balls.pair_pricing import Prices
+from optrr_solvers.balls.pair_pricing import Prices, Tilted
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.weighted_ball import WeightedBall
@@ -75,10 +75,23 @@ class Requirements:
         """One multiplier per row, (G + P,), as prices; scaled so that the needs cost 1."""
         total = float(multipliers @ self.needs)
         multipliers = multipliers / total if total > 0 else multipliers
+        return self._as_prices(multipliers)
+
+    def _as_prices(self, multipliers: FloatArray) -> Prices:
         groups = self.classes.f.size
         v = np.zeros((groups, groups))
         v[self.first, self.second] += multipliers[groups:]
         return Prices.of(self.classes, multipliers[:groups], v + v.T, float(multipliers[groups:] @ self.kept))
+
+    def real_rows(self, law: Tilted) -> FloatArray:
+        """The rows of a ball with real weights, relative to its mass; (G + P,)."""
+        pairs = law.effects_of_pairs()[self.first, self.second]
+        return np.concatenate([self.classes.f - law.chances(), pairs - self.kept])
+
+    def unscaled(self, multipliers: FloatArray, value: float, rows: FloatArray) -> Prices:
+        """Multipliers as prices under which a law with the given rows is worth ``value`` of its mass."""
+        prices = self._as_prices(multipliers)
+        return replace(prices, constant=prices.constant + value - float(multipliers @ rows))
 
     def multipliers(self, prices: Prices) -> FloatArray:
         """The other way round: one multiplier per row."""

@@ -22,6 +22,7 @@ from optrr_solvers.balls import pair_certificate
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.balls.pair_ascent import RankOnePoint, SampledDual
 from optrr_solvers.balls.pair_mixture import Generation
+from optrr_solvers.balls.pair_polish import polish
 from optrr_solvers.balls.pair_pricing import Prices, Soft
 from optrr_solvers.balls.pair_rows import Requirements, require_few_classes
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
@@ -52,18 +53,21 @@ _ALONG = (-3.0, -1.5, -0.8, -0.4, 0.0, 0.4, 0.8, 1.5)
 _FEWER = (0.0, 0.5, 0.8)
 # Where ascents start: all pair multipliers alike, at these levels.
 _LEVELS = (0.3, 1.0)
+# With more classes than this a large sample makes ascents dear, and columns gain little: one
+# ascent, and rounds only until some mixture serves, so many at most.
+_FEW_CLASSES, _FEW_ROUNDS = 20, 3
 # Rounds before which the dual is ascended.
-_ASCENTS = (1, 4, 9, 16, 25, 40)
+_ASCENTS = (0, 4, 9, 16, 25, 40)
 # Work stops where the bracket is this narrow relative to the total, or so many rounds gained less than a share of it.
 _NARROW, _STALE_ROUNDS, _STALE = 0.004, 6, 5e-4
 # The program's multipliers jump from round to round: shares of the ascent's in those that some columns are priced at.
 _STEADINESS = (0.5, 0.8, 0.3)
-# New columns that promise no more than this, relatively, end the work.
-_PROMISE = 1e-3
+# Quasi-Newton steps of a stage of smooth ascent: at most, at least, and by the rows they come to.
+_POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 150, 20, 6e6
+# Shifts of the radius, in nats, of the ball it ends with.
+_NEARBY = (-1.0, -0.3, 0.3, 1.0)
 # Takes rounding, so that no requirement falls short; relative and absolute.
 _MARGIN, _SLACK = 2.0**-40, 1e-10
-# Processor seconds spent without a time limit, so that a busy machine finds as much; and more of them per attribute.
-_SECONDS, _SECONDS_PER_ATTRIBUTE = 20.0, 0.15
 
 
 @dataclass
@@ -94,6 +98,8 @@ class _Search:
     watch: Watch
     lower: float
     point: RankOnePoint | None = None
+    centre: Prices | None = None
+    polished: Soft | None = None
     uppers: list[float] = field(default_factory=list)
 
     @property
@@ -122,17 +128,16 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
     allowed = pair_certificate.clique(problem, classes)
     dual = SampledDual(classes, problem.kappa, allowed) if allowed.any() else None
     search = _Search(wanted, Generation(wanted), dual, watch, 0.0 if base is None else base.lower)
-    budget = _SECONDS + _SECONDS_PER_ATTRIBUTE * problem.m
-    limit = time.process_time() + budget
     first = _first_balls(classes, base)
     for k, ball in enumerate(first):
         if not watch.goes_on(_FIRST_PART * k / len(first)):
             break
         search.generation.add(ball)
     if search.generation.columns:
+        _polish(search)
         prices = search.generation.solve()
         if not watch.late:
-            _refine(search, prices, limit)
+            _refine(search, prices)
     law = _law(problem, search)
     certificate = _certificate(problem, base, search, law.epsilon)
     notes = (LATE,) if watch.late or (base is not None and LATE in base.notes) else ()
@@ -147,14 +152,31 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
     return solution
 
 
-def _refine(search: _Search, prices: Prices, limit: float) -> None:
-    """Rounds of new columns and of ascents, until the bracket is narrow or the time is over."""
+def _polish(search: _Search) -> None:
+    """One ball after another by smooth ascent from the best there is."""
+    generation, wanted = search.generation, search.wanted
+    start = generation.sources[max(range(len(generation.columns)), key=generation.alone)]
+    work = wanted.needs.size
+    steps = int(min(_POLISH_STEPS, max(_LEAST_POLISH, _POLISH_WORK / work)))
+    for found in polish(wanted, start, steps):
+        if generation.add(found.ball):
+            search.centre, search.polished = found.prices, found.ball
+        if not search.watch.goes_on(_FIRST_PART):
+            return
+    ball = generation.sources[-1]
+    for shift in _NEARBY:
+        generation.add(replace(ball, radius=ball.radius + shift))
+
+
+def _refine(search: _Search, prices: Prices) -> None:
+    """Rounds of new columns and of ascents, until the bracket is narrow or no longer moves."""
     generation, watch = search.generation, search.watch
     groups = search.wanted.classes.counts.size
     steps = max(_LEAST_STEPS, _PRICING_STEPS * _MANY_CLASSES // max(groups, _MANY_CLASSES))
-    for k in range(_ROUNDS):
+    rounds = _ROUNDS if groups <= _FEW_CLASSES else _FEW_ROUNDS
+    for k in range(rounds):
         watch.upper = search.upper
-        if time.process_time() > limit or not watch.goes_on(_FIRST_PART + (1 - _FIRST_PART) * k / _ROUNDS):
+        if not watch.goes_on(_FIRST_PART + (1 - _FIRST_PART) * k / rounds):
             return
         touching: list[Soft] = []
         serves = math.isfinite(generation.log_y)
@@ -162,15 +184,17 @@ def _refine(search: _Search, prices: Prices, limit: float) -> None:
             touching = _ascend(search, prices)
         if search.narrow():
             return
-        promise = generation.extend(prices, _starts(search, prices), steps)
-        if search.point is not None:
-            centre = search.wanted.rank_one(search.point.w, search.point.a)
-            steady = prices.mixed(centre, _STEADINESS[k % len(_STEADINESS)])
+        if serves and groups > _FEW_CLASSES:
+            for ball in touching:
+                generation.add(ball)
+            generation.solve()
+            return
+        generation.extend(prices, _starts(search, prices), steps)
+        if search.centre is not None:
+            steady = prices.mixed(search.centre, _STEADINESS[k % len(_STEADINESS)])
             generation.extend(steady, _starts(search, steady), steps)
         for ball in touching:
             generation.add(ball)
-        if serves and promise < math.log1p(_PROMISE) and not touching:
-            return
         prices = generation.solve()
 
 
@@ -188,24 +212,13 @@ def _ascend(search: _Search, prices: Prices) -> list[Soft]:
     """Improve the lower side from the program's multipliers; the half-spaces that touch the set it ends with."""
     c, dual = search.wanted.classes, search.dual
     assert dual is not None
-    per_pair = prices.v / np.outer(c.counts, c.counts)
-    values, vectors = np.linalg.eigh(per_pair)
-    a = math.sqrt(max(float(values[-1]), 0.0)) * np.abs(vectors[:, -1])
-    w = prices.w / c.counts
-    # in nats: the scale of multipliers is free, and these are the half-space's natural ones
-    weights = prices.weights(c, c.f)
-    radius = float(c.counts @ (weights * c.f))
-    if not radius > 0:
-        return []
-    unit = saddle_point(c.log_odds, c.counts, weights, radius)
-    starts = [(w * unit, a * math.sqrt(unit))]
+    starts = [] if search.point is None else [(search.point.w, search.point.a)]
+    if c.counts.size <= _FEW_CLASSES or search.polished is None:
+        starts += _from_prices(search, prices)
     if search.point is None:
-        # without pairs there is no slope towards them, so that the first steps start at some way off
-        alone = search.generation.sources[0].weights
-        level = math.sqrt(float(np.mean(alone)) / max(float(c.counts @ (c.gaps / c.d)), 1e-9))
-        starts += [(alone, np.full(w.size, x * level)) for x in _LEVELS]
-    else:
-        starts.append((search.point.w, search.point.a))
+        starts += _from_ball(search)
+    if not starts:
+        return []
     starts = [(x, y * dual.allowed) for x, y in starts]
     found = max((dual.ascend(x, y, _ASCENT_STEPS) for x, y in starts), key=lambda p: p.bound)
     if search.point is None or found.bound > search.point.bound:
@@ -218,6 +231,43 @@ def _ascend(search: _Search, prices: Prices) -> list[Soft]:
     direction = point.a / c.d / max(float((point.a / c.d).max()), 1e-12)
     spots = [np.minimum(expit(c.log_odds - c.epsilons + x * direction), c.d) for x in _ALONG]
     return _half_spaces(search, best, spots)
+
+
+def _from_prices(search: _Search, prices: Prices) -> list[tuple[FloatArray, FloatArray]]:
+    """The leading pair of the program's pair multipliers, and the multipliers without pairs with all effects alike."""
+    c = search.wanted.classes
+    per_pair = prices.v / np.outer(c.counts, c.counts)
+    values, vectors = np.linalg.eigh(per_pair)
+    a = math.sqrt(max(float(values[-1]), 0.0)) * np.abs(vectors[:, -1])
+    # in nats: the scale of multipliers is free, and these are the half-space's natural ones
+    weights = prices.weights(c, c.f)
+    radius = float(c.counts @ (weights * c.f))
+    if not radius > 0:
+        return []
+    unit = saddle_point(c.log_odds, c.counts, weights, radius)
+    out = [(prices.w / c.counts * unit, a * math.sqrt(unit))]
+    if c.counts.size <= _FEW_CLASSES:
+        # without pairs there is no slope towards them, so that the first steps start at some way off
+        alone = search.generation.sources[0].weights
+        level = math.sqrt(float(np.mean(alone)) / max(float(c.counts @ (c.gaps / c.d)), 1e-9))
+        out += [(alone, np.full(alone.size, x * level)) for x in _LEVELS]
+    return out
+
+
+def _from_ball(search: _Search) -> list[tuple[FloatArray, FloatArray]]:
+    """Parabolas that touch the smoothly ascended ball's half-space: effects all alike, or as the pairs' multipliers add up."""
+    ball, c, prices = search.polished, search.wanted.classes, search.centre
+    if ball is None or prices is None:
+        return []
+    lam, out = c.gaps / c.d, []
+    alike, added = np.ones(lam.size), prices.v @ lam / c.counts
+    for shape in (alike, added):
+        pull = shape * float(shape @ (c.counts * lam)) / c.d
+        if not float(np.mean(pull)) > 0:
+            continue
+        share = float(np.mean(ball.weights) / np.mean(pull))
+        out.append((np.maximum(ball.weights - share * pull, 0.0), math.sqrt(share) * shape))
+    return out
 
 
 def _half_spaces(search: _Search, prices: Prices, spots: list[FloatArray]) -> list[Soft]:
