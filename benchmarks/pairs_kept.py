@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from optrr_solvers.solution import require
 
 RESULTS = Path(__file__).parent / "results"
 SPECIFICATIONS, MOST, EXACT_UP_TO = 200, 300, 20
+_PROCESSES = 2
 ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
 FIELDS = (
     "name",
@@ -91,10 +93,11 @@ def check(problem: Problem, found: Solution) -> None:
 
 def measure(count: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    for case in [*named(), *map(draw, range(count))]:
-        rows.append(one(*case))
-        print(rows[-1], flush=True)
-        write(rows)
+    with ProcessPoolExecutor(_PROCESSES) as pool:
+        for row in pool.map(one, *zip(*[*named(), *map(draw, range(count))], strict=True)):
+            rows.append(row)
+            print(row, flush=True)
+            write(rows)
     return rows
 
 

@@ -61,7 +61,7 @@ class SampledDual:
         top = self._drawn.log_mass_inside(w, a)
         if not math.isfinite(top):
             return RankOnePoint(w, a * 0, 0.0)
-        unit = np.concatenate([np.maximum(w, 0.05 * np.mean(w)), np.maximum(a, 0.05 * max(float(np.mean(a)), 1e-6))])
+        unit = np.concatenate([np.maximum(x, 0.05 * max(float(np.mean(x)), 1e-6)) for x in (w, a)])
 
         def objective(x: FloatArray) -> tuple[float, FloatArray]:
             value, gradient = self._drawn.log_ratio(top, x[:size] * unit[:size], x[size:] * unit[size:])

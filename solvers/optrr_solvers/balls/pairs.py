@@ -53,6 +53,8 @@ _ALONG = (-3.0, -1.5, -0.8, -0.4, 0.0, 0.4, 0.8, 1.5)
 _FEWER = (0.0, 0.5, 0.8)
 # Where ascents start: all pair multipliers alike, at these levels.
 _LEVELS = (0.3, 1.0)
+# Share of the ball's weights that pairs make up where a parabola touches it.
+_PULL = 0.9
 # With more classes than this a large sample makes ascents dear, and columns gain little: one
 # ascent, and rounds only until some mixture serves, so many at most.
 _FEW_CLASSES, _FEW_ROUNDS = 20, 3
@@ -265,7 +267,7 @@ def _from_ball(search: _Search) -> list[tuple[FloatArray, FloatArray]]:
         pull = shape * float(shape @ (c.counts * lam)) / c.d
         if not float(np.mean(pull)) > 0:
             continue
-        share = float(np.mean(ball.weights) / np.mean(pull))
+        share = _PULL * float(np.mean(ball.weights) / np.mean(pull))
         out.append((np.maximum(ball.weights - share * pull, 0.0), math.sqrt(share) * shape))
     return out
 
