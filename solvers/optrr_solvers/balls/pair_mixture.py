@@ -76,7 +76,11 @@ class Generation:
         """
         logs = np.array([c.log_mass for c in self.columns])
         relative = np.stack([c.rows for c in self.columns], axis=1)
-        shares, duals = self._with_rows(relative * np.exp(logs - logs.max()), nearest=False)
+        # next to a ball that serves, one with so much more mass would have a share that is taken for rounding
+        serving = [c.log_mass for k, c in enumerate(self.columns) if math.isfinite(self.alone(k)[0])]
+        top = min(float(logs.max()), max(serving, default=math.inf) - math.log(_LEAST_SHARE))
+        scaled = np.where(logs <= top, np.exp(np.minimum(logs - top, 0.0)), 0.0)
+        shares, duals = self._with_rows(relative * scaled, nearest=False)
         kept = shares > _LEAST_SHARE
         log_y = self._log_scale(kept, shares)
         if not math.isfinite(log_y):

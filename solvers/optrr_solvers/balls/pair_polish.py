@@ -23,12 +23,14 @@ from scipy.special import logsumexp
 
 from optrr_solvers.balls.pair_pricing import Prices, Soft, Tilted
 from optrr_solvers.balls.pair_rows import Requirements
-from optrr_solvers.problem import FloatArray
+from optrr_solvers.arrays import FloatArray
 
 # β; after each stage c follows the multipliers.
 _STAGES = (100.0, 100.0, 100.0, 100.0, 300.0, 300.0, 1000.0, 1000.0)
 # Below this share of the rows' typical ρ the logarithm goes on as a straight line: ρ may be negative.
 _STRAIGHT, _TYPICAL, _LEAST = 0.2, 0.3, 1e-3
+# What the straight line costs where a row is missed by its whole need, relative to all the mass there is to gain.
+_STEEP = 4.0
 # No row is forgotten: c is at least this share of an even one.
 _FORGOTTEN = 1e-6
 # Weights and radii relative to the first ones, at most.
@@ -85,7 +87,10 @@ class _Merit:
         law = Tilted(self._wanted.classes, weights, radius, self._width)
         met = self._wanted.real_rows(law) / self._wanted.needs
         typical = abs(float(np.median(met[: weights.size])))
-        self._sharpness, self._straight = sharpness, _STRAIGHT * max(float(met.min()), _TYPICAL * typical, _LEAST)
+        straight = _STRAIGHT * max(float(met.min()), _TYPICAL * typical, _LEAST)
+        # a row that is missed by its whole need must cost more than all the mass there is to gain
+        mass = abs(law.log_base + math.log(law.mass)) if law.mass > 0 else 0.0
+        self._sharpness, self._straight = sharpness, min(straight, 1 / (_STEEP * (mass + 1)))
 
     def renew(self) -> None:
         """c follows the multipliers."""
