@@ -21,9 +21,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.pair_pricing import Prices, Soft, Tilted
 from optrr_solvers.balls.pair_rows import Requirements
-from optrr_solvers.arrays import FloatArray
 
 # β; after each stage c follows the multipliers.
 _STAGES = (100.0, 100.0, 100.0, 100.0, 300.0, 300.0, 1000.0, 1000.0)

@@ -65,7 +65,7 @@ _NARROW, _STALE_ROUNDS, _STALE = 0.004, 6, 5e-4
 # The program's multipliers jump from round to round: shares of the ascent's in those that some columns are priced at.
 _STEADINESS = (0.5, 0.8, 0.3)
 # Quasi-Newton steps of a stage of smooth ascent: at most, at least, and by the rows they come to.
-_POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 150, 20, 6e6
+_POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 150, 20, 1e7
 # Shifts of the radius, in nats, of the ball it ends with.
 _NEARBY = (-1.0, -0.3, 0.3, 1.0)
 # Takes rounding, so that no requirement falls short; relative and absolute.
