@@ -1,7 +1,7 @@
 """Keeping pairs visible with balls: a bracket from both sides (design §3.6).
 
-Upper side: the best mixture of weighted balls, by column generation (:mod:`pair_mixture`), or Kronecker's product where that
-is better. Lower side: the dual bound with pair multipliers of rank one (:mod:`pair_ascent`), certified over two totals
+Upper side: one ball by smooth ascent (:mod:`pair_polish`) and the best mixture of it with others, among few classes by column
+generation (:mod:`pair_mixture`), or Kronecker's product where that is better. Lower side: the dual bound with pair multipliers of rank one (:mod:`pair_ascent`), certified over two totals
 (:mod:`optrr_solvers.certificates.rank_one`), or the bound of the problem without pairs, which holds with them too. Each side
 helps the other: the half-spaces that touch {h > 0} are good balls, and the program's multipliers are a good start for the
 ascent.
@@ -65,7 +65,7 @@ _NARROW, _STALE_ROUNDS, _STALE = 0.004, 6, 5e-4
 # The program's multipliers jump from round to round: shares of the ascent's in those that some columns are priced at.
 _STEADINESS = (0.5, 0.8, 0.3)
 # Quasi-Newton steps of a stage of smooth ascent: at most, at least, and by the rows they come to.
-_POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 150, 20, 1e7
+_POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 100, 20, 1e7
 # Shifts of the radius, in nats, of the ball it ends with.
 _NEARBY = (-1.0, -0.3, 0.3, 1.0)
 # Takes rounding, so that no requirement falls short; relative and absolute.
@@ -136,7 +136,8 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
             break
         search.generation.add(ball)
     if search.generation.columns:
-        _polish(search)
+        if not watch.late:
+            _polish(search)
         prices = search.generation.solve()
         if not watch.late:
             _refine(search, prices)
