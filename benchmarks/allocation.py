@@ -1,6 +1,6 @@
 """What one total ε buys on Adult's nine attributes: the optimum, Kronecker and sampling, predicted and simulated.
 
-Run as ``python benchmarks/allocation.py [RUNS]`` (200 unless told). Writes benchmarks/results/allocation.json, .md and .svg.
+Run as ``python benchmarks/allocation.py [RUNS]`` (80 unless told). Writes benchmarks/results/allocation.json, .md and .svg.
 
 Errors are the workload's: the sum over its tables of n E‖π̂ − π‖². The population is Adult's 32,561 records; each run draws
 10,000 people from it with replacement, randomizes, estimates without bias and compares with the population. "Bound" holds
@@ -352,4 +352,4 @@ def main(runs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 80)

@@ -1,6 +1,6 @@
 """Coverage of the 95 % intervals of derived statistics, beside the delta method's (RVL §5.2, eq. 24).
 
-Run as ``python benchmarks/derived_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; half of
+Run as ``python benchmarks/derived_coverage.py [RUNS] [JOBS]`` (1000 data sets a setting and one process unless told; half of
 that where tables have more than twelve cells; about twenty minutes of one core). Half of the tables are chosen for what is
 hard: independence, evenness, weak and perfect association, empty cells, a category near 0, real pairs of Adult, 36 cells with
 300 records, Laplace matrices. The others are drawn: sizes 2..6, ε 0.5..6 for each attribute, 300 to 20,000 records, cells from
@@ -35,7 +35,7 @@ from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.datasets import adult, adult_domain
 
 RESULTS = Path(__file__).parent / "results"
-RUNS = 2000
+RUNS = 1000
 STATISTICS = ("entropy", "mutual-information", "correlation", "cramers-v")
 DRAWN = 11
 # Tables with more cells than this have half of the runs.

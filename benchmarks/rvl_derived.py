@@ -27,7 +27,7 @@ from optrr.matrix import MatrixMechanism, laplace, randomized_response
 from optrr.records.counts import count
 
 RESULTS = Path(__file__).parent / "results"
-RUNS = 150
+RUNS = 60
 EPSILONS = (1, 2, 3, 4, 5, 6, 8, 10)
 FAMILIES = {"randomized response": randomized_response, "Laplace": laplace}
 STATISTICS = {"entropy": ("LDL",), "chi-square": ("LDL", "TC")}

@@ -83,9 +83,9 @@ def test_the_best_report_is_the_best_of_all():
 
 
 def test_intervals_cover_and_the_mean_is_right():
-    """2,000 runs of a skewed population: every cell at least 93 % (four standard errors allowed), and 95 % on average."""
+    """400 runs of a skewed population: every cell at least 93 % (four standard errors allowed), and 95 % on average."""
     way, rng = asking(), np.random.default_rng(1)
-    shape, runs, n = (3, 4), 2000, 150
+    shape, runs, n = (3, 4), 400, 150
     truth = rng.dirichlet(np.full(12, 0.4)).reshape(shape)
     covered, total = np.zeros(shape), np.zeros(shape)
     p, q = support_probabilities(way.oracles[0], 12, way.answer_epsilon)
