@@ -8,6 +8,7 @@ With δ = |u − v| the entries are
 
 from fractions import Fraction
 
+import pytest
 import sympy as sp
 
 from optrr.matrix import laplace_enclosure
@@ -133,6 +134,7 @@ def _grid(t, epsilon):
     return rr, lm
 
 
+@pytest.mark.slow
 def prove_theorem_4_for_bayes_readers_holds_exactly_where_it_does():
     """Interval arithmetic over t = 2..12 and ε = 0.01..8, uniform prior, eq. 14's reader who draws from the posterior.
 
@@ -171,6 +173,7 @@ def prove_theorem_4_fails_at_an_end_for_the_plain_reader_too():
     assert low > Fraction(1, 2) > Fraction(2, 5) > high
 
 
+@pytest.mark.slow
 def prove_the_small_epsilon_coefficients():
     """Second-order coefficients of Pr(v → v) − 1/t, times t: (t−1)/t² and (v − (t+1)/2)²/(t−1)²."""
     eps = sp.Symbol("epsilon", positive=True)

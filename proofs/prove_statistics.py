@@ -8,6 +8,7 @@ derivatives in the five moments it depends on. x ln x: the first terms of what u
 import itertools
 
 import numpy as np
+import pytest
 import sympy as sp
 
 from optrr.estimation.logarithms import LAST_KNOT, debiased
@@ -113,6 +114,7 @@ def whole_table_agrees(formula, function):
     np.testing.assert_allclose(ROOT.T @ got.hessian @ ROOT, ROOT.T @ hessian @ ROOT, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def prove_phi_squared_on_a_whole_table():
     whole_table_agrees(phi, phi_squared)
 
@@ -131,6 +133,7 @@ def prove_what_undoes_smoothing():
             np.testing.assert_allclose(debiased(np.array([point]), order), wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 def prove_pearson_correlation():
     """ρ of moments, at standardised scores: m_u = m_v = 0, m_uu = m_vv = 1, m_uv = ρ."""
     u, v, uu, vv, uv, rho = sp.symbols("u v uu vv uv rho")

@@ -44,6 +44,7 @@ def laws_of_the_options(workload):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_predictions_of_full_record_options_hold_in_simulation(workload):
     found, laws = laws_of_the_options(workload)
@@ -61,6 +62,7 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
         assert margin < 0.1 * option(found, name).error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workload", "total"), [("marginals", 1.0), ("marginals", 5.0), ("pairs", 1.0)])
 @pytest.mark.parametrize("even", [False, True])
 def test_the_prediction_for_sampling_holds_in_simulation(workload, total, even):

@@ -51,6 +51,7 @@ def test_one_root_for_every_refusal():
     assert issubclass(optrr.SolveFailed, OptrrError) and not issubclass(optrr.SolveFailed, InvalidInput)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 3000])
 def test_reprs_are_short_and_show_no_addresses(m):
     design = made(m)

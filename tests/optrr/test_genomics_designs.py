@@ -154,6 +154,7 @@ def test_star_of_blocks_and_of_hidden_pairs():
         star_eigenvalues(law, np.array([1]), 0)
 
 
+@pytest.mark.slow
 def test_sampling_takes_the_best_number_of_variants():
     names = np.array([f"v{k}" for k in range(32)], dtype=object)
     found = protocol_for("sampling", names, 8.0)

@@ -45,6 +45,7 @@ def by_name(study, total):
     return {o.protocol.name: o for o in study.outcomes if o.total == total}
 
 
+@pytest.mark.slow
 def test_study_finds_what_theory_says(study):
     assert study.truth.associated.tolist() == list(range(8))
     at = by_name(study, 4.0)
@@ -91,6 +92,7 @@ def test_sampled_tables_count_each_report_once():
     assert tables.sum() == 600
 
 
+@pytest.mark.slow
 def test_missing_calls_in_a_study():
     cohort = associated_cohort(400, 6)
     cohort.genotypes.codes[:20, 2] = MISSING
@@ -144,6 +146,7 @@ def write_csv(path: Path, cohort: Cohort) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_commands_on_a_table(tmp_path, capsys):
     data = write_csv(tmp_path / "g.csv", associated_cohort(600, 5))
     who = ("--phenotype-column", "disease", "--case", "yes")
@@ -236,6 +239,7 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_randomized_people_may_all_have_one_status(tmp_path, capsys):
     """To refuse them would be to publish only where they differ."""
     cohort = associated_cohort(5, 2)
@@ -268,6 +272,7 @@ def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not KIDD.exists(), reason="the 1000 Genomes sample data are not there")
 def test_kidd_from_end_to_end(tmp_path, capsys):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")

@@ -98,6 +98,7 @@ def test_triangles_agree_with_networkx_and_loops():
     np.testing.assert_array_equal(triangles(small), triangles_by_loops(12, small.edges()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)]
 )
@@ -151,6 +152,7 @@ def test_draws_flip_every_slot_alike():
     assert chi2.sf(np.sum((seen - expected) ** 2) / spread, graph.slots) > 1e-4
 
 
+@pytest.mark.slow
 def test_owners_reports_assemble_to_a_randomized_graph():
     """Chi-square over 45 slots of 4,000 collections, every node reporting for itself; false alarm 1e-4."""
     graph, channel = as_graph(nx.path_graph(10)), response_channel(1.0)

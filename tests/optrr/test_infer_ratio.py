@@ -106,6 +106,7 @@ def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
     assert "none of 99 simulated tables" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_on_the_boundary_the_level_is_the_nominal_one():
     """6 × 3 at n = 1000, where χ² rejects hardly ever. 300 tables: 1e-5 either way by the binomial law; seeds fixed."""
     domain = Domain.of({"a": 6, "b": 3})

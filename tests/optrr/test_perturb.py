@@ -66,6 +66,7 @@ def records(draw):
     return Domain.of(declared), pa.table({k: pa.array(v, pa.string()) for k, v in values.items()})
 
 
+@pytest.mark.slow
 @given(records())
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_round_trips_through_files(tmp_path_factory, drawn):
@@ -96,6 +97,7 @@ def test_csv_from_other_programs(tmp_path):
     assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"a": ["x", "y\nz", None], "b": ["1", "2", "2"]}
 
 
+@pytest.mark.slow
 def test_very_long_lines(tmp_path):
     """10,000 attributes with long names and categories: every line is longer than the bytes read at once."""
     long, other = "a category of some length " * 8, "another one of some length " * 8
@@ -328,6 +330,7 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_long_files_stream(tmp_path, suffix):

@@ -49,6 +49,7 @@ def test_clusters_on_adult_are_near_mdrs_table(data, p, t_v, published, limit):
     assert 0.6 * published < median_error(domain, codes, collector) < limit * published
 
 
+@pytest.mark.slow
 def test_the_optimum_beats_clusters_at_the_same_total(data):
     domain, codes, dependences = data
     epsilons = retention_epsilons(domain.sizes, 0.7)

@@ -114,6 +114,7 @@ def written_pages():
     yield comparison_page(made, [("ball", "too small")]), 1
 
 
+@pytest.mark.slow
 def test_the_commands_pages_hold_their_numbers():
     for written, charts in written_pages():
         markup = report.page_html(written)

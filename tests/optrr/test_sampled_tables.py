@@ -82,6 +82,7 @@ def test_the_best_report_is_the_best_of_all():
         assert report_error(chosen, size, epsilon) <= min(report_error(o, size, epsilon) for o in ORACLES) * (1 + 1e-11)
 
 
+@pytest.mark.slow
 def test_intervals_cover_and_the_mean_is_right():
     """400 runs of a skewed population: every cell at least 93 % (four standard errors allowed), and 95 % on average."""
     way, rng = asking(), np.random.default_rng(1)

@@ -21,6 +21,7 @@ def parties_of(choices, cells=4, session="s", proofs=True, checks=None):
     return [SecureSumParty(i, n, rows[c], session, proofs=proofs, checks=checks) for i, c in enumerate(choices)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proofs", [True, False])
 def test_fifty_parties_get_exact_counts(proofs):
     # verdicts on broadcasts are shared here: 49 checks of each seal would find 49 times the same

@@ -10,6 +10,7 @@ from optrr_solvers.allocating.split import best_split, single_blocks
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 
 
+@pytest.mark.slow
 def test_curves_fall_and_keep_their_order():
     found = tradeoff(DOMAIN, [0.5, 1.0, 2.0, 4.0], n=1000, cap_shares=[0.6])
     kronecker, optimum, pairs, capped = found.curves

@@ -359,6 +359,7 @@ def test_the_search_agrees_with_the_program_to_one_percent(sizes, kind, total):
     assert found.law.epsilon <= total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_the_search_agrees_with_the_lattice_where_totals_do_not_tell_sets_apart(kind, total, monkeypatch):
@@ -372,6 +373,7 @@ def test_the_search_agrees_with_the_lattice_where_totals_do_not_tell_sets_apart(
         assert lattice.error * (1 - 1e-6) <= found.error <= lattice.error * (1.01 if kind is marginals else slack)
 
 
+@pytest.mark.slow
 def test_the_search_keeps_limits():
     sizes, floors, ceilings = (2, 3, 4, 9), np.asarray([0.9, 0, 0, 0]), np.asarray([np.inf, np.inf, 0.8, np.inf])
     for kind in (marginals, pairs, mixed):
@@ -404,6 +406,7 @@ def test_the_search_over_profiles_agrees_with_the_program_one_way(sizes, total):
     assert total * (1 - 1e-6) <= found.design.upper <= total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("total", "gap"), [(1.0, 0.2), (4.0, 0.02)])
 def test_pairs_among_more_attributes_than_can_be_listed_have_a_bound(total, gap):
     w = workload(pairs, range(2, 23))

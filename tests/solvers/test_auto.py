@@ -60,6 +60,7 @@ def test_one_heavy_attribute_costs_its_epsilon_and_the_light_ones_upper_side_alo
     assert solve(problem, "ball").upper == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_random_extremes_are_answered_and_never_above_kronecker() -> None:
     for number in (0, 1, 2, 8, 9):
         problem = extreme_problem(number, most=60)
@@ -73,6 +74,7 @@ def test_a_single_attribute_of_a_million_categories_by_the_ball() -> None:
     assert solve(Problem([1_000_000], [3.8]), "ball").upper == pytest.approx(3.8, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.3, 3.0])
 def test_a_time_limit_is_kept(seconds: float) -> None:
     """Processor time, since other work on the machine is not the solver's; a second for what cannot be interrupted."""
@@ -85,6 +87,7 @@ def test_a_time_limit_is_kept(seconds: float) -> None:
     assert solution.upper <= problem.kronecker_epsilon
 
 
+@pytest.mark.slow
 def test_products_of_blocks_win_where_nothing_better_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ball is told to fail on the whole problem; heavy and light blocks apart are then better than Kronecker."""
     problem = Problem([2] * 25, [9.0, 8.5, *np.linspace(0.1, 0.3, 23)])
@@ -123,6 +126,7 @@ def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
     assert 0 < solution.lower <= solution.upper < problem.kronecker_epsilon
 
 
+@pytest.mark.slow
 def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker() -> None:
     pairs = tuple((0, j) for j in range(1, 6))
     problem = Problem([2, 3, 4, 5, 6] * 5, np.geomspace(8, 0.05, 25), pairs=pairs)

@@ -83,6 +83,7 @@ def test_gap_in_easy_regimes(m, low, high):
     meets(problem, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low, high", [(3, 5), (1, 8), (0.05, 10)])
 def test_gap_in_hard_regimes(low, high):
     problem = draw(50, low, high)
@@ -99,6 +100,7 @@ def test_gap_at_hundreds_of_attributes(m, low, high):
     assert 0 <= found.gap <= max(1e-3, 1e-5 * found.upper if high >= 5 else 0.0)
 
 
+@pytest.mark.slow
 def test_a_thousand_attributes():
     problem = draw(1000, 0.5, 2)
     found = solve(problem)
@@ -113,6 +115,7 @@ def test_many_alike_attributes_share_their_work():
     assert 0 <= found.gap <= 1e-3 * found.upper
 
 
+@pytest.mark.slow
 def test_kl_is_below_and_kronecker_above():
     for problem in (draw(40, 0.05, 1), draw(40, 1, 8)):
         found = solve(problem)
@@ -212,6 +215,7 @@ def epsilon_by_totals(law, attribute):
     return np.log(sizes[attribute] - 1) + np.log(kept / changed)
 
 
+@pytest.mark.slow
 def test_time_limit_returns_the_best_bracket_labelled(monkeypatch):
     """The clock runs out three looks before the end; the path up to there stands."""
     problem, looks, last = draw(60, 0.05, 10), [0], [10**9]
@@ -354,6 +358,7 @@ def test_pairs_stop_at_the_time_limit(few_rounds, monkeypatch, radii):
     meets(problem, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_pairs_bracket_the_exact_optimum(seed):
     """Eight attributes: both bounds against the exact program; none of the first balls keeps seed 2's pairs."""

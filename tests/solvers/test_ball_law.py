@@ -136,6 +136,7 @@ def test_samples_follow_the_law(name):
     assert observed[~keep].sum() <= expected[~keep].sum() + 5 * np.sqrt(expected[~keep].sum()) + 5
 
 
+@pytest.mark.slow
 def test_blocks_follow_the_law_too(monkeypatch):
     """χ² over all 64 change sets from two and four blocks, 200,000 draws; false alarm 1e-4 for each of eight, fixed seed."""
     for memory, count in ((1 << 10, 2), (1, 4)):
@@ -155,6 +156,7 @@ def test_blocks_follow_the_law_too(monkeypatch):
             assert table.log_mass == pytest.approx(law.inside[0].log_mass, abs=1e-11)
 
 
+@pytest.mark.slow
 def test_blocks_of_many_attributes_follow_the_law(monkeypatch):
     """Flips and pairs of 40 attributes from 16 blocks, 100,000 draws: no |z| of 820 above 5, false alarm 5e-4, fixed seed."""
     rng = np.random.default_rng(3)

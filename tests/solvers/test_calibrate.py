@@ -19,6 +19,7 @@ def test_kronecker_spends_the_sum_of_its_epsilons(total):
     assert total * (1 - 2 * TOLERANCE) <= made.solution.upper <= total
 
 
+@pytest.mark.slow
 def test_random_rays_agree_with_plain_bisection():
     rng = np.random.default_rng(5)
     for _ in range(12):

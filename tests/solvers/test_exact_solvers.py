@@ -70,6 +70,7 @@ def por_optimum(problem: Problem) -> float:
     return float(np.log(q.value[0]))
 
 
+@pytest.mark.slow
 def test_reduced_meets_bound_and_accuracies_on_300_random_problems() -> None:
     totals = []
     for problem in random_problems(300, seed=1):
@@ -80,6 +81,7 @@ def test_reduced_meets_bound_and_accuracies_on_300_random_problems() -> None:
     assert max(totals) > 25  # the hard end is covered
 
 
+@pytest.mark.slow
 def test_lp_and_closed_form_agree_with_the_bound_on_the_same_problems() -> None:
     closed = 0
     for problem in random_problems(300, seed=1):
@@ -97,6 +99,7 @@ def test_lp_and_closed_form_agree_with_the_bound_on_the_same_problems() -> None:
     assert closed > 20
 
 
+@pytest.mark.slow
 def test_cvxpy_agrees_where_the_total_is_below_15() -> None:
     """Two programs: over q with slow obvious rows (m up to 6), and POR's own above that."""
     compared = 0
@@ -138,6 +141,7 @@ def test_classes_agrees_with_reduced_and_with_the_closed_form() -> None:
         assert classes_solver.solve(problem).upper == pytest.approx(closed_form.solve(problem).upper, abs=EXACT)
 
 
+@pytest.mark.slow
 def test_thousand_alike_with_all_pairs_kept() -> None:
     s = classes_solver.solve(Problem([2] * 1000, [0.1] * 1000, pairs=all_pairs(1000)))
     assert s.upper == pytest.approx(4.1891, abs=5e-5)
@@ -194,6 +198,7 @@ def test_caps_at_the_epsilons_give_kronecker() -> None:
         assert s.upper == pytest.approx(problem.kronecker_epsilon, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_twenty_attributes() -> None:
     rng = np.random.default_rng(7)
     problem = Problem(rng.integers(2, 9, 20), rng.uniform(0.5, 3, 20))
