@@ -75,3 +75,54 @@ def test_exports_are_sorted_exist_and_are_documented(package):
             if inspect.isclass(thing) or inspect.isroutine(thing):
                 assert inspect.getdoc(thing), f"{name}.{entry} has no docstring"
     assert exporting, f"{package} exports nothing"
+
+
+def module_edges(package: str) -> dict[str, set[str]]:
+    """Which modules import which of their package, functions' own imports included, imports for types alone not."""
+    here, known = folder(package), set(modules(package))
+    edges: dict[str, set[str]] = {}
+    for file in sorted(here.rglob("*.py")):
+        if file.name == "__init__.py":
+            continue
+        name = ".".join((package, *file.relative_to(here).with_suffix("").parts))
+        tree = ast.parse(file.read_text())
+        typed = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+        skipped = {id(n) for block in typed for n in ast.walk(block)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
+                for alias in node.names:
+                    target = f"{node.module}.{alias.name}"
+                    edges.setdefault(name, set()).add(target if target in known else node.module)
+    return edges
+
+
+def on_a_circle(edges: dict[str, set[str]]) -> set[str]:
+    """Everything that can be reached from itself."""
+
+    def reached(start: str) -> set[str]:
+        seen, waiting = set(), list(edges.get(start, ()))
+        while waiting:
+            at = waiting.pop()
+            if at not in seen:
+                seen.add(at)
+                waiting += edges.get(at, ())
+        return seen
+
+    return {name for name in edges if name in reached(name)}
+
+
+def test_circles_are_found():
+    assert on_a_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == {"b", "c"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_modules_and_no_rooms_import_each_other(package):
+    edges = module_edges(package)
+    assert len(edges) > 50
+    assert not on_a_circle(edges)
+    rooms: dict[str, set[str]] = {}
+    for name, targets in edges.items():
+        room = name.split(".")[1]
+        inside = {t.split(".")[1] for t in targets if t.startswith(package + ".")}
+        rooms.setdefault(room, set()).update(inside - {room})
+    assert not on_a_circle(rooms)

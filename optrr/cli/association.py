@@ -20,7 +20,6 @@ from optrr.cli.genomic_options import (
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.designing.design import Design
-from optrr.designing.design_file import load_design
 from optrr.errors import InvalidInput
 from optrr.genomics.alleles import read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
@@ -85,7 +84,7 @@ def gwas(
     check_outputs([output, report_file, *plots], [input, design_file, options["phenotype_file"]])
     for path in plots:
         check_plot(path)
-    design = load_design(design_file)
+    design = Design.load(design_file)
     found = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
         found.write_tsv(output)

@@ -14,7 +14,8 @@ from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
 from optrr.dependence.from_records import dependences_from_randomized
 from optrr.dependence.learned import Dependences
-from optrr.designing.design_file import load_design, save_design
+from optrr.designing.design import Design
+from optrr.designing.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
@@ -64,7 +65,7 @@ def cluster(
     for given in (input, design_file):
         if output is not None and output.exists() and given.exists() and output.samefile(given):
             raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
-    first = load_design(design_file)
+    first = Design.load(design_file)
     learned = dependences_from_randomized(
         input,
         first.mechanism,

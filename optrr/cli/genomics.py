@@ -21,7 +21,7 @@ from optrr.cli.genomic_options import (
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.designing.design import Design
-from optrr.designing.design_file import load_design, save_design
+from optrr.designing.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column
@@ -174,7 +174,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
         )
     check_outputs([output], [input, design_file, options["phenotype_file"]])
-    design = load_design(design_file)
+    design = Design.load(design_file)
     layout = layout_of(design.domain)
     if plink and layout.status is None:
         raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
-from optrr.designing.design_file import load_design
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation import METHODS, STATISTICS, Derived, derive, estimate_adjusted
 from optrr.estimation import estimate as estimate_table
@@ -50,7 +50,7 @@ def perturb(
         asking = load_sampled_tables(design_file)
         _report_perturbed(asking.perturb_file(input, output, random_state), asking.epsilon, output, as_json)
         return
-    design = load_design(design_file)
+    design = Design.load(design_file)
     with late_bar() as show:
         rows = perturb_file(
             input,
@@ -104,7 +104,7 @@ def estimate(
         sampled = load_sampled_tables(design_file).estimate(input, split_names(attributes), confidence)
         _print_sampled(sampled, as_json)
         return
-    design = load_design(design_file)
+    design = Design.load(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":

@@ -10,7 +10,7 @@ import click
 from optrr.cli.output import json_option, print_json, warn
 from optrr.cli.records import design_option, input_argument, split_names
 from optrr.cli.tables import proportions_option, read_proportions
-from optrr.designing.design_file import load_design
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.inference import (
     TESTS,
@@ -84,7 +84,7 @@ def test(
     (homogeneity).
     """
     _check_options(name, {"--proportions": proportions is not None, "--group": bool(groups)}, calibration)
-    design = load_design(design_file)
+    design = Design.load(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     if name in _OTHERS:
         others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
@@ -154,7 +154,7 @@ def power(
     as_json: bool,
 ) -> None:
     """How many randomized records detect an association, and with which probability n of them do."""
-    design = load_design(design_file)
+    design = Design.load(design_file)
     domain = design.domain.subset(split_names(attributes))
     if domain.m != 2:
         raise InvalidInput(f"power is of a test of two attributes, got {domain.m}; name a pair")

@@ -8,6 +8,7 @@ about this one. Under Kronecker the last two agree; at the optimum the condition
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +21,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.charts import COLOURS, new_figure
+from optrr.designing.design_file import read_design_file, save_design
+from optrr.designing.verify import Verification, checks, failed_checks
 from optrr.designing.wishes import Limits, Preserve, Wishes
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr.results import TableResult
@@ -35,8 +38,6 @@ from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from optrr.designing.verify import Verification
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
@@ -57,22 +58,35 @@ class Design(TableResult):
 
     def save(self, path: str | Path) -> None:
         """Write a design file, whole or not at all; it carries everything that :meth:`load` and ``optrr verify`` need."""
-        from optrr.designing.design_file import save_design  # noqa: PLC0415 (files are of designs, not the other way round)
-
         save_design(self, path)
 
     @staticmethod
     def load(path: str | Path) -> Design:
-        """Read a design file and recompute every number in it; raises InvalidInput where one does not hold."""
-        from optrr.designing.design_file import load_design  # noqa: PLC0415 (as above)
+        """Read a design file and recompute every number in it.
 
-        return load_design(path)
+        Raises
+        ------
+        InvalidInput
+            where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+        """
+        record = read_design_file(path)
+        if not record.intact:
+            raise InvalidInput(
+                f"design file {path} was changed after it was written (its digest differs); design again"
+            )
+        try:
+            design = Design(record.domain, record.solution)
+            # laws compute their numbers on demand, and refuse some that their constructors took
+            wrong = failed_checks(design, record.stated)
+        except (ValueError, OverflowError) as error:
+            raise InvalidInput(f"design file {path}: {in_one_line(error)}") from error
+        if wrong:
+            raise InvalidInput(f"design file {path} does not hold: {wrong[0].line()}; design again")
+        return design
 
     def verify(self) -> Verification:
         """Recompute every number from the law and the certificate alone."""
-        from optrr.designing.verify import verify  # noqa: PLC0415 (verification is of designs, not the other way round)
-
-        return verify(self)
+        return Verification(tuple(checks(self)))
 
     def headline(self) -> str:
         """Total, bound, method, and how many attributes."""
@@ -315,6 +329,21 @@ def _at_total(  # noqa: PLR0913 (what is asked for, and how)
         guess=guess,
         scan=scan,
     ).solution
+
+
+def verify(design: Design | str | os.PathLike[str]) -> Verification:
+    """Recompute every number of a design, or of a design file, from its law and certificate alone (design §3.4).
+
+    Raises
+    ------
+    InvalidInput
+        where a file cannot be read as a design at all; a number that does not hold is in the result.
+    """
+    if isinstance(design, Design):
+        return design.verify()
+    record = read_design_file(Path(design))
+    read = Design(record.domain, record.solution)
+    return Verification(tuple(checks(read, record.stated)), record.intact)
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:

@@ -14,15 +14,14 @@ to pass :mod:`optrr.designing.verify`, which trusts no number in the file.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from optrr import __version__
-from optrr.designing.design import Design
-from optrr.designing.verify import failed_checks
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
 from optrr.records.files import whole_file
@@ -31,7 +30,10 @@ from optrr_solvers.laws.record import law_of, record_of
 
 FORMAT = "optrr-design/1"
 
-__all__ = ["FORMAT", "load_design", "save_design"]
+if TYPE_CHECKING:
+    from optrr.designing.design import Design
+
+__all__ = ["FORMAT", "DesignRecord", "read_design_file", "save_design"]
 
 
 class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -111,47 +113,43 @@ def save_design(design: Design, path: str | Path) -> None:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))
 
 
-def load_design(path: str | Path, *, check: bool = True) -> Design:
-    """Read a design file and, with ``check``, recompute every number in it.
+@dataclass(frozen=True, eq=False)
+class DesignRecord:
+    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written."""
+
+    domain: Domain
+    solution: Solution
+    stated: dict[str, list[float]]
+    intact: bool
+
+
+def read_design_file(path: str | Path) -> DesignRecord:
+    """The content of a design file, unchecked: :meth:`optrr.designing.design.Design.load` recomputes its numbers.
 
     Raises
     ------
     InvalidInput
-        where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+        where the file is missing, malformed, or of an unknown version.
     """
     source = Path(path)
     try:
         raw = source.read_bytes()
-        found = msgspec.json.decode(raw, type=_Versioned).format
-        if found != FORMAT:
+        written = msgspec.json.decode(raw, type=_Versioned).format
+        if written != FORMAT:
             raise InvalidInput(
-                f"design file {source} has format {found!r}; this version reads {FORMAT!r}: design again"
+                f"design file {source} has format {written!r}; this version reads {FORMAT!r}: design again"
             )
         record = msgspec.json.decode(raw, type=_Record)
     except OSError as error:
         raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
-    stated, record.digest = record.digest, ""
-    if check and stated != _digest(record):
-        raise InvalidInput(f"design file {source} was changed after it was written (its digest differs); design again")
+    digest, record.digest = record.digest, ""
     try:
-        design = _design_of(record)
-        # laws compute their numbers on demand, and refuse some that their constructors took
-        wrong = failed_checks(design, stated_numbers(record)) if check else []
+        domain, solution = _contents(record)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    if wrong:
-        raise InvalidInput(f"design file {source} does not hold: {wrong[0].line()}; design again")
-    return design
-
-
-def read_stated(path: str | Path) -> tuple[Design, dict[str, list[float]], bool]:
-    """The design as written, the numbers it states, and whether its digest holds: for ``optrr verify``."""
-    design = load_design(path, check=False)
-    record = msgspec.json.decode(Path(path).read_bytes(), type=_Record)
-    digest, record.digest = record.digest, ""
-    return design, stated_numbers(record), digest == _digest(record)
+    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record))
 
 
 def stated_numbers(record: _Record) -> dict[str, list[float]]:
@@ -164,7 +162,7 @@ def stated_numbers(record: _Record) -> dict[str, list[float]]:
     }
 
 
-def _design_of(record: _Record) -> Design:
+def _contents(record: _Record) -> tuple[Domain, Solution]:
     domain = Domain(tuple(Attribute(a.name, tuple(a.categories)) for a in record.attributes))
     caps = [np.inf if a.conditional_cap is None else a.conditional_cap for a in record.attributes]
     problem = Problem(
@@ -187,7 +185,7 @@ def _design_of(record: _Record) -> Design:
         notes=tuple(record.notes),
         tolerance=record.tolerance,
     )
-    return Design(domain, solution)
+    return domain, solution
 
 
 def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:

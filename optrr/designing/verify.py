@@ -6,21 +6,21 @@ domains both are exact rational arithmetic; elsewhere doubles with outward error
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from optrr.designing.design import Design
 from optrr.results import TableResult
 from optrr_solvers import SolveFailed, Status, lower_bound
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.solution import require, shortfalls
+
+if TYPE_CHECKING:
+    from optrr.designing.design import Design
 
 # Another machine's exp and log may differ in the last places; anything a person would edit differs by more.
 SAME = 1e-9
@@ -70,22 +70,6 @@ class Verification(TableResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
         return {"holds": self.holds, "digest": self.digest, "checks": [c.summary() for c in self.checks]}
-
-
-def verify(design: Design | str | os.PathLike[str]) -> Verification:
-    """Recompute every number of a design, or of a design file, from its law and certificate alone (design §3.4).
-
-    Raises
-    ------
-    InvalidInput
-        where a file cannot be read as a design at all; a number that does not hold is in the result.
-    """
-    if isinstance(design, Design):
-        return Verification(tuple(checks(design)))
-    from optrr.designing.design_file import read_stated  # noqa: PLC0415 (reading a file verifies it)
-
-    read, stated, untouched = read_stated(Path(design))
-    return Verification(tuple(checks(read, stated)), untouched)
 
 
 def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:

@@ -9,7 +9,8 @@ from table_simulation import simulated, skewed_codes
 from optrr import InvalidInput, allocate, count_many, design
 from optrr.allocating.allocate import METHODS
 from optrr.allocating.workload import WantedTable, Workload, workload_of
-from optrr.designing.design_file import load_design, save_design
+from optrr.designing.design import Design
+from optrr.designing.design_file import save_design
 from optrr.designing.verify import checks
 from optrr.estimation import estimate
 from optrr.records.datasets import adult_domain
@@ -41,7 +42,7 @@ def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
     assert found.gap < 0.01 and found.error <= found.kronecker_error
     assert all(c.holds for c in checks(found.design))
     save_design(found.design, tmp_path / "design.json")
-    again = load_design(tmp_path / "design.json")
+    again = Design.load(tmp_path / "design.json")
     assert again.epsilon == found.design.epsilon
     assert np.array_equal(again.attribute_epsilons, found.design.attribute_epsilons)
     # at its own accuracies the design is the design solver's, to the search's tolerance

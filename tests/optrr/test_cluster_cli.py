@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optrr.cli.main import run
-from optrr.designing.design import design
-from optrr.designing.design_file import load_design, save_design
+from optrr.designing.design import Design, design
+from optrr.designing.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
 from optrr.protocols import of_design
@@ -115,7 +115,7 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     # within the clusters dependent, across them not: the last is uniform on 0..1, the draw seeded
     assert max(p_values[:2]) < 1e-6
     assert p_values[2] > 1e-3
-    loaded = load_design(second)
+    loaded = Design.load(second)
     assert isinstance(loaded.law, BlockLaw)
     assert clusters_of(loaded) == (("a", "b"), ("c", "d"))
     assert loaded.solution.status is Status.BASELINE

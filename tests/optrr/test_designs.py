@@ -15,8 +15,8 @@ import pytest
 
 import optrr
 from optrr.designing import design_file
-from optrr.designing.design import epsilon_vector
-from optrr.designing.design_file import load_design, read_stated, save_design
+from optrr.designing.design import Design, epsilon_vector, verify
+from optrr.designing.design_file import read_design_file, save_design
 from optrr.designing.specification import parse_attributes, read_specification
 from optrr.designing.verify import checks, failed_checks
 from optrr.errors import InvalidInput
@@ -57,7 +57,7 @@ def small_designs() -> dict[str, optrr.Design]:
 def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> None:
     made = small_designs()[kind]
     save_design(made, tmp_path / "d.json")
-    read = load_design(tmp_path / "d.json")
+    read = Design.load(tmp_path / "d.json")
     assert read.domain == made.domain
     assert (read.epsilon, read.lower_bound, read.method) == (made.epsilon, made.lower_bound, made.method)
     assert (read.solution.status, read.solution.tolerance) == (made.solution.status, made.solution.tolerance)
@@ -108,8 +108,8 @@ def test_edited_files_are_refused(tmp_path: Path) -> None:
         other = tmp_path / "edited.json"
         other.write_text(json.dumps(edited))
         with pytest.raises(InvalidInput, match="changed after it was written"):
-            load_design(other)
-        assert not read_stated(other)[2]
+            Design.load(other)
+        assert not read_design_file(other).intact
 
 
 def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> None:
@@ -122,8 +122,9 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
     for edited in numeric:
         other = tmp_path / "edited.json"
         other.write_text(json.dumps(edited))
-        design, stated, _ = read_stated(other)
-        assert failed_checks(design, stated), edited
+        record = read_design_file(other)
+        assert failed_checks(Design(record.domain, record.solution), record.stated), edited
+        assert not verify(other).holds
 
 
 def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> No
     record.digest = design_file._digest(record)
     path.write_bytes(msgspec.json.encode(record))
     with pytest.raises(InvalidInput, match=r"d\.json: a ball that ends at .* use a coarser grid"):
-        load_design(path)
+        Design.load(path)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_laws_that_do_not_fit_are_refused(law: dict, message: str, tmp_path: Pat
     save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), tmp_path / "d.json")
     (tmp_path / "d.json").write_text(json.dumps({**json.loads((tmp_path / "d.json").read_text()), "law": law}))
     with pytest.raises(InvalidInput, match=message):
-        read_stated(tmp_path / "d.json")
+        read_design_file(tmp_path / "d.json")
 
 
 @pytest.mark.parametrize("m", [26, 64])
@@ -180,7 +181,7 @@ def test_table_too_large_for_memory_is_refused(m: int, tmp_path: Path) -> None:
     record["law"] = {"kind": "table", "most": 0, "cells": [], "log_density": []}
     (tmp_path / "d.json").write_text(json.dumps(record))
     with pytest.raises(InvalidInput, match=f"{2**m} cells"):
-        read_stated(tmp_path / "d.json")
+        read_design_file(tmp_path / "d.json")
 
 
 def exact_epsilon(law: Law) -> Fraction:
@@ -242,7 +243,7 @@ def test_files_that_are_no_designs(content: str | bytes, message: str, tmp_path:
     path = tmp_path / "d.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidInput, match=message):
-        load_design(path)
+        Design.load(path)
 
 
 def test_summary_has_the_contract_keys() -> None:
