@@ -55,8 +55,9 @@ _FEWER = (0.0, 0.5, 0.8)
 _LEVELS = (0.3, 1.0)
 # Share of the ball's weights that pairs make up where a parabola touches it.
 _PULL = 0.9
-# With more classes than this a large sample makes ascents dear, and columns gain little: one
-# ascent, and rounds only until some mixture serves, so many at most.
+# With more classes than this a large sample makes ascents dear: one only, and no columns where the bracket is this narrow.
+# With many classes columns gain little: rounds only until some mixture serves, so many at most.
+_CLOSE = 0.008
 _FEW_CLASSES, _FEW_ROUNDS = 20, 3
 # Rounds before which the dual is ascended.
 _ASCENTS = (0, 4, 9, 16, 25, 40)
@@ -176,18 +177,20 @@ def _refine(search: _Search, prices: Prices) -> None:
     generation, watch = search.generation, search.watch
     groups = search.wanted.classes.counts.size
     steps = max(_LEAST_STEPS, _PRICING_STEPS * _MANY_CLASSES // max(groups, _MANY_CLASSES))
-    rounds = _ROUNDS if groups <= _FEW_CLASSES else _FEW_ROUNDS
+    rounds = _ROUNDS if groups <= _MANY_CLASSES else _FEW_ROUNDS
+    ascents = _ASCENTS if groups <= _FEW_CLASSES else _ASCENTS[:1]
     for k in range(rounds):
         watch.upper = search.upper
         if not watch.goes_on(_FIRST_PART + (1 - _FIRST_PART) * k / rounds):
             return
         touching: list[Soft] = []
         serves = math.isfinite(generation.log_y)
-        if (k in _ASCENTS or not serves) and search.dual is not None:
+        if (k in ascents or not serves) and search.dual is not None:
             touching = _ascend(search, prices)
         if search.narrow():
             return
-        if serves and groups > _FEW_CLASSES:
+        close = search.upper - search.lower <= _CLOSE * search.upper
+        if serves and (groups > _MANY_CLASSES or (groups > _FEW_CLASSES and close)):
             for ball in touching:
                 generation.add(ball)
             generation.solve()
