@@ -43,7 +43,11 @@ def test_every_result_was_written_by_one_benchmark() -> None:
 
 @pytest.mark.parametrize("benchmark", NAMED)
 def test_a_result_is_no_older_than_its_code(benchmark: Benchmark) -> None:
-    reason = staleness.why_stale(benchmark, staleness.recorded())
+    records = staleness.recorded()
+    if benchmark.script not in records and not benchmark.cheap:
+        # nothing is kept, so nothing is old: another test sees to it that no file is kept without its record
+        pytest.skip(f"no result is kept; run: python benchmarks/run.py {benchmark.script}")
+    reason = staleness.why_stale(benchmark, records)
     assert reason is None, f"{reason}; run: python benchmarks/run.py {benchmark.script}"
 
 
