@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from optrr.allocating.allocate import Allocation, allocate
     from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
     from optrr.allocating.workload import WantedTable, Workload
-    from optrr.designing.design import Design, design, verify
+    from optrr.designing.design import Design, design
     from optrr.designing.specification import Specification, read_specification
-    from optrr.designing.verify import Verification
+    from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
     from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
     from optrr.estimation import Derived, Estimate, consistent_tables, count_query, derive, estimate, synthetic_records
@@ -63,12 +63,12 @@ _HOMES = {
         "WantedTable",
         "Workload",
     ),
-    "designing.design": ("Design", "design", "verify"),
+    "designing.design": ("Design", "design"),
     "designing.specification": (
         "Specification",
         "read_specification",
     ),
-    "designing.verify": ("Verification",),
+    "designing.verify": ("Verification", "verify"),
     "designing.wishes": ("Wishes",),
     "errors": (
         "Infeasible",

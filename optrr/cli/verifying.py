@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from optrr.cli.output import json_option, print_json
-from optrr.designing.design import verify as verified
+from optrr.designing.verify import verify as verified
 
 
 @click.command()

@@ -8,7 +8,6 @@ about this one. Under Kronecker the last two agree; at the optimum the condition
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +20,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.charts import COLOURS, new_figure
+from optrr.designing.checks import Verification, checks, failed_checks
 from optrr.designing.design_file import read_design_file, save_design
-from optrr.designing.verify import Verification, checks, failed_checks
 from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
@@ -329,21 +328,6 @@ def _at_total(  # noqa: PLR0913 (what is asked for, and how)
         guess=guess,
         scan=scan,
     ).solution
-
-
-def verify(design: Design | str | os.PathLike[str]) -> Verification:
-    """Recompute every number of a design, or of a design file, from its law and certificate alone (design §3.4).
-
-    Raises
-    ------
-    InvalidInput
-        where a file cannot be read as a design at all; a number that does not hold is in the result.
-    """
-    if isinstance(design, Design):
-        return design.verify()
-    record = read_design_file(Path(design))
-    read = Design(record.domain, record.solution)
-    return Verification(tuple(checks(read, record.stated)), record.intact)
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:

@@ -9,9 +9,9 @@ from table_simulation import simulated, skewed_codes
 from optrr import InvalidInput, allocate, count_many, design
 from optrr.allocating.allocate import METHODS
 from optrr.allocating.workload import WantedTable, Workload, workload_of
+from optrr.designing.checks import checks
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
-from optrr.designing.verify import checks
 from optrr.estimation import estimate
 from optrr.records.datasets import adult_domain
 from optrr.records.domain import Domain

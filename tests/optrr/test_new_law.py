@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from optrr.designing.checks import checks
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
-from optrr.designing.verify import checks
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import estimate
 from optrr.records.counts import count

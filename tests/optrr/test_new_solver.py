@@ -12,7 +12,7 @@ import pytest
 
 import optrr
 from optrr.cli import main
-from optrr.designing.verify import failed_checks
+from optrr.designing.checks import failed_checks
 from optrr_solvers import Guarantee, Method, Problem, SolveOptions, applicable, solve
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.methods import registered
