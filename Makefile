@@ -1,5 +1,5 @@
 # Two commands for everyone: `make demo` runs the main job, `make test` runs every check. Each sets up .venv by itself.
-# Two more for the daily loop: `make dev` installs the checkout so that edits take effect, `make quick` checks it in a minute.
+# Two more for the daily loop: `make dev` installs the checkout so that edits take effect, `make quick` checks it without the slow tests.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
@@ -20,7 +20,7 @@ test: checks
 test-full: checks
 	$(BIN)/pytest -m "full or not full"
 
-# every kept figure and table again: the cheap ones take about a minute, the long ones under an hour on two cores;
+# every kept figure and table again: the cheap ones take about a minute, the long ones far longer;
 # results-stale makes again, of all, those that are older than their code, and takes up an interrupted run
 results: $(INSTALLED)
 	$(BIN)/python benchmarks/run.py cheap

@@ -51,6 +51,7 @@ def test_a_result_is_no_older_than_its_code(benchmark: Benchmark) -> None:
     assert reason is None, f"{reason}; run: python benchmarks/run.py {benchmark.script}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("benchmark", [pytest.param(b, id=b.script) for b in BENCHMARKS if b.cheap])
 def test_a_cheap_result_is_what_its_benchmark_writes_today(benchmark: Benchmark) -> None:
     absent = runner.missing(benchmark)
