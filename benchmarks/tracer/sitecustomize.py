@@ -27,13 +27,14 @@ class _Trace:
     def __init__(self, target: str, folders: tuple[str, ...]) -> None:
         # appended in one call each, so that lines of several processes never mix
         self._target = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._folders = folders
+        # with the separator behind it, so that a folder's neighbour whose name begins the same is not taken for its content
+        self._places, self._insides = folders, tuple(f + os.sep for f in folders)
         self._opened: set[tuple[str, bool]] = set()
         self._functions: list[tuple[str, str]] = []
         self.called: list[bool] = []
 
     def watches(self, path: str) -> bool:
-        return path.startswith(self._folders)
+        return path.startswith(self._insides) or path in self._places
 
     def note(self, function: int) -> None:
         self.called[function] = True
