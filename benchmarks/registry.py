@@ -80,7 +80,7 @@ BENCHMARKS = (
     cheap("mdr_fig2", EXACT),
     long("mdr_fig3", SIMULATED),
     long("mdr_tables", SIMULATED),
-    long("pairs_kept", TIMED, arguments=("44",)),
+    long("pairs_kept", TIMED),
     cheap("por_ratios", SOLVED),
     long("protocols_comparison", SIMULATED),
     long("protocols_costs", TIMED),

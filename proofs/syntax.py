@@ -1,7 +1,8 @@
 """Digests of code that see what it does and not how it is written down.
 
-A digest is taken of the syntax tree without docstrings, comments and layout. The proofs use it to notice that a function
-changed after it was proved, the benchmarks to notice that a result is older than the code that made it.
+A digest is taken of the syntax tree without docstrings, comments and layout, and without the names that a function gives to
+its own variables. The proofs use it to notice that a function changed after it was proved, the benchmarks to notice that a
+result is older than the code that made it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def digest_of_trees(trees: Iterable[ast.AST]) -> str:
     """Sixteen hexadecimal digits of one digest over several trees in the order given; the trees stay as they are."""
     hashed = hashlib.sha256()
     for tree in trees:
-        hashed.update(repr(_shape(_bare(copy.deepcopy(tree)))).encode())
+        hashed.update(repr(_shape(_numbered(_bare(copy.deepcopy(tree))))).encode())
     return hashed.hexdigest()[:16]
 
 
@@ -25,6 +26,31 @@ def _bare(tree: ast.AST) -> ast.AST:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return tree
+
+
+def _numbered(tree: ast.AST) -> ast.AST:
+    """The variables of every outermost function by numbers in the order of their first use; parameters keep their names."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            _number(node)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return tree
+
+
+def _number(function: ast.AST) -> None:
+    nodes = list(ast.walk(function))
+    elsewhere = {a.arg for a in nodes if isinstance(a, ast.arg)}
+    elsewhere |= {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+    names = [n for n in nodes if isinstance(n, ast.Name)]
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)} - elsewhere
+    # a number is no name that a program can have, so it meets no other
+    numbers: dict[str, str] = {}
+    for node in names:
+        if node.id in own:
+            node.id = numbers.setdefault(node.id, str(len(numbers)))
 
 
 def _shape(node: object) -> object:

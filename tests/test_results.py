@@ -70,14 +70,16 @@ def test_no_result_names_a_folder_or_a_day(benchmark: Benchmark) -> None:
 
 
 SAMPLE = {
-    "dataset": "from settings import WIDTH\nimport settings\n\ndef read():\n    return [WIDTH] * settings.HEIGHT\n",
+    "dataset": "from settings import WIDTH\nimport settings\n\ndef read():\n    row = [WIDTH]\n    return row * settings.HEIGHT\n",
     "settings": '"""Sizes."""\n\nWIDTH = 2\nHEIGHT = 3\nDEPTH = 4\n\ndef unused():\n    return 1\n',
     "figure": "import settings\nfrom dataset import read\n\nprint(read(), settings.DEPTH)\n",
 }
 CHANGES = {
     "a constant that is imported": ("settings", "WIDTH = 2", "WIDTH = 3", True),
     "a constant reached through its module": ("settings", "HEIGHT = 3", "HEIGHT = 5", True),
-    "the function that ran": ("dataset", "return [", "return 2 * [", True),
+    "the function that ran": ("dataset", "return row", "return 2 * row", True),
+    "which variable is used": ("dataset", "return row", "return rows", True),
+    "the name of a variable": ("dataset", "row", "line", False),
     "the script": ("figure", "print(read()", "print(1, read()", True),
     "a constant that the script alone names": ("settings", "DEPTH = 4", "DEPTH = 5", True),
     "a docstring": ("settings", "Sizes.", "Widths.", False),
