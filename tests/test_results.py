@@ -70,7 +70,8 @@ def test_no_result_names_a_folder_or_a_day(benchmark: Benchmark) -> None:
 
 
 SAMPLE = {
-    "dataset": "from settings import WIDTH\nimport settings\n\ndef read():\n    row = [WIDTH]\n    return row * settings.HEIGHT\n",
+    "dataset": "from settings import WIDTH\nimport settings\n\n"
+    "def read():\n    row = [WIDTH]\n    return row * settings.HEIGHT\n",
     "settings": '"""Sizes."""\n\nWIDTH = 2\nHEIGHT = 3\nDEPTH = 4\n\ndef unused():\n    return 1\n',
     "figure": "import settings\nfrom dataset import read\n\nprint(read(), settings.DEPTH)\n",
 }
