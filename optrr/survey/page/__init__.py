@@ -1,0 +1,81 @@
+"""The survey page: static files that fetch a deployment file, randomize in the browser and send only the result.
+
+What a server that shows the page has to offer, all below one address that ends in a slash; the page asks nobody else.
+
+==========  ====================  =====================================================================================
+request     answers with          remarks
+==========  ====================  =====================================================================================
+GET ./…     the files of          with :data:`HEADERS` and the file's media type; ``""`` is the page itself
+            :func:`page_files`
+GET         the deployment file   ``application/json``, byte for byte as ``optrr export`` wrote it (the deployment format)
+sampler.json
+GET         the wording           ``application/json``; an object, all keys optional (``{}`` will do): ``title``, ``asker``
+survey.json                       (who asks, in a few words), ``introduction`` (a paragraph), ``language`` (of these texts
+                                  and of the categories, such as ``de``), ``questions`` (attribute's name → question; an
+                                  attribute without one is asked by its name)
+POST        see below             the report, ``application/json``
+reports
+==========  ====================  =====================================================================================
+
+The body of a report is ``{"design": "…", "report": "…", "values": [0, 2, 1]}``: the deployment file's digest of the design; the
+report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with every repetition; the
+randomized record as category indexes from 0, in the domain's order of attributes. No cookie, no other header, no address.
+
+What the page makes of the answer:
+
+=====================================  ================================================================================
+201, or 200 where the same report      sent: the person sees the record that was sent beside what was entered. The
+was there before                       collector has the report on disk before it says so
+409                                    refused: another report has this identifier
+410                                    refused: the survey is closed
+any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: the body's ``error``, if it is JSON
+422)                                   ``{"error": "one line"}``; the record stays and can be sent again
+408, 425, 429, 5xx, no answer          not sent yet: the same record can be sent again, now or at the next visit
+=====================================  ================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+# Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+_MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_PAGE = "survey.html"
+_OWN = (_PAGE, "survey.css", "icon.svg")
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """One file as it is served."""
+
+    media_type: str
+    body: bytes
+
+
+def page_files() -> dict[str, PageFile]:
+    """Every file of the page by its path below the survey's address; the page itself is ``""``."""
+    here = files(__name__)
+    served = {name: PageFile(_MEDIA_TYPES[Path(name).suffix], (here / name).read_bytes()) for name in _OWN}
+    served[""] = served.pop(_PAGE)
+    return served
