@@ -2,7 +2,8 @@
 
     {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9, "epsilon": 0.5}]}
 
-A size stands for the categories 0..size−1. A top-level ``epsilon`` serves attributes that give none.
+A size stands for the categories 0..size−1. A top-level ``epsilon`` serves attributes that give none. What people are asked
+may stand beside: ``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -27,11 +28,30 @@ class _AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
     size: int | None = None
     categories: list[str | int | bool | None] | None = None
     epsilon: float | None = None
+    question: str | None = None
 
 
 class _Spec(msgspec.Struct, forbid_unknown_fields=True):
     attributes: list[_AttributeSpec]
     epsilon: float | None = None
+    title: str | None = None
+    asker: str | None = None
+    introduction: str | None = None
+    language: str | None = None
+
+
+class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the people asked are shown: texts in ``language`` (such as ``de``), None where the specification gives none.
+
+    ``asker`` says who asks, ``introduction`` is a paragraph, ``questions`` has the text for an attribute's name; an attribute
+    without one is asked by its name.
+    """
+
+    title: str | None = None
+    asker: str | None = None
+    introduction: str | None = None
+    language: str | None = None
+    questions: dict[str, str] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +60,7 @@ class Specification:
 
     domain: Domain
     epsilons: FloatArray
+    wording: Wording = field(default_factory=Wording)
 
     def required_epsilons(self) -> FloatArray:
         """The ε_i. Raises InvalidInput naming the first attribute that has none."""
@@ -110,13 +131,27 @@ def _specification(spec: _Spec) -> Specification:
         attributes.append(Attribute(a.name, _categories(a)))
         given = a.epsilon if a.epsilon is not None else spec.epsilon
         epsilons.append(np.nan if given is None else _checked_epsilon(a.name, given))
-    return Specification(Domain(tuple(attributes)), np.asarray(epsilons, dtype=np.float64))
+    return Specification(Domain(tuple(attributes)), np.asarray(epsilons, dtype=np.float64), _wording(spec))
+
+
+def _wording(spec: _Spec) -> Wording:
+    questions = {a.name: a.question for a in spec.attributes if a.question is not None}
+    general = {name: getattr(spec, name) for name in ("title", "asker", "introduction", "language")}
+    shown = {f"the question of {name!r}": text for name, text in questions.items()}
+    for place, text in {**general, **shown}.items():
+        if text is not None and (not text.strip() or not _is_unicode(text)):
+            raise InvalidInput(f"{place} is {text!r}; write a text in UTF-8, or leave it out")
+    return Wording(**general, questions=questions)
 
 
 def _checked_text(name: str, text: Category) -> None:
     # JSON and the command line can hold halves of surrogate pairs, which no file can be written with
-    if isinstance(text, str) and not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+    if isinstance(text, str) and not _is_unicode(text):
         raise InvalidInput(f"attribute {name!r} has text {text!r}, which is not Unicode; write it in UTF-8")
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _checked_epsilon(name: str, epsilon: float) -> float:

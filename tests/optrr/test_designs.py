@@ -406,6 +406,8 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
             "'epsilon' is given twice",
         ),
         ("s.toml", "attributes = 3", "array"),
+        ("s.toml", 'title = " "\n[[attributes]]\nname = "a"\nsize = 2', "title is ' '"),
+        ("s.toml", '[[attributes]]\nname = "a"\nsize = 2\nquestion = ""', "the question of 'a' is ''"),
         ("s.toml", "x = " + "[" * 100_000, "recursion"),
         ("s.toml", "x = " + "9" * 5000, "4300 digits"),
         ("s.toml", "[[attributes]]\nname = 2020-01-01\nsize = 2\nepsilon = 1", "got `date`"),
@@ -419,3 +421,15 @@ def test_bad_specifications_say_what_where_and_the_remedy(
         read_specification(tmp_path / name)
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_specification_holds_what_people_are_asked(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'title = "Umfrage"\nlanguage = "de"\nepsilon = 1\n[[attributes]]\nname = "a"\nsize = 2\nquestion = "Ja?"\n'
+        '[[attributes]]\nname = "b"\nsize = 3\n'
+    )
+    wording = read_specification(path).wording
+    assert (wording.title, wording.language, wording.asker) == ("Umfrage", "de", None)
+    assert wording.questions == {"a": "Ja?"}
+    assert parse_attributes(["a=2:1"]).wording.questions == {}
