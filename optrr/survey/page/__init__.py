@@ -17,9 +17,11 @@ POST        see below             the report, ``application/json``
 reports
 ==========  ====================  =====================================================================================
 
-The body of a report is ``{"design": "…", "report": "…", "values": [0, 2, 1]}``: the deployment file's digest of the design; the
-report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with every repetition; the
-randomized record as category indexes from 0, in the domain's order of attributes. No cookie, no other header, no address.
+The body of a report is that of the deployment format:
+``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"]}`` with the file's digest of the
+design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with every
+repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's order. No
+cookie, no other header, no address.
 
 What the page makes of the answer:
 
