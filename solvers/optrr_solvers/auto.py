@@ -1,9 +1,10 @@
 """Solve by name, or let the problem choose.
 
 ``auto`` takes the first exact method that suits: the closed form (one or two attributes, or all alike), counts of alike
-attributes where these make the lattice small, and the reduced program up to 20 attributes. Beyond them it tries the certified
-ball solver and, unless that closed the gap, products of blocks, POR's heuristic and Kronecker, and returns the smallest total
-of all laws that meet every requirement, with the largest lower bound of all certificates.
+attributes where these make the lattice small, and the reduced program up to 20 attributes, with pairs up to 17. Beyond them, or
+where half of a time limit was not enough for an exact method, it tries the certified ball solver and, unless that closed the
+gap, products of blocks, POR's heuristic and Kronecker. It returns the smallest total of all laws that meet every requirement,
+with the largest lower bound of all certificates.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from optrr_solvers.solution import Solution, Status, checked, require
 
 # Seconds for products of blocks where no time limit is given, and the share of a limit that is kept for them.
 _BLOCK_SECONDS, _BLOCK_SHARE = 15.0, 0.3
+# The share of a limit after which an exact method is given up, so that the ball solver can still answer in time.
+_EXACT_SHARE = 0.5
 # Less time than this is not worth a solver's start.
 _LEAST_SECONDS = 0.05
 # The gap, relative to the total, up to which the best of all is called optimal; as the ball solver does.
@@ -45,10 +48,10 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
 def _auto(problem: Problem, options: SolveOptions) -> Solution:
     started = time.perf_counter()
     failures: list[str] = []
-    exact = _exact(problem, options, failures)
+    exact = _exact(problem, _with_share(options, _EXACT_SHARE), failures)
     if exact is not None:
         return exact
-    deadline = math.inf if options.time_limit is None else started + options.time_limit
+    deadline = options.deadline(started)
     tried = _Tried(problem, failures)
     _certified(tried, options, deadline)
     if tried.best is None or tried.best.status is not Status.OPTIMAL:
@@ -69,6 +72,10 @@ def _exact(problem: Problem, options: SolveOptions, failures: list[str]) -> Solu
                 # a program that double precision cannot solve, or pairs that treat alike attributes differently
                 failures.append(f"{method.name}: {failed}" if isinstance(failed, InvalidProblem) else str(failed))
     return None
+
+
+def _with_share(options: SolveOptions, share: float) -> SolveOptions:
+    return options if options.time_limit is None else replace(options, time_limit=share * options.time_limit)
 
 
 def _heeded(method: Method, options: SolveOptions) -> SolveOptions:
@@ -112,7 +119,7 @@ class _Tried:
             return self._with_failures(best, started)
         if self.certificate is None:
             note = "no bracket was found: this is a baseline; allow more time, or use milder epsilons"
-            return replace(best, notes=(note, *best.notes), seconds=time.perf_counter() - started)
+            return self._with_failures(replace(best, notes=(note, *best.notes)), started)
         solution = checked(
             self.problem, best.method, best.law, self.certificate, started=started,
             tolerance=options.tolerance_or(_OPTIMAL * best.upper), bracketed=True, notes=best.notes,

@@ -23,6 +23,8 @@ from optrr_solvers.solution import Solution
 
 # Lattices above this many cells take minutes; the ball solver is faster there.
 _CLASSES_CELLS = 1 << 19
+# With a row for every pair the program on all change sets takes half a minute here and minutes for the next two attributes.
+_PAIRS_AUTOMATIC = 17
 # POR's program takes a quarter of a minute here; it goes on to lp.MAX_LP for those who ask for it.
 _LP_IN_COMPARISONS = 12
 
@@ -129,7 +131,7 @@ METHODS: dict[str, Method] = {
             Guarantee.EXACT,
             "the reduced program on counts of alike attributes",
             pairs=True,
-            options=("tolerance",),
+            options=("tolerance", "time_limit"),
             fits=lambda problem: _cells(problem) <= _CLASSES_CELLS,
             automatic=_classes_are_few,
         ),
@@ -141,8 +143,9 @@ METHODS: dict[str, Method] = {
             pairs=True,
             caps=True,
             most=MAX_TABLE,
-            options=("tolerance",),
+            options=("tolerance", "time_limit"),
             fits=lambda problem: problem.m <= capped.MAX_CAPPED or not capped.binding(problem).size,
+            automatic=lambda problem: not problem.pairs or problem.m <= _PAIRS_AUTOMATIC,
         ),
         Method(
             "ball",

@@ -26,6 +26,10 @@ class SolveOptions:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InvalidProblem(f"{what} = {value}; give a finite number of {unit} above 0")
 
+    def deadline(self, started: float) -> float:
+        """When the time limit ends for work that ``started`` then, by time.perf_counter; infinite without a limit."""
+        return math.inf if self.time_limit is None else started + self.time_limit
+
     def tolerance_or(self, usual: float) -> float:
         """The tolerance asked for, or the method's usual one."""
         return usual if self.tolerance is None else self.tolerance

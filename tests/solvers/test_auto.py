@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,28 @@ def test_a_time_limit_is_kept(seconds: float) -> None:
     assert time.process_time() - started < seconds + 1
     require(problem, "auto", solution.law)
     assert solution.upper <= problem.kronecker_epsilon
+
+
+def test_an_exact_method_leaves_time_for_the_ball() -> None:
+    """The program with 136 pairs takes seconds; half of this limit ends it, then the others answer."""
+    rng = np.random.default_rng(5)
+    m = 17
+    problem = Problem(rng.integers(2, 11, m), rng.uniform(0.02, 6, m), tuple(itertools.combinations(range(m), 2)))
+    started = time.process_time()
+    solution = solve(problem, options=SolveOptions(time_limit=0.2))
+    assert time.process_time() - started < 3
+    assert solution.method != "reduced" and any("ran out of time" in note for note in solution.notes)
+    require(problem, "auto", solution.law)
+    assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["classes", "reduced"])
+def test_an_exact_method_ends_with_its_time(name: str) -> None:
+    problem = Problem(2 + np.arange(10) % 4, 0.5 + np.arange(10) % 4)
+    assert solve(problem, name, SolveOptions(time_limit=100.0)).status is Status.OPTIMAL
+    for caps in (None, np.full(10, 4.0)) if name == "reduced" else (None,):
+        with pytest.raises(SolveFailed, match=f"{name}: .*ran out of time"):
+            solve(replace(problem, caps=caps), name, SolveOptions(time_limit=1e-9))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ is used beyond "here is a basis": the solvers recompute everything from it.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import highspy
@@ -54,8 +55,14 @@ class BasicAnswer:
     iterations: int
 
 
-def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) -> BasicAnswer:
-    """Dual simplex on one thread. Raises Infeasible or SolveFailed, naming ``method``."""
+def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) -> BasicAnswer:
+    """Dual simplex on one thread, until ``deadline`` by time.perf_counter.
+
+    Raises Infeasible or SolveFailed, naming ``method``.
+    """
+    left = deadline - time.perf_counter()
+    if left <= 0:
+        raise SolveFailed(_failed(method, _FAILURES[highspy.HighsModelStatus.kTimeLimit]))
     highs = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy annotates in part
     options: dict[str, bool | int | float | str] = {
         "output_flag": False,
@@ -65,7 +72,7 @@ def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) 
         "small_matrix_value": _SMALLEST_ENTRY,
         "primal_feasibility_tolerance": _FEASIBILITY,
         "dual_feasibility_tolerance": _FEASIBILITY,
-        "time_limit": time_limit,
+        "time_limit": left,
     }
     for name, value in options.items():
         _must(highs.setOptionValue(name, value), f"{method}: HiGHS refused option {name}")
@@ -76,7 +83,7 @@ def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) 
         raise Infeasible(f"{method}: no mechanism meets all requirements; relax a pair, a cap or an epsilon")
     if status != highspy.HighsModelStatus.kOptimal:
         reason = _FAILURES.get(status, f"answered with the unknown status {status}")
-        raise SolveFailed(f"{method}: HiGHS {reason}; use milder epsilons or method 'ball'")
+        raise SolveFailed(_failed(method, reason))
     solution, basis = highs.getSolution(), highs.getBasis()
     basic = highspy.HighsBasisStatus.kBasic
     return BasicAnswer(
@@ -86,6 +93,10 @@ def solve(program: LinearProgram, *, method: str, time_limit: float = math.inf) 
         basic_rows=np.array([s == basic for s in basis.row_status]),
         iterations=int(highs.getInfo().simplex_iteration_count),
     )
+
+
+def _failed(method: str, reason: str) -> str:
+    return f"{method}: HiGHS {reason}; use milder epsilons or method 'ball'"
 
 
 def _model(program: LinearProgram) -> highspy.HighsLp:

@@ -52,8 +52,11 @@ def binding(problem: Problem) -> IntArray:
     return np.flatnonzero(problem.caps < total)
 
 
-def solve(lattice: Lattice) -> LatticeOptimum:
-    """Optimal densities under caps. Raises MethodTooLarge above 10 attributes, Infeasible, SolveFailed."""
+def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
+    """Optimal densities under caps.
+
+    Raises MethodTooLarge above 10 attributes, Infeasible, and SolveFailed, also where the deadline comes first.
+    """
     m = lattice.problem.m
     if m > MAX_CAPPED:
         raise MethodTooLarge(
@@ -63,7 +66,7 @@ def solve(lattice: Lattice) -> LatticeOptimum:
     log_scale = lattice.log_dual_guess()
     program = _program(lattice, caps, math.exp(log_scale))
     try:
-        answer = backend.solve(program, method="reduced")
+        answer = backend.solve(program, method="reduced", deadline=deadline)
     except Infeasible as error:
         if lattice.problem.kappa > 1:
             raise

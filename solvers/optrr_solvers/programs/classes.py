@@ -19,13 +19,14 @@ from optrr_solvers.solution import EXACT_GAP, Solution, checked
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Optimal CountLaw with its certificate; time and memory O(Π(m_g+1)), at most 2^21 cells.
 
-    Raises MethodTooLarge beyond that and for conditional caps on classes of several attributes.
+    Raises MethodTooLarge beyond that and for conditional caps on classes of several attributes, SolveFailed where the time
+    limit ends.
     """
     started = time.perf_counter()
     if problem.caps is not None:
         raise MethodTooLarge("method 'classes' does not take conditional caps; use 'reduced' (up to 10 attributes)")
     lattice = Lattice(problem, problem.classes)
-    found = sifting.solve(lattice, method="classes")
+    found = sifting.solve(lattice, method="classes", deadline=options.deadline(started))
     law = CountLaw(problem.sizes, problem.classes, found.log_density)
     return checked(
         problem,

@@ -19,7 +19,8 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     """Optimal TableLaw with its certificate; time and memory O(2^m) with a small constant (m = 20: seconds, < 1 GB).
 
     With pairs or caps the flips are bounded above by the requested ones instead of fixed. Raises MethodTooLarge above 20
-    attributes, Infeasible where κ > 1 or a cap cannot be met, SolveFailed where the answer does not survive its check.
+    attributes, Infeasible where κ > 1 or a cap cannot be met, SolveFailed where the answer does not survive its check or the
+    time limit ends.
     """
     started = time.perf_counter()
     if problem.m > MAX_TABLE:
@@ -28,7 +29,11 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
             "use 'auto', 'classes' (few different ones) or 'ball'"
         )
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
-    found = capped.solve(lattice) if capped.binding(problem).size else sifting.solve(lattice, method="reduced")
+    deadline = options.deadline(started)
+    if capped.binding(problem).size:
+        found = capped.solve(lattice, deadline)
+    else:
+        found = sifting.solve(lattice, method="reduced", deadline=deadline)
     law = TableLaw(problem.sizes, found.log_density)
     return checked(
         problem,

@@ -14,6 +14,7 @@ well-scaled equations, and t is rebuilt from the sign of h everywhere else.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +48,8 @@ class LatticeOptimum:
     columns: int
 
 
-def solve(lattice: Lattice, *, method: str) -> LatticeOptimum:
-    """Optimal densities on the lattice. Raises Infeasible (κ too large) or SolveFailed."""
+def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> LatticeOptimum:
+    """Optimal densities on the lattice. Raises Infeasible (κ too large) or SolveFailed, also at the deadline."""
     rows = lattice.means.size
     w = lattice.epsilon_weights()
     scale = lattice.log_dual_guess()
@@ -63,7 +64,7 @@ def solve(lattice: Lattice, *, method: str) -> LatticeOptimum:
     most = 4 * max(_PER_ROW * rows, _AT_LEAST)
     for step in range(_MAX_ROUNDS):
         small = _Small(lattice, columns, h, scale)
-        answer, final = small.solve(method)
+        answer, final = small.solve(method, deadline)
         iterations += answer.iterations
         w = small.multipliers(answer) if final else answer.row_duals
         new = lattice.combine(w).ravel()
@@ -104,12 +105,12 @@ class _Small:
         self.y_scale = 1 / np.abs(lattice.means).max()
         self.y_column = lattice.means * self.y_scale
 
-    def solve(self, method: str) -> tuple[BasicAnswer, bool]:
+    def solve(self, method: str, deadline: float) -> tuple[BasicAnswer, bool]:
         """The small program's optimum and True; or, where it has none, duals of its least violation and False."""
         try:
-            answer = backend.solve(self._program(elastic=False), method=method)
+            answer = backend.solve(self._program(elastic=False), method=method, deadline=deadline)
         except Infeasible:
-            return backend.solve(self._program(elastic=True), method=method), False
+            return backend.solve(self._program(elastic=True), method=method, deadline=deadline), False
         # y = 0 means that these columns allow no finite Q
         return answer, bool(answer.values[-1] > 0 and answer.basic_columns[-1])
 
