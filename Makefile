@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := $(shell find optrr solvers -name '*.py' -o -name '*.csv.gz' -o -name '*.html')
-CHECKED := optrr solvers proofs tests benchmarks
+CHECKED := optrr solvers proofs tests benchmarks clients
 
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
 INSTALLED := .venv/$(if $(WHEEL),wheel,editable)

@@ -1,0 +1,123 @@
+"""Make the test vectors of ``docs/deployment-format.md``: `python clients/vectors/make_vectors.py`.
+
+The streams are chosen while the reference walks: a word is often the threshold that it is compared with, one less, one
+more, or that with its bytes turned around; a number often stands at the border of what is refused. So an implementation
+with another order of bytes, a threshold off by one, a remainder without refusal, or bytes used twice gives another
+record, or takes another number of bytes, in some case.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from laws import LAWS, law_of  # noqa: E402
+from reference import randomized  # noqa: E402
+from refusals import refused_files, refused_records  # noqa: E402
+
+from optrr.deployment.canonical import canonical, digest_of  # noqa: E402
+from optrr.deployment.export import deployment_of  # noqa: E402
+from optrr.mechanisms.mechanism import Mechanism  # noqa: E402
+from optrr.records.domain import Attribute, Domain  # noqa: E402
+
+CASES = 16
+# Labels that need care: missing, quotes, control characters, beyond 16 bits, what JavaScript once did not take as text.
+_ODD = ("no", None, 'quoted "text" \\', "line\nbreak\x1f\x7f", "münchen", "\U0001f600", "\u2028", "")
+
+
+def domain_for(sizes: list[int]) -> Domain:
+    """Attributes of these sizes; the first few categories of every second one are odd."""
+    attributes = []
+    for i, r in enumerate(sizes):
+        odd = _ODD[: r if i % 2 else 0]
+        attributes.append(Attribute(f"a{i}" if i else "Größe", (*odd, *(str(k) for k in range(len(odd), r)))))
+    return Domain(tuple(attributes))
+
+
+def content_of(name: str) -> dict[str, Any]:
+    """The JSON object of the deployment of a law, the same whatever version of optrr writes it."""
+    law = law_of(name)
+    content = deployment_of(Mechanism(domain_for(law.sizes.tolist()), law)).content() | {"software": "optrr"}
+    return content | {"digest": digest_of(content)}
+
+
+class Chosen:
+    """A source that chooses awkward bytes and remembers them."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self.taken = bytearray()
+
+    def word(self, bits: int, compared: list[int]) -> int:
+        """Near one of the numbers that it is compared with, or anything."""
+        n, rng = bits // 8, self._rng
+        a = compared[int(rng.integers(len(compared)))] if compared else 0
+        turned = int.from_bytes(a.to_bytes(n, "big"), "little")
+        plain = [int.from_bytes(rng.bytes(n), "big") for _ in range(4)]
+        w = _one_of(rng, [a, max(a, 1) - 1, min(a + 1, (1 << bits) - 1), turned, *plain])
+        self.taken += w.to_bytes(n, "big")
+        return w
+
+    def below(self, n: int) -> int:
+        """At the border of what is refused, refused some times before, or anything."""
+        if n == 1:
+            return 0
+        limit = (1 << 32) - (1 << 32) % n
+        refused = [x for x in (limit, (1 << 32) - 1) if limit <= x < 1 << 32]
+        while refused and self._rng.random() < 0.3:
+            self.taken += _one_of(self._rng, refused).to_bytes(4, "big")
+        w = _one_of(self._rng, [limit - 1, 0, *(int(x) for x in self._rng.integers(0, limit, 4))])
+        self.taken += w.to_bytes(4, "big")
+        return w % n
+
+
+def _one_of(rng: np.random.Generator, values: list[int]) -> int:
+    return values[int(rng.integers(len(values)))]
+
+
+def case_of(content: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """One stream, exactly as long as what is taken, with a record and what comes out of it."""
+    labels = [a["categories"] for a in content["attributes"]]
+    codes = [int(rng.integers(len(x))) for x in labels]
+    source = Chosen(rng)
+    out = randomized(content, codes, source)
+    return {
+        "bytes": source.taken.hex(),
+        "record": [x[c] for x, c in zip(labels, codes, strict=True)],
+        "randomized": [x[c] for x, c in zip(labels, out, strict=True)],
+    }
+
+
+def vectors_of(name: str) -> dict[str, Any]:
+    """The content of one vector file."""
+    content = content_of(name)
+    rng = np.random.default_rng(len(name))
+    about = (LAWS[name].__doc__ or "").strip()
+    cases = [case_of(content, rng) for _ in range(CASES)]
+    return {"about": about, "deployment": canonical(content).decode(), "cases": cases}
+
+
+def write(name: str, value: dict[str, Any]) -> None:
+    """A JSON file beside this script, one line for every list entry's parts."""
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    (HERE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Write all vector files."""
+    for name in LAWS:
+        write(name, vectors_of(name))
+    base = content_of("small")
+    write("refused-files", {"about": "A client refuses every one of these files.", "files": refused_files(base)})
+    write("refused-records", refused_records(base))
+
+
+if __name__ == "__main__":
+    main()

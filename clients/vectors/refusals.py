@@ -1,0 +1,154 @@
+"""Files and records that a client must refuse (``docs/deployment-format.md``, §5): each with one thing wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from optrr.deployment.canonical import canonical, digest_of
+
+Content = dict[str, Any]
+
+
+def refused_files(base: Content) -> list[dict[str, str]]:
+    """``why`` and ``text`` of files, from one with a choice and second ways to change."""
+    text = canonical(base).decode()
+    files = [{"why": why, "text": bad} for why, bad in _texts(text)]
+    for why, spoil in _SPOILS.items():
+        content = copy.deepcopy(base)
+        spoil(content)
+        files.append({"why": why, "text": canonical(content | {"digest": digest_of(content)}).decode()})
+    return files
+
+
+def refused_records(base: Content) -> dict[str, Any]:
+    """Answers that a client must refuse for one deployment."""
+    good = {a["name"]: a["categories"][0] for a in base["attributes"]}
+    first = base["attributes"][0]["name"]
+    missing = {k: v for k, v in good.items() if k != first}
+    records = [
+        {"why": "an answer is missing", "record": missing},
+        {"why": "an attribute that the file does not have", "record": good | {"other": "1"}},
+        {"why": "an undeclared category", "record": good | {first: "not declared"}},
+        {"why": "missing where it is not declared", "record": good | {first: None}},
+        {"why": "a list", "record": good | {first: ["0"]}},
+    ]
+    return {"about": "A client refuses these records.", "deployment": canonical(base).decode(), "records": records}
+
+
+def _texts(text: str) -> Iterator[tuple[str, str]]:
+    yield "not JSON", text[:-1]
+    yield "empty", ""
+    yield "white space", text.replace(":", ": ", 1)
+    yield "two line feeds", text + "\n\n"
+    yield "another object follows", text + text
+    yield "keys out of order", json.dumps(dict(reversed(json.loads(text).items())), separators=(",", ":"))
+    yield "a repeated key", text.replace('{"attributes"', '{"attributes":[],"attributes"', 1)
+    yield "an integer with a fraction", text.replace('"bits":64', '"bits":64.0')
+    yield "an integer with an exponent", text.replace('"bits":64', '"bits":6.4e1')
+    yield "an escape where none belongs", text.replace('"format"', '"f\\u006frmat"')
+    yield "an unpaired surrogate", text.replace('"name":"a1"', '"name":"\\ud800"')
+    yield "a byte order mark", "\ufeff" + text
+    yield "another digest", text.replace('"digest":"', '"digest":"0')
+    yield "changed without its digest", text.replace('"name":"a1"', '"name":"b1"')
+    yield "a list", f"[{text}]"
+
+
+def _set(path: tuple[str | int, ...], value: Any) -> Callable[[Content], None]:
+    def spoil(content: Content) -> None:
+        at: Any = content
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value(at[path[-1]]) if callable(value) else value
+
+    return spoil
+
+
+def _drop(*path: str | int) -> Callable[[Content], None]:
+    def spoil(content: Content) -> None:
+        at: Any = content
+        for key in path[:-1]:
+            at = at[key]
+        del at[path[-1]]
+
+    return spoil
+
+
+def _lower_total(content: Content) -> None:
+    """A total that understates the truth, with conditional ε below it."""
+    epsilon = content["epsilon"]
+    epsilon["total"] = f"{float(epsilon['total']) * 0.9:.15f}"
+    epsilon["conditional"] = [epsilon["total"]] * len(epsilon["conditional"])
+
+
+def _huge(content: Content) -> None:
+    content["layers"][1]["kept"][0] = 1 << 60
+
+
+def _second_at_first(content: Content) -> None:
+    layer = content["layers"][1]
+    layer["second_threshold"] = layer["threshold"]
+
+
+# Layer 0 of the base is a choice of two, layer 1 a change with two states and a second way to change, layer 2 the last.
+_SPOILS: dict[str, Callable[[Content], None]] = {
+    "an unknown version": _set(("format",), "optrr-deployment/2"),
+    "a key too many": _set(("seed",), 1),
+    "a key too many in an attribute": _set(("attributes", 0, "size"), 2),
+    "a key too many in a layer": _set(("layers", 1, "next"), [0]),
+    "a key too many in epsilon": _set(("epsilon", "delta"), "0"),
+    "no software": _drop("software"),
+    "no design": _drop("design"),
+    "no conditional epsilon": _drop("epsilon", "conditional"),
+    "a layer without states that follow a change": _drop("layers", 1, "changed"),
+    "bits as text": _set(("bits",), "64"),
+    "bits that are no multiple of 64": _set(("bits",), 32),
+    "no bits": _set(("bits",), 0),
+    "more bits than the format has": _set(("bits",), 6208),
+    "a design that is no digest": _set(("design",), lambda x: x.upper() if x != x.upper() else x[1:]),
+    "two attributes of one name": _set(("attributes", 1, "name"), "Größe"),
+    "an attribute without a name": _set(("attributes", 1, "name"), ""),
+    "one category": _set(("attributes", 0, "categories"), ["0"]),
+    "two equal categories": _set(("attributes", 0, "categories", 1), "0"),
+    "a category that is a number": _set(("attributes", 0, "categories", 1), 1),
+    "an attribute without a layer": _set(("attributes",), lambda x: [*x, {"name": "x", "categories": ["0", "1"]}]),
+    "an attribute with two layers": _set(("layers",), lambda x: [*x, {"kind": "uniform", "attribute": 0, "next": [0]}]),
+    "an attribute number out of range": _set(("layers", 1, "attribute"), 2),
+    "an attribute visited twice": _set(("layers", 1, "attribute"), lambda x: 1 - x),
+    "an unknown kind of layer": _set(("layers", 1, "kind"), "maybe"),
+    "no layers": _set(("layers",), []),
+    "a layer too few": _set(("layers",), lambda x: x[:-1]),
+    "a threshold of 0": _set(("layers", 1, "threshold"), lambda x: "0" * 16 + x[16:]),
+    "upper-case digits": _set(("layers", 1, "threshold"), lambda x: "A" + x[1:]),
+    "digits that are none": _set(("layers", 1, "threshold"), lambda x: "g" + x[1:]),
+    "a digit too few": _set(("layers", 1, "threshold"), lambda x: x[1:]),
+    "a threshold too few": _set(("layers", 1, "threshold"), lambda x: x[16:]),
+    "a next state too many": _set(("layers", 1, "kept"), lambda x: [*x, 0]),
+    "a next state that does not exist": _set(("layers", 1, "kept", 0), 1000),
+    "a negative next state": _set(("layers", 1, "changed", 0), -1),
+    "a next state beyond 53 bits": _huge,
+    "a next state that is true": _set(("layers", 1, "kept", 0), True),
+    "a state other than 0 after the last layer": _set(("layers", -1, "kept", 0), 1),
+    "a second threshold of 0": _set(("layers", 1, "second_threshold"), lambda x: "0" * 16 + x[16:]),
+    "a second threshold that is not below the first": _second_at_first,
+    "a second way without its threshold": _drop("layers", 1, "second_threshold"),
+    "a second threshold without its way": _drop("layers", 1, "second"),
+    "a second way that is null": _set(("layers", 1, "second"), None),
+    "a second way that does not exist": _set(("layers", 1, "second", 0), 99),
+    "ends that do not increase": _set(("layers", 0), {"kind": "choice", "ends": "8" * 32, "next": [0, 0, 1]}),
+    "an end of 0": _set(("layers", 0, "ends"), lambda x: "0" * 16),
+    "an end too many": _set(("layers", 0, "ends"), lambda x: x + "f" * 16),
+    "a component that leads nowhere": _set(("layers", 0, "next", 0), 9),
+    "a choice at the end": _set(("layers",), lambda x: [*x, {"kind": "choice", "ends": "", "next": [0]}]),
+    "two states before the first layer": _set(("layers",), lambda x: x[1:]),
+    "a total below the truth": _lower_total,
+    "a negative total": _set(("epsilon", "total"), lambda x: "-" + x),
+    "a total with too few places": _set(("epsilon", "total"), lambda x: x[:-1]),
+    "a total that is a number": _set(("epsilon", "total"), 3),
+    "a total in another form": _set(("epsilon", "total"), lambda x: "0" + x),
+    "a negative conditional epsilon": _set(("epsilon", "conditional", 0), "-1.000000000000000"),
+    "a conditional epsilon above the total": _set(("epsilon", "conditional", 0), "99.000000000000000"),
+    "an attribute's epsilon missing": _set(("epsilon", "attributes"), lambda x: x[1:]),
+}

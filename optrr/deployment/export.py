@@ -1,0 +1,61 @@
+"""From a design to what a device runs: the law's automaton, with every ε recomputed from its integers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import msgspec
+
+from optrr import __version__
+from optrr.deployment.deployment_file import Deployment, StatedEpsilons, read_deployment_text
+from optrr.deployment.exact import Epsilons, epsilons
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Mechanism
+from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
+from optrr_solvers.laws.record import record_of
+
+__all__ = ["deployment_of"]
+
+
+def deployment_of(mechanism: Mechanism) -> Deployment:
+    """The deployment of a mechanism, whatever its size.
+
+    Its ε are those of the integers that a device draws with, exactly (with hidden choices: bounded from above), rounded
+    up in the 15th place; they do not exceed the mechanism's labels by more than that.
+
+    Raises
+    ------
+    InvalidInput
+        where the law has no automaton, or one too large for exact sums.
+    """
+    automaton = mechanism.law.automaton
+    if automaton is None:
+        raise InvalidInput(
+            f"the law of {mechanism.domain.m} attributes has no automaton of a size that can be written; "
+            "design by method 'ball' with fewer attributes, or perturb where the records are"
+        )
+    layers = plain(automaton.layers)
+    stated = stated_epsilons(epsilons(layers))
+    made = Deployment(mechanism.domain, layers, stated, identity(mechanism), f"optrr {__version__}")
+    # what a reader would refuse is refused here, before anybody is asked
+    return read_deployment_text(made.to_bytes())
+
+
+def plain(automaton: Layers) -> Layers:
+    """Without what only bounds of a law use, and with the fewest states."""
+    layers = tuple(x if isinstance(x, ChoiceLayer) else replace(x, fraction=0.0) for x in automaton.layers)
+    return merged(Layers(automaton.sizes, layers, automaton.bits))
+
+
+def stated_epsilons(exact: Epsilons) -> StatedEpsilons:
+    """As the file states them."""
+    return StatedEpsilons(
+        f"{exact.total:f}", tuple(f"{x:f}" for x in exact.attributes), tuple(f"{x:f}" for x in exact.conditional)
+    )
+
+
+def identity(mechanism: Mechanism) -> str:
+    """SHA-256 of domain and law: the same for every file and every export of a design."""
+    content = {"domain": [(a.name, a.texts) for a in mechanism.domain], "law": record_of(mechanism.law)}
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

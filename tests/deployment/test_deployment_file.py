@@ -1,0 +1,58 @@
+"""Deployment files: the vectors are what the specification says, and what it refuses is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from optrr.deployment.deployment_file import read_deployment_text
+from optrr.errors import InvalidInput
+from tests import vectors
+
+REFERENCE = vectors.load_script(vectors.VECTORS / "reference.py")
+# Refused by what verifies a file, not by what reads it.
+UNTRUE = "a total below the truth"
+
+
+def test_there_are_vectors_for_every_kind_of_layer() -> None:
+    layers = [x for name in vectors.NAMES for x in json.loads(vectors.read(name)["deployment"])["layers"]]
+    assert {x["kind"] for x in layers} == {"change", "uniform", "choice"}
+    assert any("second" in x for x in layers)
+    assert len(vectors.NAMES) >= 24
+
+
+@pytest.mark.parametrize("name", vectors.NAMES)
+def test_a_vector_file_is_what_the_reference_makes_of_its_bytes(name: str) -> None:
+    vector = vectors.read(name)
+    content = json.loads(vector["deployment"])
+    labels = [a["categories"] for a in content["attributes"]]
+    for case in vector["cases"]:
+        stream = bytes.fromhex(case["bytes"])
+        at = [0]
+
+        def take(n: int, stream: bytes = stream, at: list[int] = at) -> bytes:
+            at[0] += n
+            return stream[at[0] - n : at[0]]
+
+        codes = [x.index(v) for x, v in zip(labels, case["record"], strict=True)]
+        out = REFERENCE.randomized(content, codes, REFERENCE.Bytes(take))
+        assert [x[c] for x, c in zip(labels, out, strict=True)] == case["randomized"]
+        assert at[0] == len(stream)
+
+
+@pytest.mark.parametrize("name", vectors.NAMES)
+def test_a_file_is_written_as_it_was_read(name: str) -> None:
+    text = vectors.read(name)["deployment"].encode()
+    assert read_deployment_text(text).to_bytes() == text + b"\n"
+
+
+def test_what_the_specification_refuses_is_refused() -> None:
+    files = vectors.read("refused-files")["files"]
+    assert len(files) > 60
+    for file in files:
+        if file["why"] == UNTRUE:
+            read_deployment_text(file["text"].encode())
+            continue
+        with pytest.raises(InvalidInput):
+            read_deployment_text(file["text"].encode())

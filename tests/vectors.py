@@ -1,0 +1,34 @@
+"""The clients' test vectors, and the scripts beside them, for tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+CLIENTS = Path(__file__).parents[1] / "clients"
+VECTORS = CLIENTS / "vectors"
+
+
+def load_script(path: Path) -> ModuleType:
+    """A module from its file, under a name that hides no other."""
+    name = f"clients_{path.parent.name}_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def read(name: str) -> Any:
+    """One vector file."""
+    return json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+# The files with cases: one for every kind of law.
+NAMES = sorted(p.stem for p in VECTORS.glob("*.json") if not p.stem.startswith("refused-"))
