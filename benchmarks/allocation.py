@@ -90,10 +90,10 @@ def agreement() -> list[dict]:
             excesses, gaps, own = [], [], []
             for sizes in UNLIKE:
                 problem = AllocationProblem(workload_of_kind(kind, sizes), total)
-                program, found = allocation_program.solve(problem), allocation_search.solve(problem)
-                excesses.append(found.error / program.error - 1)
+                program, search = allocation_program.solve(problem), allocation_search.solve(problem)
+                excesses.append(search.error / program.error - 1)
                 gaps.append(program.gap)
-                own.append(found.gap)
+                own.append(search.gap)
             row = {
                 "workload": kind,
                 "total_epsilon": total,
@@ -112,10 +112,12 @@ def beyond() -> list[dict]:
         sizes = np.arange(2, m + 2)
         for total in BEYOND_TOTALS:
             work = kind(sizes, singles(m))
-            found = allocation_search.solve(AllocationProblem(work, total))
+            allocated = allocation_search.solve(AllocationProblem(work, total))
             split = best_split(work, single_blocks(work), total)
-            row = {"workload": kind.__name__, "attributes": m, "total_epsilon": total, "error": found.error}
-            out.append(row | {"gap": found.gap, "kronecker": split.error / found.error, "seconds": found.seconds})
+            row = {"workload": kind.__name__, "attributes": m, "total_epsilon": total, "error": allocated.error}
+            out.append(
+                row | {"gap": allocated.gap, "kronecker": split.error / allocated.error, "seconds": allocated.seconds}
+            )
             print(out[-1], flush=True)
     return out
 
@@ -182,8 +184,8 @@ def simulate_sampling(total: float, tables: list[tuple[int, ...]], shares: np.nd
             kind = best_report(cells, total)
             p, q = support_probabilities(kind, cells, total)
             answers = report(cell, kind, cells, total, source)
-            found = (supports(answers, cells) / len(who) - q) / (p - q)
-            error += float(np.sum((found - proportions(codes, table).ravel()) ** 2))
+            estimates = (supports(answers, cells) / len(who) - q) / (p - q)
+            error += float(np.sum((estimates - proportions(codes, table).ravel()) ** 2))
         out.append(PEOPLE * error)
     return out
 
@@ -209,14 +211,14 @@ def row(way: str, bound: float, predicted: float, simulated: list[float]) -> dic
 def measure(workload: str, total: float, codes: np.ndarray, runs: int) -> tuple[list[dict], Allocation]:
     tables = TABLES[workload]
     effects = known_effects(tables, codes)
-    found = allocate(DOMAIN, total, workload=workload)
-    arrays = found.workload.arrays(DOMAIN)
+    allocation = allocate(DOMAIN, total, workload=workload)
+    arrays = allocation.workload.arrays(DOMAIN)
     split = best_split(arrays, single_blocks(arrays), total)
     product = ProductLaw(SIZES, split.epsilons)
     study = Study(codes, runs, 1000 * int(total) + len(tables))
     rows = []
     for way, law, bound in (
-        ("optimum", found.design.law, found.error),
+        ("optimum", allocation.design.law, allocation.error),
         ("Kronecker, best split", product, split.error),
     ):
         rows.append(row(way, bound, bound - float(effects.sum()), simulate_law(law, tables, study)))
@@ -232,7 +234,7 @@ def measure(workload: str, total: float, codes: np.ndarray, runs: int) -> tuple[
     ):
         bound, predicted = float(np.sum(each / shares)), float(np.sum((each - effects) / shares))
         rows.append(row(way, bound, predicted, simulate_sampling(total, tables, shares, study)))
-    return [{"workload": workload, "total_epsilon": total} | r for r in rows], found
+    return [{"workload": workload, "total_epsilon": total} | r for r in rows], allocation
 
 
 def crossing(workload: str, effects: np.ndarray) -> float:
@@ -327,10 +329,10 @@ def main(runs: int) -> None:
     started, rows = time.perf_counter(), []
     for workload in TABLES:
         for total in TOTALS:
-            found_rows, found = measure(workload, total, codes, runs)
-            found_rows[0]["gap"] = found.gap
-            rows += found_rows
-            for r in found_rows:
+            measured, allocation = measure(workload, total, codes, runs)
+            measured[0]["gap"] = allocation.gap
+            rows += measured
+            for r in measured:
                 print({k: v if isinstance(v, str) else float(f"{v:.5g}") for k, v in r.items()}, flush=True)
     results = {
         "runs": runs,

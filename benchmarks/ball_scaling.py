@@ -31,11 +31,11 @@ def one(setting: str, m: int) -> dict[str, float]:
     rng = np.random.default_rng(m)
     problem = Problem(rng.integers(2, 6, m), rng.uniform(*SETTINGS[setting], m))
     start = time.process_time()
-    found = solve(problem)
+    solution = solve(problem)
     seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return {
-        "upper": found.upper, "lower": found.lower, "gap": found.gap, "relative_gap": found.gap / found.upper,
+        "upper": solution.upper, "lower": solution.lower, "gap": solution.gap, "relative_gap": solution.gap / solution.upper,
         "seconds": seconds, "peak_gb": peak,
     }  # fmt: skip
 

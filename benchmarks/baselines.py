@@ -128,15 +128,15 @@ def of_sampled_pairs(epsilon: float, rng: np.random.Generator) -> tuple[Errors, 
 
     def runs() -> Iterator[dict[tuple[str, ...], np.ndarray]]:
         for _ in range(RUNS):
-            found = collect(protocol, joint, rng).estimate()
-            yield {p: t.reshape(TRUE[p].shape) for p, t in zip(SETS[1], found, strict=True)}
+            estimates = collect(protocol, joint, rng).estimate()
+            yield {p: t.reshape(TRUE[p].shape) for p, t in zip(SETS[1], estimates, strict=True)}
 
     return Errors(NAN, NAN, NAN), mean_errors(exact, runs())
 
 
 def _clusters() -> list[list[int]]:
-    found = choose_clusters(DOMAIN, dependences_of(CODES, DOMAIN), max_combinations=50, min_dependence=0.1)
-    return [[DOMAIN.index(name) for name in names] for names in found]
+    clusters = choose_clusters(DOMAIN, dependences_of(CODES, DOMAIN), max_combinations=50, min_dependence=0.1)
+    return [[DOMAIN.index(name) for name in names] for names in clusters]
 
 
 CLUSTERS = _clusters()
@@ -225,17 +225,17 @@ def picture(rows: list[dict]) -> None:
 
 
 def table(rows: list[dict], ways: int, key: str) -> list[str]:
-    found = {(r["method"], r["epsilon"]): r[key] for r in rows if r["ways"] == ways}
-    names = [m for m in dict.fromkeys(m for m, _ in found) if not np.isnan(found[m, EPSILONS[-1]])]
+    errors = {(r["method"], r["epsilon"]): r[key] for r in rows if r["ways"] == ways}
+    names = [m for m in dict.fromkeys(m for m, _ in errors) if not np.isnan(errors[m, EPSILONS[-1]])]
     lines = ["| method | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |", "|---" * (len(EPSILONS) + 1) + "|"]
     honest = {
-        e: min(found[m, e] for m in names if "published" not in m and not np.isnan(found[m, e])) for e in EPSILONS
+        e: min(errors[m, e] for m in names if "published" not in m and not np.isnan(errors[m, e])) for e in EPSILONS
     }
     for m in names:
         cells = []
         for e in EPSILONS:
-            text = "cannot" if np.isnan(found[m, e]) else f"{found[m, e]:.3g}"
-            cells.append(f"**{text}**" if found[m, e] == honest[e] else text)
+            text = "cannot" if np.isnan(errors[m, e]) else f"{errors[m, e]:.3g}"
+            cells.append(f"**{text}**" if errors[m, e] == honest[e] else text)
         lines.append(f"| {m} | " + " | ".join(cells) + " |")
     return lines
 
@@ -284,18 +284,18 @@ def page(rows: list[dict]) -> str:
 
 def reading(rows: list[dict]) -> list[str]:
     """What the tables say, with the ε where winners change."""
-    found = {(r["method"], r["ways"], r["epsilon"]): r["exact"] for r in rows}
+    errors = {(r["method"], r["ways"], r["epsilon"]): r["exact"] for r in rows}
 
     def first(method: str, rival: str, ways: int) -> str:
-        wins = [e for e in EPSILONS if found[method, ways, e] < found[rival, ways, e]]
+        wins = [e for e in EPSILONS if errors[method, ways, e] < errors[rival, ways, e]]
         return f"from ε = {min(wins):g}" if wins else "at no ε here"
 
     def factor(method: str, rival: str, ways: int) -> str:
-        ratios = [found[method, ways, e] / found[rival, ways, e] for e in EPSILONS]
+        ratios = [errors[method, ways, e] / errors[rival, ways, e] for e in EPSILONS]
         return f"{min(ratios):.2g} to {max(ratios):.2g}"
 
     smp, one_way, pairs = "SMP, better of both", "allocated to attributes", "allocated to pairs"
-    grr_ahead = min(e for e in EPSILONS if found["SMP, GRR", 1, e] < found[one_way, 1, e])
+    grr_ahead = min(e for e in EPSILONS if errors["SMP, GRR", 1, e] < errors[one_way, 1, e])
     return [
         "",
         "## Reading them",

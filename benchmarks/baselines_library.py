@@ -148,12 +148,12 @@ def main() -> None:
     scores = []
     for name, case in CASES.items():
         for epsilon in EPSILONS:
-            found = measure(case, epsilon, rng)
-            columns = found["runs"].T
+            measured = measure(case, epsilon, rng)
+            columns = measured["runs"].T
             shown = [f"{1e4 * c.mean():.4g} ({1e4 * c.std(ddof=1) / sqrt(RUNS):.2g})" for c in columns]
             plain, clipped = z(columns[0], columns[1]), z(columns[2], columns[3])
             scores += [plain, clipped]
-            cells = [name, f"{epsilon:g}", f"{1e4 * found['formula']:.4g}", *shown[:2], f"{plain:+.1f}"]
+            cells = [name, f"{epsilon:g}", f"{1e4 * measured['formula']:.4g}", *shown[:2], f"{plain:+.1f}"]
             lines.append("| " + " | ".join([*cells, *shown[2:], f"{clipped:+.1f}"]) + " |")
             print(lines[-1], flush=True)
     largest = max(abs(s) for s in scores)

@@ -130,19 +130,19 @@ def by_delta_method(statistic: str, kernel: Kernel, seen: np.ndarray, n: int) ->
     table = raw if raw.min() > 0 else projection(raw.ravel()).reshape(raw.shape)
     logs = np.log2(np.where(table > 0, table, 1.0))
     if statistic == "entropy":
-        found, gradient = entropy(table), -logs - 1 / log(2)
+        value, gradient = entropy(table), -logs - 1 / log(2)
     elif statistic == "mutual-information":
         margins = np.outer(table.sum(axis=1), table.sum(axis=0))
-        found, gradient = mutual_information(table), logs - np.log2(np.where(margins > 0, margins, 1.0))
+        value, gradient = mutual_information(table), logs - np.log2(np.where(margins > 0, margins, 1.0))
     elif statistic == "correlation":
         expansion = pearson_correlation(table, scores(table.shape))
-        found, gradient = expansion.value, expansion.gradient
+        value, gradient = expansion.value, expansion.gradient
     else:
         expansion = phi_squared(table)
-        found = np.sqrt(expansion.value / (min(table.shape) - 1))
-        gradient = expansion.gradient / (2 * (min(table.shape) - 1) * max(found, 1e-12))
+        value = np.sqrt(expansion.value / (min(table.shape) - 1))
+        gradient = expansion.gradient / (2 * (min(table.shape) - 1) * max(value, 1e-12))
     error = float(np.sqrt(kernel.functional_variance(np.reshape(gradient, table.shape), seen, n)))
-    return found - Z * error, found + Z * error
+    return value - Z * error, value + Z * error
 
 
 def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
@@ -231,9 +231,9 @@ def main(runs: int, jobs: int) -> None:
     settings = [*chosen(), *drawn(np.random.default_rng(2))]
     with ProcessPoolExecutor(jobs) as pool:
         rows = []
-        for found in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):
-            rows += found
-            print(*("; ".join(map(shown, r.values())) for r in found), sep="\n", file=sys.stderr, flush=True)
+        for new in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):
+            rows += new
+            print(*("; ".join(map(shown, r.values())) for r in new), sep="\n", file=sys.stderr, flush=True)
     with (RESULTS / "derived_coverage.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -117,12 +117,12 @@ class Search:
     def optimum_at(self, total: float, epsilons: np.ndarray) -> Solution:
         """The optimum for the ε_i scaled by one factor, its total within the tolerance of ``total``."""
         near = FINE if epsilons.size <= FEW else COARSE
-        found: dict[float, Solution] = {}
+        solutions: dict[float, Solution] = {}
 
         def excess(factor: float) -> float:
             problem = Problem(np.full(epsilons.size, CELLS), factor * epsilons)
-            found[factor] = solve(problem, "auto", SolveOptions(tolerance=near if near == FINE else GAP))
-            over = found[factor].upper - total
+            solutions[factor] = solve(problem, "auto", SolveOptions(tolerance=near if near == FINE else GAP))
+            over = solutions[factor].upper - total
             # exactly 0 ends the search
             return over if abs(over) > near else 0.0
 
@@ -134,7 +134,7 @@ class Search:
         if first * last < 0:
             self.slope = (last - first) / (other - self.factor)
         self.factor = other if last == 0 else self.factor if first == 0 else brentq(excess, self.factor, other)
-        return found[self.factor]
+        return solutions[self.factor]
 
 
 def one_set(
@@ -166,16 +166,16 @@ def one_set(
 def rows_of(snps: int, sets: int, optima: int) -> list[list[object]]:
     """Every method at this number of SNPs."""
     generator = np.random.default_rng(snps)
-    found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in METHODS}
+    measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in METHODS}
     search = Search()
     for k in range(sets):
         for name, *values in one_set(generator, snps, search if snps <= FEW or k * snps < optima * 50 else None):
-            found[name].append(tuple(values))
+            measured[name].append(tuple(values))
     rows: list[list[object]] = []
     for name in METHODS:
-        if not found[name]:
+        if not measured[name]:
             continue
-        values = np.array(found[name])
+        values = np.array(measured[name])
         spread = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(4, np.nan)
         pairs = zip(values.mean(axis=0), spread, strict=True)
         rows.append([snps, name, len(values), *(f"{x:.3f}" for pair in pairs for x in pair)])

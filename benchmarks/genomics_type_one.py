@@ -82,9 +82,11 @@ def alleles_layout(cohort: Cohort, test: str, repeats: int, seed: int) -> Iterat
                 permuted = cohort.with_status(generator.permutation(cohort.status))
                 records = records_of(permuted, layout, source=as_source(generator))
                 randomize_records(records, design.mechanism, generator)
-                found = scan_alleles(allele_tables(records, layout), design.law, layout, ScanOptions(test, naive=True))
-                assert found.naive is not None
-                trials.append((found.scores.p_value, found.naive.p_value))
+                associations = scan_alleles(
+                    allele_tables(records, layout), design.law, layout, ScanOptions(test, naive=True)
+                )
+                assert associations.naive is not None
+                trials.append((associations.scores.p_value, associations.naive.p_value))
             measures: Measures = {}
             for name, p in zip(("", "naive_"), zip(*trials, strict=True), strict=True):
                 rates = np.mean(np.array(p) <= LEVEL, axis=1)

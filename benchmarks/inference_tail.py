@@ -46,13 +46,13 @@ def measure() -> list[dict[str, object]]:
                 row: dict[str, object] = {"test": name, "epsilon": epsilon, "n": n}
                 for depth in DEPTHS:
                     table = table_at(kernel, contrasts, n, depth)
-                    found = score_tests(table[None], kernel, contrasts)
+                    scores = score_tests(table[None], kernel, contrasts)
                     tail = tail_probability(table, kernel, contrasts, independence_fit, random_state=1)
-                    row[f"χ² p near {depth:g}"] = float(found.p_value[0])
-                    row[f"simulated/χ² at {depth:g}"] = tail.p_value / float(found.p_value[0])
+                    row[f"χ² p near {depth:g}"] = float(scores.p_value[0])
+                    row[f"simulated/χ² at {depth:g}"] = tail.p_value / float(scores.p_value[0])
                     row[f"± at {depth:g}"] = tail.relative_error
                     row["reliable down to"] = float(
-                        reliable_down_to(found.fit, table.sum()[None], kernel, contrasts)[0]
+                        reliable_down_to(scores.fit, table.sum()[None], kernel, contrasts)[0]
                     )
                 rows.append(row)
     return rows

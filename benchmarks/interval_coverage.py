@@ -154,11 +154,11 @@ def through_the_front(setting: Setting, mechanism: Randomizer, tables: np.ndarra
     """``estimate`` must say of these data sets what the inverted test says."""
     n = int(tables[0].sum())
     for table in tables:
-        found = estimate(Counts(setting.domain, table), mechanism)
+        estimated = estimate(Counts(setting.domain, table), mechanism)
         means = cell_means(mechanism.kernel(setting.domain.names), table / n, n)
         above, below = misses(means, setting.truth.ravel(), LEVEL)
-        np.testing.assert_array_equal((found.lower > setting.truth).ravel(), above)
-        np.testing.assert_array_equal((found.upper < setting.truth).ravel(), below)
+        np.testing.assert_array_equal((estimated.lower > setting.truth).ravel(), above)
+        np.testing.assert_array_equal((estimated.upper < setting.truth).ravel(), below)
 
 
 def measured(setting: Setting, runs: int, seed: int) -> dict[str, object]:

@@ -40,15 +40,15 @@ def small_rows() -> list[dict[str, object]]:
             truth = rng.dirichlet(np.full(kernel.cells, 0.3)).reshape(sizes)
             observed = rng.multinomial(5000, kernel.expected(truth).ravel()).reshape(sizes) / 5000
             start = time.perf_counter()
-            found = ibu(observed, kernel, n=5000)
+            fit = ibu(observed, kernel, n=5000)
             seconds = time.perf_counter() - start
-            short = generic(observed, kernel) - log_likelihood(found.proportions, observed, kernel)
+            short = generic(observed, kernel) - log_likelihood(fit.proportions, observed, kernel)
             rows.append(
                 {
                     "table": "x".join(map(str, sizes)),
                     "epsilon": epsilon,
-                    "updates": found.convergence.iterations,
-                    "bound": found.convergence.value,
+                    "updates": fit.convergence.iterations,
+                    "bound": fit.convergence.value,
                     "optimiser minus IBU, nats per record": short,
                     "milliseconds": 1e3 * seconds,
                 }
@@ -63,14 +63,14 @@ def million(updates: int) -> str:
     expected = kernel.expected(rng.dirichlet(np.full(10**6, 0.01)).reshape(kernel.sizes)).ravel()
     observed = rng.multinomial(10**6, expected / expected.sum()).reshape(kernel.sizes) / 1e6
     start = time.perf_counter()
-    found = ibu(observed, kernel, tolerance=1e-7, max_iterations=updates, n=10**6)
+    fit = ibu(observed, kernel, tolerance=1e-7, max_iterations=updates, n=10**6)
     seconds = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    report = found.convergence
+    report = fit.convergence
     return (
         f"{report.iterations} updates in {seconds:.0f} s, peak {memory:.0f} MB of the process; at most {report.value:.2g} nats "
         f"per record below the maximum, {1e6 * report.value:.2g} in all; converged to {report.tolerance:g}: "
-        f"{report.converged}; {np.count_nonzero(found.proportions)} cells above 0"
+        f"{report.converged}; {np.count_nonzero(fit.proportions)} cells above 0"
     )
 
 

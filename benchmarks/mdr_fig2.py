@@ -38,7 +38,7 @@ def measure(runs: int) -> list[dict[str, object]]:
     ]
     # raw randomized pairs need the joint randomization, so their counts come from both attributes at once
     pairs = {pair: ClusterSimulator(data, pair, _product(data, pair, epsilons)) for pair in data.pairs}
-    found: dict[tuple[str, float], list[tuple[float, float]]] = {}
+    measured: dict[tuple[str, float], list[tuple[float, float]]] = {}
     for _ in range(runs):
         tables = [((i,), part.estimated(part.randomized(rng))) for i, part in enumerate(parts)]
         raw = {pair: part.randomized(rng) / data.n for pair, part in pairs.items()}
@@ -46,8 +46,8 @@ def measure(runs: int) -> list[dict[str, object]]:
             for _ in range(QUERIES):
                 query = random_query(data.domain, sigma, rng)
                 truth = data.pairs[query.pair]
-                found.setdefault(("Randomized", sigma), []).append(errors(query, truth, raw[query.pair]))
-                found.setdefault(("RR-Independent", sigma), []).append(
+                measured.setdefault(("Randomized", sigma), []).append(errors(query, truth, raw[query.pair]))
+                measured.setdefault(("RR-Independent", sigma), []).append(
                     errors(query, truth, table_of(query.pair, tables))
                 )
     return [
@@ -57,7 +57,7 @@ def measure(runs: int) -> list[dict[str, object]]:
             "absolute": float(np.median(values, axis=0)[0]),
             "relative": float(np.median(values, axis=0)[1]),
         }
-        for (method, sigma), values in found.items()
+        for (method, sigma), values in measured.items()
     ]
 
 

@@ -101,11 +101,11 @@ def measure(runs: int) -> tuple[list[dict[str, object]], Smallest]:
             "RR-Clusters": greedy_clusters(dependence, data.domain.sizes, *BEST[p]),
         }
         for name, clusters in settings.items():
-            found = one(data, clusters, signed, runs, np.random.default_rng([3, round(10 * p)]))
-            for (kind, sigma), values in found.items():
+            measured = one(data, clusters, signed, runs, np.random.default_rng([3, round(10 * p)]))
+            for (kind, sigma), values in measured.items():
                 rows.append({"p": p, "method": name + kind, "sigma": sigma, "relative": float(np.median(values))})
             for kind in ("", ADJUSTED):
-                smallest[p, name + kind] = np.array(found[kind, SIGMAS[0]]).reshape(runs, -1)
+                smallest[p, name + kind] = np.array(measured[kind, SIGMAS[0]]).reshape(runs, -1)
         print([r for r in rows if r["p"] == p and r["sigma"] in (0.1, 0.3)], flush=True)
     return rows, smallest
 
@@ -127,7 +127,7 @@ def gain(plain: np.ndarray, other: np.ndarray, paired: bool = True) -> tuple[flo
 def one(data: Data, clusters: tuple, epsilons: np.ndarray, runs: int, rng: np.random.Generator) -> dict:
     """Relative errors with and without adjustment, by coverage."""
     mechanism = mechanism_of(data, clusters, epsilons)
-    found: dict[tuple[str, float], list[float]] = {}
+    measured: dict[tuple[str, float], list[float]] = {}
     for _ in range(runs):
         randomized = mechanism.perturb_codes(data.codes, rng)
         tables = cluster_tables(data, clusters, mechanism, randomized)
@@ -137,9 +137,9 @@ def one(data: Data, clusters: tuple, epsilons: np.ndarray, runs: int, rng: np.ra
                 query = random_query(data.domain, sigma, rng)
                 truth = data.pairs[query.pair]
                 plain = table_of(query.pair, tables)
-                found.setdefault(("", sigma), []).append(errors(query, truth, plain)[1])
-                found.setdefault((ADJUSTED, sigma), []).append(errors(query, truth, adjusted(query.pair))[1])
-    return found
+                measured.setdefault(("", sigma), []).append(errors(query, truth, plain)[1])
+                measured.setdefault((ADJUSTED, sigma), []).append(errors(query, truth, adjusted(query.pair))[1])
+    return measured
 
 
 def plot(rows: list[dict[str, object]]) -> None:

@@ -90,7 +90,7 @@ def median_error(  # noqa: PLR0913 (one cell of the tables)
         else None
         for c in clusters
     ]
-    found = []
+    relative = []
     for _ in range(runs):
         randomized = [part and part.randomized(rng) for part in parts]
         tables = []
@@ -102,8 +102,8 @@ def median_error(  # noqa: PLR0913 (one cell of the tables)
             table = (
                 table_of(query.pair, tables) if whole else direct_table(query.pair, clusters, parts, randomized, tables)
             )
-            found.append(errors(query, data.pairs[query.pair], table)[1])
-    return float(np.median(found))
+            relative.append(errors(query, data.pairs[query.pair], table)[1])
+    return float(np.median(relative))
 
 
 def direct_table(pair, clusters, parts, randomized, tables) -> np.ndarray:
@@ -123,11 +123,11 @@ def floor(data: Data, clusters: tuple, queries: int, seed: int) -> float:
     choice = np.random.default_rng([seed, 1])
     tables = [(c, data.counts(c) / data.n) for c in clusters]
     pairs = {pair: table_of(pair, tables) for pair in data.pairs}
-    found = []
+    relative = []
     for _ in range(queries):
         query = random_query(data.domain, SIGMA, choice)
-        found.append(errors(query, data.pairs[query.pair], pairs[query.pair])[1])
-    return float(np.median(found))
+        relative.append(errors(query, data.pairs[query.pair], pairs[query.pair])[1])
+    return float(np.median(relative))
 
 
 def cells(copies: int, runs: int) -> list[dict[str, object]]:
@@ -268,12 +268,12 @@ Where this differs from the paper, and why:
 def main(runs: int) -> None:
     rows = cells(1, runs) + cells(6, runs)
     averages = means(rows)
-    found = claims(averages)
+    holding = claims(averages)
     write_csv("mdr_tables.csv", rows)
     write_csv("mdr_tables_means.csv", averages)
-    write_text("mdr_tables.md", text(averages, found, runs))
+    write_text("mdr_tables.md", text(averages, holding, runs))
     plot(averages)
-    print(RESULTS / "mdr_tables.md", found)
+    print(RESULTS / "mdr_tables.md", holding)
 
 
 if __name__ == "__main__":

@@ -49,12 +49,12 @@ def measured(s: dict[str, float], tables: int, rng: np.random.Generator) -> list
     pair = [genotypes(x, s["inbreeding"]) for x in (f, ratio * f / (1 + (ratio - 1) * f))]
     law = np.maximum(kernel.forward(np.stack(pair, axis=1) * [1 - s["cases"], s["cases"]]).ravel(), 0)
     counts = rng.multinomial(int(s["people"]), law / law.sum(), size=tables).reshape(-1, 3, 2)
-    found = odds_ratios(counts, kernel)
-    there = ~np.isnan(found.low)
-    low, high = found.low[there], found.high[there]
+    odds = odds_ratios(counts, kernel)
+    there = ~np.isnan(odds.low)
+    low, high = odds.low[there], odds.high[there]
     open_ = np.mean((low == 0) | np.isinf(high))
     inside = np.mean((low <= ratio * (1 + 1e-6)) & (high >= ratio * (1 - 1e-6)))
-    return [float(inside), float(open_), float(np.median(found.ratio[there])), float(1 - there.mean())]
+    return [float(inside), float(open_), float(np.median(odds.ratio[there])), float(1 - there.mean())]
 
 
 def main(settings: int = SETTINGS, tables: int = TABLES) -> None:

@@ -29,8 +29,8 @@ def result(name: str, heading: str = "") -> str:
     """A results page or one of its sections, headings made smaller to stand below a page's own."""
     text = (RESULTS / name).read_text(encoding="utf-8")
     if heading:
-        found = re.split(r"^#+ (.*)$", text, flags=re.MULTILINE)
-        sections = dict(zip(found[1::2], found[2::2], strict=True))
+        parts = re.split(r"^#+ (.*)$", text, flags=re.MULTILINE)
+        sections = dict(zip(parts[1::2], parts[2::2], strict=True))
         match = [body for title, body in sections.items() if title.startswith(heading)]
         if len(match) != 1:
             raise KeyError(f"{name} has {len(match)} sections {heading!r}; it has {', '.join(sections)}")
@@ -43,10 +43,10 @@ def result(name: str, heading: str = "") -> str:
 def rows(name: str, **where: str) -> list[dict[str, str]]:
     """Rows of a results table whose cells are as asked."""
     with (RESULTS / name).open(newline="", encoding="utf-8") as file:
-        found = [r for r in csv.DictReader(file) if all(r[k] == v for k, v in where.items())]
-    if not found:
+        matching = [r for r in csv.DictReader(file) if all(r[k] == v for k, v in where.items())]
+    if not matching:
         raise KeyError(f"{name} has no row with {where}")
-    return found
+    return matching
 
 
 def shown(value: str, figures: int) -> str:
@@ -60,10 +60,10 @@ def shown(value: str, figures: int) -> str:
 
 def number(name: str, column: str, figures: int = 3, **where: str) -> str:
     """One cell."""
-    found = rows(name, **where)
-    if len(found) > 1:
-        raise KeyError(f"{name} has {len(found)} rows with {where}; say which one")
-    return shown(found[0][column], figures)
+    matching = rows(name, **where)
+    if len(matching) > 1:
+        raise KeyError(f"{name} has {len(matching)} rows with {where}; say which one")
+    return shown(matching[0][column], figures)
 
 
 def span(name: str, column: str, figures: int = 3, **where: str) -> str:

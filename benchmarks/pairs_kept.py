@@ -72,24 +72,24 @@ def one(name: str, problem: Problem, method: str) -> dict[str, object]:
     started = time.process_time()
     row: dict[str, object] = {"name": name, "m": problem.m, "method": method, "kronecker": problem.kronecker_epsilon}
     try:
-        found = solve(problem, method)
-        check(problem, found)
+        solution = solve(problem, method)
+        check(problem, solution)
     except (ValueError, RuntimeError, AssertionError) as failed:
         return {**row, "failure": f"{type(failed).__name__}: {failed}"}
     return {
         **row,
-        "upper": found.upper, "lower": found.lower, "gap_share": found.gap / found.upper,
-        "ratio": found.upper / problem.kronecker_epsilon, "balls": len(getattr(found.law, "balls", ())),
+        "upper": solution.upper, "lower": solution.lower, "gap_share": solution.gap / solution.upper,
+        "ratio": solution.upper / problem.kronecker_epsilon, "balls": len(getattr(solution.law, "balls", ())),
         "processor_seconds": round(time.process_time() - started, 2), "failure": "",
     }  # fmt: skip
 
 
-def check(problem: Problem, found: Solution) -> None:
+def check(problem: Problem, solution: Solution) -> None:
     """Accuracies, pairs and both bounds once more, from law and certificate alone."""
-    require(problem, found.method, found.law)
-    bound = lower_bound(problem, found.certificate)
-    assert found.lower <= bound * (1 + 1e-9) and found.lower <= found.upper, "the lower bound does not hold"
-    assert found.upper <= problem.kronecker_epsilon * (1 + 1e-12), "above Kronecker"
+    require(problem, solution.method, solution.law)
+    bound = lower_bound(problem, solution.certificate)
+    assert solution.lower <= bound * (1 + 1e-9) and solution.lower <= solution.upper, "the lower bound does not hold"
+    assert solution.upper <= problem.kronecker_epsilon * (1 + 1e-12), "above Kronecker"
 
 
 def measure(count: int) -> list[dict[str, object]]:

@@ -62,9 +62,9 @@ def measure(sets: int) -> list[dict[str, object]]:
     for name, (draw, _, _) in SETTINGS.items():
         for k in COUNTS:
             rng = np.random.default_rng(k)
-            found = [one_set(draw(k, rng)) for _ in range(sets)]
+            ratios = [one_set(draw(k, rng)) for _ in range(sets)]
             key = "sum_epsilon" if name == "five categories" else "sum_sizes"
-            rows += [{"setting": name, "k": k} | r for r in sorted(found, key=lambda r: r[key])]
+            rows += [{"setting": name, "k": k} | r for r in sorted(ratios, key=lambda r: r[key])]
     return rows
 
 

@@ -58,8 +58,8 @@ def measure(runs: int) -> list[dict[str, object]]:
     dependence = true_dependence(data)
     for p in RETENTIONS:
         for name, protocol in protocols(data, p, dependence).items():
-            found = relative_errors(data, protocol, runs, seed=round(10 * p))
-            for sigma, values in found.items():
+            errors = relative_errors(data, protocol, runs, seed=round(10 * p))
+            for sigma, values in errors.items():
                 rows.append(
                     {
                         "p": p,
@@ -94,10 +94,10 @@ def pair_tables(data: Data, collector: Collector) -> dict[tuple[int, int], np.nd
     names, sizes = data.domain.names, data.domain.sizes
     if not collector.protocol.adjusted:
         return {(i, j): collector.proportions((names[i], names[j])) for i, j in data.pairs}
-    found, out = collector.adjusted_records(), {}
+    adjusted, out = collector.adjusted_records(), {}
     for i, j in data.pairs:
-        cells = found.codes[:, i] * sizes[j] + found.codes[:, j]
-        out[i, j] = np.bincount(cells, weights=found.weights, minlength=int(sizes[i] * sizes[j]))
+        cells = adjusted.codes[:, i] * sizes[j] + adjusted.codes[:, j]
+        out[i, j] = np.bincount(cells, weights=adjusted.weights, minlength=int(sizes[i] * sizes[j]))
     return out
 
 
@@ -163,9 +163,9 @@ def main(runs: int) -> None:
     rows = measure(runs)
     write_csv("protocols_comparison.csv", rows)
     plot(rows)
-    found = text(rows, runs)
-    write_text("protocols_comparison.md", found)
-    print(found)
+    page = text(rows, runs)
+    write_text("protocols_comparison.md", page)
+    print(page)
 
 
 if __name__ == "__main__":

@@ -182,9 +182,15 @@ def example() -> list[dict[str, object]]:
         ("n = 10, as printed as observed", np.array([[0.3, 0.2], [0.2, 0.3]])),
         ("n = 100, as rounded", rounded(kernel, pi, 100)),
     ):
-        found = kernel.solve(lam)
-        mae = mean_absolute_error(found, pi)
-        row = {"reports": name, "observed": _cells(lam), "estimate": _cells(found), "V": cramers_v(found), "MAE": mae}
+        estimate = kernel.solve(lam)
+        mae = mean_absolute_error(estimate, pi)
+        row = {
+            "reports": name,
+            "observed": _cells(lam),
+            "estimate": _cells(estimate),
+            "V": cramers_v(estimate),
+            "MAE": mae,
+        }
         rows.append(row)
     for n in (10, 100):
         draws = drawn(kernel, pi, n, np.random.default_rng(n), 20_000)

@@ -47,7 +47,7 @@ def main(runs: int) -> None:
     epsilons = {a.name: math.log1p(P * a.size / (1 - P)) for a in domain}
     independent, joint = rr_independent(domain, epsilons), rr_ind_joint(domain, epsilons)
     assert np.allclose(joint.mechanism.law.one_way_eigenvalues(), P)
-    found: dict[str, list[np.ndarray]] = {
+    estimates: dict[str, list[np.ndarray]] = {
         "randomized Y (Fig. 10)": [],
         "RR-Ind (Fig. 11)": [],
         "RR-Ind-Joint (Fig. 12)": [],
@@ -61,9 +61,9 @@ def main(runs: int) -> None:
             collector = Collector(protocol)
             collector.receive_codes(seen)
             tables.append(collector.proportions(("age", "sex")))
-        for name, table in zip(found, tables, strict=True):
-            found[name].append(table)
-    errors = {name: np.asarray(tables) - truth for name, tables in found.items()}
+        for name, table in zip(estimates, tables, strict=True):
+            estimates[name].append(table)
+    errors = {name: np.asarray(tables) - truth for name, tables in estimates.items()}
     write_csv(
         "rij_age_sex.csv",
         [
@@ -77,7 +77,7 @@ def main(runs: int) -> None:
         ],
     )
     figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), sharey=True)
-    shown = {"true (Fig. 9)": truth, **{name: tables[0] for name, tables in found.items()}}
+    shown = {"true (Fig. 9)": truth, **{name: tables[0] for name, tables in estimates.items()}}
     for axis, (name, table) in zip(axes, shown.items(), strict=True):
         axis.bar(BINS, table[:, 0] * len(codes), color="lightsteelblue", label="male", width=0.8)
         axis.bar(BINS, table[:, 1] * len(codes), color="midnightblue", label="female", width=0.4)

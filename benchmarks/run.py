@@ -184,8 +184,8 @@ def differences(benchmark: Benchmark) -> list[str]:
             if not (ROOT / file).is_file():
                 out.append(f"{file} is not kept; run: python benchmarks/run.py {benchmark.script}")
             elif benchmark.agrees is not None:
-                found = difference(ROOT / file, run.root / file, benchmark.agrees)
-                out += [f"{file}: {found}"] if found else []
+                differing = difference(ROOT / file, run.root / file, benchmark.agrees)
+                out += [f"{file}: {differing}"] if differing else []
     return out
 
 
@@ -233,8 +233,8 @@ def check_all(chosen: Sequence[Benchmark], jobs: int) -> list[str]:
     """Run benchmarks again beside what is kept; returns the differences."""
     able = [b for b in chosen if not missing(b)]
     with ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(differences, able))
-    return [f"{b.script}: {line}" for b, lines in zip(able, found, strict=True) for line in lines]
+        reports = list(pool.map(differences, able))
+    return [f"{b.script}: {line}" for b, lines in zip(able, reports, strict=True) for line in lines]
 
 
 def listing(chosen: Sequence[Benchmark]) -> Iterator[str]:

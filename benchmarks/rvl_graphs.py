@@ -116,8 +116,8 @@ def measure(epsilon: float, rng: np.random.Generator) -> list[dict]:
                 cut = np.abs(np.clip(values, 0, LIMIT[statistic]) - TRUE[statistic]).mean()
                 sums.setdefault((statistic, method), []).append((off, cut))
     rows = []
-    for (statistic, method), found in sums.items():
-        error, clipped = np.mean(found, axis=0).tolist()
+    for (statistic, method), draws in sums.items():
+        error, clipped = np.mean(draws, axis=0).tolist()
         rows.append({"statistic": statistic, "method": method, "epsilon": epsilon, "error": error, "clipped": clipped})
     return rows
 
@@ -131,8 +131,8 @@ def check(epsilon: float, channel: EdgeChannel, rng: np.random.Generator) -> dic
         "triangles": triangle_variance(GRAPH, channel),
     }
     for statistic, estimate in (("degrees", estimate_degrees), ("triangles", estimate_triangles)):
-        found = [estimate(r) for r in runs]
-        values, naive = np.array([f.values for f in found]), np.array([f.naive for f in found])
+        estimates = [estimate(r) for r in runs]
+        values, naive = np.array([f.values for f in estimates]), np.array([f.naive for f in estimates])
         for name, sample in (("unbiased", values), ("naive", naive)):
             total = sample.sum(axis=1)
             error = total.std(ddof=1) / np.sqrt(CHECK_RUNS)
@@ -166,12 +166,12 @@ def picture(rows: list[dict]) -> None:
 
 
 def table(rows: list[dict], statistic: str) -> list[str]:
-    found = {(r["method"], r["epsilon"]): r for r in rows if r["statistic"] == statistic}
-    methods = list(dict.fromkeys(m for m, _ in found))
+    row_of = {(r["method"], r["epsilon"]): r for r in rows if r["statistic"] == statistic}
+    methods = list(dict.fromkeys(m for m, _ in row_of))
     lines = ["", "| ε | " + " | ".join(methods) + " | best |", "|---" * (len(methods) + 2) + "|"]
     for e in EPSILONS:
-        cells = [f"{found[m, e]['error']:.3g} ({found[m, e]['clipped']:.3g})" for m in methods]
-        best = min([*methods, "0"], key=lambda m: trivial(statistic)["0"] if m == "0" else found[m, e]["clipped"])
+        cells = [f"{row_of[m, e]['error']:.3g} ({row_of[m, e]['clipped']:.3g})" for m in methods]
+        best = min([*methods, "0"], key=lambda m: trivial(statistic)["0"] if m == "0" else row_of[m, e]["clipped"])
         lines.append(f"| {e:g} | " + " | ".join(cells) + f" | {best} |")
     return lines
 

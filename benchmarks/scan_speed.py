@@ -43,10 +43,10 @@ domain = genomic_domain(names)
 law = ProductLaw(domain.sizes, np.r_[3.0, np.full(variants, 2.0)])
 layout = layout_of(domain)
 start = time.process_time()
-found = scan(cohort, law, layout, ScanOptions(test))
+associations = scan(cohort, law, layout, ScanOptions(test))
 if columns:
-    found.columns
-print(json.dumps({"seconds": time.process_time() - start, "significant": int((found.scores.p_value < 1e-3).sum())}))
+    associations.columns
+print(json.dumps({"seconds": time.process_time() - start, "significant": int((associations.scores.p_value < 1e-3).sum())}))
 """
 
 

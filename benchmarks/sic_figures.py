@@ -41,7 +41,7 @@ def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     truth = count_many(codes, domain, pairs)
     starts = dict(zip(domain.names, np.cumsum([0, *domain.sizes[:-1]]), strict=True))
     picture = np.full((int(domain.sizes.sum()),) * 2, np.nan)
-    found: dict[str, list[np.ndarray]] = {"randomized": [], "estimated": []}
+    errors: dict[str, list[np.ndarray]] = {"randomized": [], "estimated": []}
     for run in range(runs):
         seen = count_many(protocol.mechanism.perturb_codes(codes, 100 * round(10 * p) + run), domain, pairs)
         for a, b in pairs:
@@ -49,13 +49,13 @@ def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
             with np.errstate(divide="ignore", invalid="ignore"):
                 e = np.where(x > 0, (x - y) / x * 100, np.nan)
             common = x >= ENOUGH
-            found["randomized"].append(np.abs(e[common]))
+            errors["randomized"].append(np.abs(e[common]))
             fitted = estimate(seen[a, b], protocol.mechanism, interval_cells=0).counts
-            found["estimated"].append(np.abs((x - fitted) / np.maximum(x, 1) * 100)[common])
+            errors["estimated"].append(np.abs((x - fitted) / np.maximum(x, 1) * 100)[common])
             if run == 0:
                 rows, columns = slice(starts[a], starts[a] + e.shape[0]), slice(starts[b], starts[b] + e.shape[1])
                 picture[rows, columns], picture[columns, rows] = e, e.T
-    return picture, {k: np.concatenate(v) for k, v in found.items()}
+    return picture, {k: np.concatenate(v) for k, v in errors.items()}
 
 
 def name_blocks(axis: Axes, first: bool) -> None:
@@ -75,14 +75,14 @@ def main(runs: int) -> None:
     rows = []
     figure, axes = plt.subplots(1, 3, figsize=(16, 6.4))
     for axis, p in zip(axes, CLUSTERS, strict=True):
-        picture, found = pictures(p, runs)
+        picture, errors_of = pictures(p, runs)
         # vectors of 10,000 cells make a heavy file; the picture is small as an image
         shown = axis.imshow(
             np.clip(picture, -100, 100), cmap="RdBu", vmin=-100, vmax=100, origin="lower", interpolation="nearest"
         )
         axis.set_title(f"SIC Fig. {len(rows) // 2 + 1}: p = {p}")
         name_blocks(axis, p == 0.9)
-        for kind, errors in found.items():
+        for kind, errors in errors_of.items():
             rows.append(
                 {
                     "p": p,

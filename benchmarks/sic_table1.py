@@ -45,8 +45,8 @@ def matches(p: float) -> list[list[tuple[int, ...]]]:
     ]
 
 
-def partitions(found: list[list[tuple[int, ...]]]) -> list[tuple[tuple[int, ...], ...]]:
-    return [choice for choice in product(*found) if len({i for c in choice for i in c}) == 9]
+def partitions(candidates: list[list[tuple[int, ...]]]) -> list[tuple[tuple[int, ...], ...]]:
+    return [choice for choice in product(*candidates) if len({i for c in choice for i in c}) == 9]
 
 
 def randomized_dependence(p: float, rng: np.random.Generator) -> np.ndarray:
@@ -69,10 +69,10 @@ def main() -> None:
     domain, rows, notes = adult_domain(), [], []
     rng = np.random.default_rng(5)
     for p, printed in PUBLISHED.items():
-        found = matches(p)
-        whole = partitions(found)
+        candidates = matches(p)
+        whole = partitions(candidates)
         own = power_iteration_clusters(randomized_dependence(p, rng), 3)
-        for k, ((size, value), sets) in enumerate(zip(printed, found, strict=True)):
+        for k, ((size, value), sets) in enumerate(zip(printed, candidates, strict=True)):
             nearest = min(combinations(range(9), size), key=lambda c: abs(epsilon(domain.sizes, c, p) - value))
             rows.append(
                 {

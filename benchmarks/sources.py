@@ -61,13 +61,13 @@ def module_of(file: Path) -> str | None:
 
 def files() -> dict[str, bytes]:
     """A digest of every source file of the project as it stands, by module."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for package in (*PACKAGES, OWN):
         for file in package_folder(package).rglob("*.py"):
             name = module_of(file)
             if name:
-                found[name] = hashlib.sha256(file.read_bytes()).digest()
-    return found
+                contents[name] = hashlib.sha256(file.read_bytes()).digest()
+    return contents
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ def module(name: str) -> Module | None:
     if file is None:
         return None
     package = name if file.stem == "__init__" else name.rpartition(".")[0]
-    found = Module(name, ast.parse(file.read_text(encoding="utf-8")))
-    for statement in _flat(found.tree.body):
+    read = Module(name, ast.parse(file.read_text(encoding="utf-8")))
+    for statement in _flat(read.tree.body):
         if isinstance(statement, _DEFINITIONS):
-            found.bound.setdefault(statement.name, []).append(statement)
+            read.bound.setdefault(statement.name, []).append(statement)
         for target in _targets(statement):
-            found.bound.setdefault(target, []).append(statement)
-    found.imported.update(_imports(found.tree.body, package))
-    return found
+            read.bound.setdefault(target, []).append(statement)
+    read.imported.update(_imports(read.tree.body, package))
+    return read
 
 
 def _flat(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -116,18 +116,18 @@ def _targets(statement: ast.stmt) -> set[str]:
 
 def _imports(body: Iterable[ast.AST], package: str) -> dict[str, Item]:
     """Local name to (module, name in it); the second is empty where the module itself is bound."""
-    found: dict[str, Item] = {}
+    origins: dict[str, Item] = {}
     for statement in (n for s in body for n in ast.walk(s)):
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 target = alias.name if alias.asname else alias.name.split(".")[0]
-                found[alias.asname or target] = (target, "")
+                origins[alias.asname or target] = (target, "")
         elif isinstance(statement, ast.ImportFrom):
             base = ".".join(package.split(".")[: len(package.split(".")) - statement.level + 1])
             source = ".".join(filter(None, (base, statement.module))) if statement.level else statement.module or ""
             for alias in statement.names:
-                found[alias.asname or alias.name] = (source, alias.name)
-    return {name: (_own(source), inner) for name, (source, inner) in found.items()}
+                origins[alias.asname or alias.name] = (source, alias.name)
+    return {name: (_own(source), inner) for name, (source, inner) in origins.items()}
 
 
 def _own(name: str) -> str:
@@ -141,11 +141,11 @@ def trees(item: Item) -> list[ast.AST]:
 
     The empty name stands for the whole module.
     """
-    found = module(item[0])
-    if found and not item[1]:
-        return [found.tree]
+    home = module(item[0])
+    if home and not item[1]:
+        return [home.tree]
     first, *rest = item[1].split(".")
-    nodes: list[ast.stmt] = list(found.bound.get(first, ())) if found else []
+    nodes: list[ast.stmt] = list(home.bound.get(first, ())) if home else []
     for name in rest:
         inside = [s for node in nodes if isinstance(node, ast.ClassDef) for s in _flat(node.body)]
         nodes = [s for s in inside if isinstance(s, _DEFINITIONS) and s.name == name]
@@ -160,14 +160,14 @@ def _shell(node: ast.ClassDef) -> ast.ClassDef:
 def _resolved(home: str, name: str) -> Item | None:
     """Where a name used in a module is bound, through any number of imports."""
     for _ in range(20):
-        found = module(home)
-        if found is None:
+        read = module(home)
+        if read is None:
             return None
-        if name in found.bound:
+        if name in read.bound:
             return (home, name)
-        if name not in found.imported:
+        if name not in read.imported:
             return None
-        home, inner = found.imported[name]
+        home, inner = read.imported[name]
         if not inner or module_file(f"{home}.{inner}"):
             return (f"{home}.{inner}" if inner else home, "")
         name = inner
@@ -184,14 +184,14 @@ def _named(item: Item) -> Iterator[Item]:
     nodes = trees(item)
     local = _imports(nodes, package)
     for node in (n for tree in nodes for n in ast.walk(tree)):
-        found: Item | None = None
+        meant: Item | None = None
         if isinstance(node, ast.Name):
-            found = _from(local, item[0], node.id)
+            meant = _from(local, item[0], node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner = _from(local, item[0], node.value.id)
-            found = _resolved(owner[0], node.attr) if owner and not owner[1] else None
-        if found and found[1] and not isinstance(module_bound(found), ast.FunctionDef | ast.AsyncFunctionDef):
-            yield found
+            meant = _resolved(owner[0], node.attr) if owner and not owner[1] else None
+        if meant and meant[1] and not isinstance(module_bound(meant), ast.FunctionDef | ast.AsyncFunctionDef):
+            yield meant
 
 
 def _from(local: dict[str, Item], home: str, name: str) -> Item | None:
@@ -205,23 +205,23 @@ def _from(local: dict[str, Item], home: str, name: str) -> Item | None:
 
 def module_bound(item: Item) -> ast.stmt | None:
     """The last top-level statement that binds an item."""
-    found = module(item[0])
-    return found.bound[item[1]][-1] if found and item[1] in found.bound else None
+    home = module(item[0])
+    return home.bound[item[1]][-1] if home and item[1] in home.bound else None
 
 
 def closure(executed: Iterable[Item]) -> set[Item]:
     """The executed functions, their classes, and all constants and classes that these name."""
-    found: set[Item] = set()
+    reached: set[Item] = set()
     waiting = list(executed)
     while waiting:
         item = waiting.pop()
-        if item in found:
+        if item in reached:
             continue
-        found.add(item)
+        reached.add(item)
         if "." in item[1]:
             waiting.append((item[0], item[1].rpartition(".")[0]))
         waiting.extend(_named(item))
-    return found
+    return reached
 
 
 def digests(script: str, executed: dict[str, list[str]]) -> dict[str, str]:
@@ -248,9 +248,9 @@ def digests(script: str, executed: dict[str, list[str]]) -> dict[str, str]:
         by_module.setdefault(home, []).append(name)
     out = {}
     for home, names in sorted(by_module.items()):
-        found = [trees((home, name)) for name in sorted(names)]
+        parts = [trees((home, name)) for name in sorted(names)]
         loaded = module(home)
-        if loaded is None or not all(found):
+        if loaded is None or not all(parts):
             out[home] = "missing"
         elif home == own:
             out[home] = digest_of_trees([_undocumented(loaded.tree)])
@@ -261,7 +261,7 @@ def digests(script: str, executed: dict[str, list[str]]) -> dict[str, str]:
                 if not isinstance(s, _DEFINITIONS | ast.ImportFrom | ast.Import)
             ]
             out[home] = digest_of_trees(
-                [*(tree for part in found for tree in part), *(rest if home.startswith(f"{OWN}.") else ())]
+                [*(tree for part in parts for tree in part), *(rest if home.startswith(f"{OWN}.") else ())]
             )
     return out
 

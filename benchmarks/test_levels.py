@@ -107,8 +107,8 @@ def association_row(setting: Setting, name: str, rng: np.random.Generator) -> di
     tables = rng.multinomial(setting.n, law / law.sum(), size=RUNS).reshape(RUNS, *kernel.sizes).astype(np.float64)
     limit = chi_square_limit(chosen, tables)
     if name in GENOTYPE_TESTS and kernel.sizes == (3, 2):
-        found = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
-        tail = calibrated(found, tables, kernel, chosen.contrasts, chosen.fitter)
+        scores = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
+        tail = calibrated(scores, tables, kernel, chosen.contrasts, chosen.fitter)
         return judged(tail.p_value, float(np.mean(tail.source == "tilted")), False, False)
     exact = is_separable(kernel)
     p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
@@ -124,15 +124,15 @@ def goodness_row(setting: Setting, rng: np.random.Generator) -> dict[str, object
         return {"verdict": "refused"}
     law = kernel.expected(np.outer(setting.rows, setting.columns)).ravel()
     tables = rng.multinomial(setting.n, law / law.sum(), size=RUNS).astype(np.float64)
-    found = goodness_tests(tables, law / law.sum(), rng, RULE)
-    return judged(found.p_value, found.simulated.mean(), True, False)
+    tested = goodness_tests(tables, law / law.sum(), rng, RULE)
+    return judged(tested.p_value, tested.simulated.mean(), True, False)
 
 
 def homogeneity_row(setting: Setting, rng: np.random.Generator) -> dict[str, object]:
     law = setting.kernel(("a",)).expected(np.asarray(setting.rows))
     sizes = np.maximum(1, np.round(setting.n * np.asarray(setting.groups)).astype(int))
-    found = homogeneity_tests(np.stack([rng.multinomial(k, law, size=RUNS) for k in sizes], axis=1), rng, RULE)
-    return judged(found.p_value, found.simulated.mean(), True, False)
+    tested = homogeneity_tests(np.stack([rng.multinomial(k, law, size=RUNS) for k in sizes], axis=1), rng, RULE)
+    return judged(tested.p_value, tested.simulated.mean(), True, False)
 
 
 def judged(p: np.ndarray, share: float, exact: bool, stated: bool) -> dict[str, object]:

@@ -46,9 +46,9 @@ def prove_the_code_computes_this_number():
     for m, r, exponential in itertools.product((1, 2, 3, 10, 40), (2, 3, 17), EXPONENTIALS):
         epsilon = math.log(exponential)
         exact = closed_form(m, r, Fraction(sp_exp(epsilon)))
-        found = alike_attributes(Problem([r] * m, [epsilon] * m))
-        assert abs(found.max() - float(sp.log(sp.Rational(exact.numerator, exact.denominator)).evalf(30))) < 1e-12
-        assert np.count_nonzero(found) == sum(k < m * flip(r, Fraction(sp_exp(epsilon))) for k in range(m + 1))
+        computed = alike_attributes(Problem([r] * m, [epsilon] * m))
+        assert abs(computed.max() - float(sp.log(sp.Rational(exact.numerator, exact.denominator)).evalf(30))) < 1e-12
+        assert np.count_nonzero(computed) == sum(k < m * flip(r, Fraction(sp_exp(epsilon))) for k in range(m + 1))
 
 
 def sp_exp(x):

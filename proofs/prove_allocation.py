@@ -42,9 +42,9 @@ def prove_the_log_eigenvalue_is_concave():
     for point in (0.01, 0.5, 3.0, 20.0):
         at = {x: sp.Float(point, 40), rest: 6}
         # near λ = 1 both are differences of numbers near 1, good to a few roundings of those
-        found = float(blocks.log_eigenvalues(np.asarray([point]))[0]), float(blocks.slopes(np.asarray([point]))[0])
-        assert math.isclose(float(value.subs(at)), found[0], rel_tol=1e-12, abs_tol=1e-14)
-        assert math.isclose(float(slope.subs(at)), found[1], rel_tol=1e-12, abs_tol=1e-14)
+        computed = float(blocks.log_eigenvalues(np.asarray([point]))[0]), float(blocks.slopes(np.asarray([point]))[0])
+        assert math.isclose(float(value.subs(at)), computed[0], rel_tol=1e-12, abs_tol=1e-14)
+        assert math.isclose(float(slope.subs(at)), computed[1], rel_tol=1e-12, abs_tol=1e-14)
 
 
 def prove_a_value_with_phi_at_most_zero_bounds_every_law():

@@ -182,5 +182,5 @@ def prove_the_program_computes_that_variance():
     share_b = [Fraction(1, 3) + (v - Fraction(1, 3)) / lam[1] for v in columns]
     assert min(share_a + share_b) > 0
     exact = contrast_variance(joint, share_a, share_b, lam)
-    found = pair._contrast_variance * 400
-    assert all(abs(found[a, b] - float(exact[a][b])) < 1e-12 for a, b in product(range(2), range(3)))
+    computed = pair._contrast_variance * 400
+    assert all(abs(computed[a, b] - float(exact[a][b])) < 1e-12 for a, b in product(range(2), range(3)))

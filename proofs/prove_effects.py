@@ -139,10 +139,10 @@ def prove_the_code_computes_these_eigenvalues():
     for sizes in SHAPES:
         law = random_law(sizes, 7)
         table = np.array([float(law[s]) for s in sorted(law)]).reshape((2,) * len(sizes))
-        found = effect_transform(table, np.array(sizes))
+        computed = effect_transform(table, np.array(sizes))
         for w in law:
-            assert abs(found[w] - float(eigenvalue(sizes, law, w))) < 1e-14
-        back = inverse_effect_transform(found, np.array(sizes))
+            assert abs(computed[w] - float(eigenvalue(sizes, law, w))) < 1e-14
+        back = inverse_effect_transform(computed, np.array(sizes))
         assert np.abs(back - table).max() < 1e-14
 
 
@@ -173,5 +173,5 @@ def prove_the_kernel_applies_the_exact_inverse():
         assert np.abs(kernel.inverse() - exact).max() < 1e-13 * scale**2
         unit = np.eye(kernel.cells).reshape(-1, *sizes)
         for power in (2, 3, 4):
-            found = kernel.solve_power(unit, power).reshape(kernel.cells, -1)
-            assert np.abs(found - exact**power).max() < 1e-12 * scale ** (power + 1)
+            computed = kernel.solve_power(unit, power).reshape(kernel.cells, -1)
+            assert np.abs(computed - exact**power).max() < 1e-12 * scale ** (power + 1)

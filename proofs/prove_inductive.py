@@ -32,8 +32,8 @@ def published_step(earlier):
     s0 = sum((a - 1) * b for a, b in zip(r, y, strict=True))
     y0, yk = sp.symbols("y0 yk")
     equations = [y0 + (rk - 1) * yk - rk * x0, y0 - C * yk - (-s0 - p + s - k + 2 + C * (p - 1))]
-    found = sp.solve(equations, [y0, yk], dict=True)[0]
-    return found[y0], y, found[yk]
+    solution = sp.solve(equations, [y0, yk], dict=True)[0]
+    return solution[y0], y, solution[yk]
 
 
 def accuracy(sizes, none, single, i):

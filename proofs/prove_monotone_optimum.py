@@ -41,12 +41,12 @@ def prove_the_repair_leaves_other_attributes_alone():
         sets = list(itertools.product((0, 1), repeat=m))
         q = {s: 1 + Fraction(draw.randint(0, 100), 7) for s in sets}
         for _ in range(30):
-            found = next(
+            rising = next(
                 ((s, i) for s in sets for i in range(m) if not s[i] and q[s] < q[(*s[:i], 1, *s[i + 1 :])]), None
             )
-            if found is None:
+            if rising is None:
                 break
-            s, i = found
+            s, i = rising
             more, d = (*s[:i], 1, *s[i + 1 :]), Fraction(sizes[i] - 1, sizes[i])
             mean = (1 - d) * q[s] + d * q[more]
             repaired = {**q, s: mean, more: mean}

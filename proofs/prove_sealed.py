@@ -65,12 +65,12 @@ def prove_that_a_proof_says_nothing_but_zero_or_one():
             point = commit(group, 0, factor)
             as_one = (factor - group.log_h) % ELL
             assert commit(group, 1, as_one) == point
-            found = [
+            views = [
                 Counter(prove(group, bit, t, oracle, PlayedScalars(draws)) for draws in product(*[FIELD] * 3))
                 for bit, t in ((0, factor), (1, as_one))
             ]
-            assert found[0] == found[1]
-            assert set(found[0].values()) == {1}
+            assert views[0] == views[1]
+            assert set(views[0].values()) == {1}
 
 
 def extracted(group, first, second):
@@ -88,8 +88,8 @@ def extracted(group, first, second):
 def prove_that_two_answers_give_the_opening_away():
     e, other_e, z, other_z, s = sp.symbols("e e' z z' s")
     # z G − e S = z' G − e' S determines the logarithm s of S = X − b H
-    found = sp.solve(sp.Eq(z - e * s, other_z - other_e * s), s)
-    assert sp.simplify(found[0] - (z - other_z) / (e - other_e)) == 0
+    openings = sp.solve(sp.Eq(z - e * s, other_z - other_e * s), s)
+    assert sp.simplify(openings[0] - (z - other_z) / (e - other_e)) == 0
     group = GROUPS[1]
     for point_log in FIELD:
         point = group.base(point_log)

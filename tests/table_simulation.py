@@ -13,8 +13,8 @@ def simulated(mechanism, domain, tables, codes, runs, seed):
     out = []
     for _ in range(runs):
         counted = count_many(mechanism.perturb_codes(codes, rng), domain, tables)
-        found = {t: kernels[t].solve(counted[t].proportions) for t in tables}
-        out.append(len(codes) * sum(float(np.sum((found[t] - truth[t]) ** 2)) for t in tables))
+        estimates = {t: kernels[t].solve(counted[t].proportions) for t in tables}
+        out.append(len(codes) * sum(float(np.sum((estimates[t] - truth[t]) ** 2)) for t in tables))
     return np.asarray(out)
 
 

@@ -12,9 +12,9 @@ PACKAGES = ("optrr", "optrr_solvers")
 
 
 def folder(package: str) -> Path:
-    found = importlib.util.find_spec(package)
-    assert found is not None and found.submodule_search_locations
-    return Path(next(iter(found.submodule_search_locations)))
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def modules(package: str) -> list[str]:

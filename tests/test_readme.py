@@ -54,8 +54,8 @@ def test_table_of_numbers_is_current() -> None:
         asked, kronecker, pairs, optimum, conditional = map(float, row)
         plain = optrr.design(adult_domain(), asked)
         kept = optrr.design(adult_domain(), asked, preserve="pairs")
-        found = (plain.kronecker_epsilon, kept.epsilon, plain.epsilon, plain.conditional_epsilons.max())
-        assert found == pytest.approx((kronecker, pairs, optimum, conditional), abs=6e-4)
+        computed = (plain.kronecker_epsilon, kept.epsilon, plain.epsilon, plain.conditional_epsilons.max())
+        assert computed == pytest.approx((kronecker, pairs, optimum, conditional), abs=6e-4)
 
 
 def test_picture_is_drawn_from_the_current_numbers() -> None:

@@ -119,13 +119,13 @@ def test_a_digest_changes_with_what_the_run_depends_on(
 def test_methods_bring_their_class_and_its_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "class A:\n    size = {}\n    def f(self):\n        return self.size\n    def g(self):\n        return {}\n"
     monkeypatch.setattr(sources, "module_file", lambda name: tmp_path / "a.py" if name == "a" else None)
-    found = []
+    digests = []
     for size, unused in ((1, 1), (1, 2), (2, 1)):
         (tmp_path / "a.py").write_text(text.format(size, unused))
         sources.module.cache_clear()
-        found.append(sources.digests("none", {"a": ["A.f"]})["a"])
+        digests.append(sources.digests("none", {"a": ["A.f"]})["a"])
     sources.module.cache_clear()
-    assert found[0] == found[1] != found[2]
+    assert digests[0] == digests[1] != digests[2]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_run_is_traced_into_the_processes_that_it_starts(tmp_path: Path, monke
         "import subprocess, sys\n"
         "from pathlib import Path\n"
         "code = 'from optrr.records.datasets import adult; print(len(adult()))'\n"
-        "found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout\n"
-        "(Path(__file__).parent / 'results' / 'sample.csv').write_text(found)\n"
+        "printed = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout\n"
+        "(Path(__file__).parent / 'results' / 'sample.csv').write_text(printed)\n"
     )
     tracer = FOLDER / "tracer"
     (folder / "tracer").symlink_to(tracer)

@@ -211,10 +211,10 @@ def advise(
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     wanted = _without_requirements(workload_of(workload, declared))
-    found = allocate(declared, total_epsilon, workload=wanted, n=n)
+    allocation = allocate(declared, total_epsilon, workload=wanted, n=n)
     arrays = wanted.arrays(declared)
     total = float(total_epsilon)
-    options = [_optimum(found), *_kronecker(arrays, total)]
+    options = [_optimum(allocation), *_kronecker(arrays, total)]
     if declared.m > 1:
         options.append(_whole(declared, wanted, total))
     options += sampling(declared, wanted, total)
@@ -222,27 +222,27 @@ def advise(
         options.append(_clustered(declared, wanted, total, clusters))
     # what differs by rounding only keeps this order, the optimum first
     ordered = sorted(options, key=lambda o: float(f"{o.error:.9g}"))
-    return Advice(declared, wanted, total, n, tuple(ordered), found)
+    return Advice(declared, wanted, total, n, tuple(ordered), allocation)
 
 
 def _without_requirements(wanted: Workload) -> Workload:
     return Workload(wanted.name, tuple(replace(t, standard_error=None) for t in wanted.tables))
 
 
-def _optimum(found: Allocation) -> Option:
-    design = found.design
+def _optimum(allocation: Allocation) -> Option:
+    design = allocation.design
     conditional = float(design.conditional_epsilons.max())
     faint = design.faintest_pair
     gives_up = [f"conditional privacy (conditional epsilon up to {conditional:.3g})"]
     if faint is not None and abs(faint[0]) < 1:
-        which = "pairs" if found.workload.name == "pairs" else "pairs outside the workload"
+        which = "pairs" if allocation.workload.name == "pairs" else "pairs outside the workload"
         gives_up.append(
             f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
         )
     return Option(
         "optimum",
         "The optimum over full records",
-        found.error,
+        allocation.error,
         True,
         conditional,
         None if faint is None else faint[0],

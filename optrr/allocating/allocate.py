@@ -118,7 +118,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _TaskResult:
     """A law, what found it, and what is proved about it."""
 
     law: Law
@@ -177,8 +177,8 @@ class _Task:
             )
         if self.wishes.pairs(self.domain):
             raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
-        found = smallest_total(self.problem(1.0))
-        return self._allocation(_Found(found.law, "accuracies", found.seconds, least_total=found.lower))
+        smallest = smallest_total(self.problem(1.0))
+        return self._allocation(_TaskResult(smallest.law, "accuracies", smallest.seconds, least_total=smallest.lower))
 
     def within(self, total: float, method: str) -> Allocation:
         """Most accurate law of this total."""
@@ -191,15 +191,15 @@ class _Task:
         if whole is not None:
             return self._allocation(whole)
         try:
-            found = _solved(problem, pairs, method)
+            allocated = _solved(problem, pairs, method)
         except SolveFailed:
             if least is None:
                 raise
             # the limits leave next to no choice at this total: the design that just meets them is the answer
-            return self._allocation(_Found(least.law, "accuracies", least.seconds))
-        return self._allocation(_Found(found.law, found.method, found.seconds, found))
+            return self._allocation(_TaskResult(least.law, "accuracies", least.seconds))
+        return self._allocation(_TaskResult(allocated.law, allocated.method, allocated.seconds, allocated))
 
-    def _at_ceilings(self, problem: AllocationProblem) -> _Found | None:
+    def _at_ceilings(self, problem: AllocationProblem) -> _TaskResult | None:
         """Where every ceiling fits the total and only single attributes count: those budgets, at the smallest total."""
         if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t.attributes) > 1 for t in self.workload.tables):
             return None
@@ -215,7 +215,7 @@ class _Task:
         # no law within the ceilings has a larger λ_i
         most = self.arrays.error(self.arrays.products(eigenvalues_of(self.domain.sizes, problem.ceiling)))
         law = AllocatedLaw.of(problem, "ceilings", solution.law, most, started, 0)
-        return _Found(solution.law, "ceilings", law.seconds, replace(law, design=solution))
+        return _TaskResult(solution.law, "ceilings", law.seconds, replace(law, design=solution))
 
     def _least(self, problem: AllocationProblem) -> SmallestTotal | None:
         """The smallest total for floors and targets, refused where it is more than there is."""
@@ -230,26 +230,26 @@ class _Task:
             )
         return least
 
-    def _allocation(self, found: _Found) -> Allocation:
-        lam = self.arrays.eigenvalues(found.law)
+    def _allocation(self, solved: _TaskResult) -> Allocation:
+        lam = self.arrays.eigenvalues(solved.law)
         error = self.arrays.error(lam)
-        lower = None if found.allocated is None else found.allocated.lower_error
-        total = found.law.epsilon if found.allocated is None else found.allocated.problem.total
+        lower = None if solved.allocated is None else solved.allocated.lower_error
+        total = solved.law.epsilon if solved.allocated is None else solved.allocated.problem.total
         note = f"{NOTE} for {self.workload.name} at total epsilon {total:.6g}: workload error {error:.6g}"
         note += "" if lower is None else f", no law of this total below {lower:.6g}"
-        design = None if found.allocated is None else found.allocated.design
-        solution = design or _solution(self.domain, self.arrays, found)
+        design = None if solved.allocated is None else solved.allocated.design
+        solution = design or _solution(self.domain, self.arrays, solved)
         solution = replace(solution, notes=(*solution.notes, note), status=Status.ALLOCATED)
         return Allocation(
             design=Design(self.domain, solution),
             workload=self.workload,
             n=self.n,
-            method=found.method,
+            method=solved.method,
             error=error,
             lower_error=lower,
             kronecker_error=self._kronecker(total),
             predictions=tuple(predictions(self.domain, self.workload, self.arrays, lam, self.n)),
-            least_total=found.least_total,
+            least_total=solved.least_total,
         )
 
     def _kronecker(self, total: float) -> float | None:
@@ -281,9 +281,9 @@ def chosen_method(problem: AllocationProblem, keeps_pairs: bool) -> str:
     return "lattice" if cells <= (MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS) else "search"
 
 
-def _solution(domain: Domain, arrays: TableWorkload, found: _Found) -> Solution:
+def _solution(domain: Domain, arrays: TableWorkload, solved: _TaskResult) -> Solution:
     """The law as the answer to the design problem of its own accuracies, with the bound its multipliers prove for them."""
-    achieved = found.law.attribute_epsilons()
+    achieved = solved.law.attribute_epsilons()
     faint = np.flatnonzero(~(achieved >= EPSILON_RANGE[0]))
     if faint.size:
         i = int(faint[0])
@@ -292,22 +292,22 @@ def _solution(domain: Domain, arrays: TableWorkload, found: _Found) -> Solution:
             "weight or its floor, or leave it out"
         )
     problem = Problem(domain.sizes, np.minimum(achieved, EPSILON_RANGE[1]), names=domain.names)
-    certificate = None if found.allocated is None else _certificate(arrays, found.allocated)
+    certificate = None if solved.allocated is None else _certificate(arrays, solved.allocated)
     return Solution(
         problem=problem,
-        method=f"allocate-{found.method}",
-        law=found.law,
+        method=f"allocate-{solved.method}",
+        law=solved.law,
         certificate=certificate,
-        lower=min(lower_bound(problem, certificate), found.law.epsilon),
+        lower=min(lower_bound(problem, certificate), solved.law.epsilon),
         status=Status.ALLOCATED,
-        seconds=found.seconds,
+        seconds=solved.seconds,
     )
 
 
-def _certificate(arrays: TableWorkload, found: AllocatedLaw) -> Certificate | None:
+def _certificate(arrays: TableWorkload, allocated: AllocatedLaw) -> Certificate | None:
     """One-way multipliers as integer weights: h = Σ g_i χ_i is Σ (g_i/d_i)(d_i − 1[i∈S])."""
     weights = np.zeros(len(arrays.classes))
-    for w, g in zip(arrays.effects, found.multipliers.tolist(), strict=True):
+    for w, g in zip(arrays.effects, allocated.multipliers.tolist(), strict=True):
         if len(w) == 1:
             members = arrays.classes[arrays.class_of[w[0]]]
             weights[arrays.class_of[w[0]]] += g / members.size / (1 - 1 / arrays.sizes[w[0]])

@@ -134,20 +134,20 @@ def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
         for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
     """
     if isinstance(given, Workload):
-        found = given
+        workload = given
     elif isinstance(given, str | Path):
-        found = _named(str(given), domain)
+        workload = _named(str(given), domain)
     else:
-        found = Workload("tables", tuple(_table(t) for t in given))
-    _check(found, domain)
-    return found
+        workload = Workload("tables", tuple(_table(t) for t in given))
+    _check(workload, domain)
+    return workload
 
 
-def _check(found: Workload, domain: Domain) -> None:
-    if not found.tables:
+def _check(workload: Workload, domain: Domain) -> None:
+    if not workload.tables:
         raise InvalidInput("the workload has no tables; name at least one, or 'marginals'")
     seen: set[frozenset[int]] = set()
-    for table in found.tables:
+    for table in workload.tables:
         key = frozenset(domain.indices(table.attributes))
         if key in seen:
             raise InvalidInput(f"table {table.title} is in the workload twice; name it once")

@@ -83,7 +83,7 @@ def allocate(
     --ceilings-from-spec is given.
     """
     wanted = read_wanted(spec, attributes)
-    found = make_allocation(
+    allocation = make_allocation(
         wanted.domain,
         total_epsilon,
         workload=workload,
@@ -96,22 +96,22 @@ def allocate(
         method=method,
     )
     if output is not None:
-        save_design(found.design, output)
+        save_design(allocation.design, output)
     if report is not None:
-        _write(report, found)
+        _write(report, allocation)
     if as_json:
-        print_json(found.summary())
+        print_json(allocation.summary())
     else:
-        _show(found)
-    warn(found.warnings())
+        _show(allocation)
+    warn(allocation.warnings())
 
 
-def _write(report: Path, found: Allocation) -> None:
+def _write(report: Path, allocation: Allocation) -> None:
     # a report takes matplotlib, which takes a second to import
     from optrr.reports.advice_pages import allocation_page  # noqa: PLC0415
     from optrr.reports.page import write_page  # noqa: PLC0415
 
-    write_page(report, allocation_page(found))
+    write_page(report, allocation_page(allocation))
 
 
 def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict[str, float] | None:
@@ -139,18 +139,20 @@ def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) ->
     return given or None
 
 
-def _show(found: Allocation) -> None:
-    design = found.design
-    click.echo(f"total epsilon {epsilon_text(design.epsilon)}   workload {found.workload.name}   method {found.method}")
-    if found.gap is not None:
+def _show(allocation: Allocation) -> None:
+    design = allocation.design
+    click.echo(
+        f"total epsilon {epsilon_text(design.epsilon)}   workload {allocation.workload.name}   method {allocation.method}"
+    )
+    if allocation.gap is not None:
         click.echo(
-            f"workload error {found.error:.6g}, certified within {100 * found.gap:.2g} % of the best for this total"
+            f"workload error {allocation.error:.6g}, certified within {100 * allocation.gap:.2g} % of the best for this total"
         )
-    if found.least_total is not None:
-        click.echo(f"no mechanism with these accuracies has a total below {bound_text(found.least_total)}")
-    if found.kronecker_error is not None:
+    if allocation.least_total is not None:
+        click.echo(f"no mechanism with these accuracies has a total below {bound_text(allocation.least_total)}")
+    if allocation.kronecker_error is not None:
         click.echo(
-            f"Kronecker's best split of this total has {found.kronecker_error / found.error:.4g} times the error"
+            f"Kronecker's best split of this total has {allocation.kronecker_error / allocation.error:.4g} times the error"
         )
     rows = design.summary()["attributes"]
     print_table(
@@ -161,8 +163,8 @@ def _show(found: Allocation) -> None:
             for r in rows[:_SHOWN]
         ],
     )
-    shown = found.predictions[:_SHOWN]
-    more = f" (first {_SHOWN} of {len(found.predictions)})" if len(found.predictions) > _SHOWN else ""
+    shown = allocation.predictions[:_SHOWN]
+    more = f" (first {_SHOWN} of {len(allocation.predictions)})" if len(allocation.predictions) > _SHOWN else ""
     print_table(
         "predicted errors" + more,
         ["table", "cells", "n × squared error", "standard error per cell"],
@@ -202,9 +204,9 @@ def advise(
     """Which way of asking is most accurate for the workload at this total epsilon, and what each gives up."""
     wanted = read_wanted(spec, attributes)
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
-    found = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
+    advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
     if output is not None:
-        recommended = found.recommended
+        recommended = advice.recommended
         if isinstance(recommended, Design):
             save_design(recommended, output)
         else:
@@ -213,25 +215,25 @@ def advise(
         from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
         from optrr.reports.page import write_page  # noqa: PLC0415
 
-        write_page(report, advice_page(found, curves_around(found)))
+        write_page(report, advice_page(advice, curves_around(advice)))
     if as_json:
-        print_json(found.summary())
+        print_json(advice.summary())
         return
-    for line in found.sentences():
+    for line in advice.sentences():
         click.echo(line)
     print_table(
-        f"workload {found.workload.name} at total epsilon {total_epsilon:g}",
+        f"workload {advice.workload.name} at total epsilon {total_epsilon:g}",
         ["way of asking", "error", "relative", "records", "conditional", "faintest pair", "standard error"],
         [
             (
                 o.name,
                 o.error if np.isfinite(o.error) else None,
-                found.ratio(o) if np.isfinite(o.error) else None,
+                advice.ratio(o) if np.isfinite(o.error) else None,
                 "full" if o.keeps_records else "no",
                 o.conditional_epsilon,
                 o.pair_visibility,
-                found.typical_standard_error(o),
+                advice.typical_standard_error(o),
             )
-            for o in found.options
+            for o in advice.options
         ],
     )

@@ -85,23 +85,30 @@ def gwas(
     for path in plots:
         check_plot(path)
     design = Design.load(design_file)
-    found = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
+    associations = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
-        found.write_tsv(output)
+        associations.write_tsv(output)
     if manhattan_file is not None:
-        save_figure(manhattan(found.variants, found.scores.p_value), manhattan_file)
+        save_figure(manhattan(associations.variants, associations.scores.p_value), manhattan_file)
     if qq_file is not None:
-        series = {f"{test} test": found.scores.p_value} | ({"naive test": found.naive.p_value} if found.naive else {})
+        series = {f"{test} test": associations.scores.p_value} | (
+            {"naive test": associations.naive.p_value} if associations.naive else {}
+        )
         save_figure(qq(series), qq_file)
     if report_file is not None:
-        write_page(report_file, scan_page(found, design, f"Association scan of {input.name}"))
+        write_page(report_file, scan_page(associations, design, f"Association scan of {input.name}"))
     if as_json:
-        print_json(_scan_summary(found, design))
+        print_json(_scan_summary(associations, design))
     else:
-        _show_scan(found, design)
-    warn([*found.warnings, *(f"{count} variants left out: {reason}" for reason, count in found.skipped.items())])
+        _show_scan(associations, design)
+    warn(
+        [
+            *associations.warnings,
+            *(f"{count} variants left out: {reason}" for reason, count in associations.skipped.items()),
+        ]
+    )
     if naive:
-        warn([found.notes_on_naive])
+        warn([associations.notes_on_naive])
 
 
 def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
@@ -120,25 +127,25 @@ def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
     return read_cohort(path, phenotype)
 
 
-def _scan_summary(found: Associations, design: Design) -> dict[str, Any]:
-    p = found.scores.p_value
-    table = found.rows(found.top(_TOP))
+def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
+    p = associations.scores.p_value
+    table = associations.rows(associations.top(_TOP))
     top = [{c: _jsonable(table[c][k]) for c in table} for k in range(len(table["P"]))]
-    without, error = found.lambda_without_randomization
+    without, error = associations.lambda_without_randomization
     return {
-        "test": found.test,
-        "n": int(found.n.max()),
-        "variants": len(found.variants),
+        "test": associations.test,
+        "n": int(associations.n.max()),
+        "variants": len(associations.variants),
         "epsilon": design.epsilon,
         "max_conditional_epsilon": float(design.conditional_epsilons.max()),
-        "lambda_gc": _jsonable(found.lambda_gc),
-        "lambda_gc_visible": _jsonable(found.visible),
+        "lambda_gc": _jsonable(associations.lambda_gc),
+        "lambda_gc_visible": _jsonable(associations.visible),
         "lambda_gc_without_randomization": _jsonable(without),
         "lambda_gc_without_randomization_error": _jsonable(error),
         "genome_wide": int(np.sum(p <= GENOME_WIDE)),
         "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
-        "skipped": dict(found.skipped),
-        "warnings": list(found.warnings),
+        "skipped": dict(associations.skipped),
+        "warnings": list(associations.warnings),
         "top": top,
     }
 
@@ -154,16 +161,16 @@ def _shown(value: Any) -> Any:
     return "inf" if isinstance(plain, float) and plain == np.inf else _jsonable(plain)
 
 
-def _show_scan(found: Associations, design: Design) -> None:
-    p = found.scores.p_value
+def _show_scan(associations: Associations, design: Design) -> None:
+    p = associations.scores.p_value
     click.echo(
-        f"{len(found.variants)} variants, {found.test} test, total epsilon {epsilon_text(design.epsilon)}: "
+        f"{len(associations.variants)} variants, {associations.test} test, total epsilon {epsilon_text(design.epsilon)}: "
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
-        f"5e-8; genomic control λ = {found.lambda_gc:.3f}"
+        f"5e-8; genomic control λ = {associations.lambda_gc:.3f}"
     )
-    click.echo(found.notes_on_lambda)
+    click.echo(associations.notes_on_lambda)
     columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
-    table = found.rows(found.top(_TOP))
+    table = associations.rows(associations.top(_TOP))
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
     print_table("most associated; OR L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
 

@@ -73,8 +73,8 @@ def cluster(
         correct=not attenuated,
         small_sample=not attenuated,
     )
-    found = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
-    second = cluster_design(first, found, matrix, learned.account)
+    chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
+    second = cluster_design(first, chosen, matrix, learned.account)
     if output is not None:
         save_design(second, output)
     spent = {
@@ -83,23 +83,23 @@ def cluster(
         "total": learned.account.plus(Spent("release", second.epsilon)).epsilon,
     }
     if as_json:
-        print_json(_summary(first.domain, found, learned, spent, algorithm, second.method))
+        print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method))
         return
     print_table(
         "clusters",
         ["attributes", "combinations"],
-        [(", ".join(c), combinations_of(first.domain.indices(c), first.domain.sizes.tolist())) for c in found],
+        [(", ".join(c), combinations_of(first.domain.indices(c), first.domain.sizes.tolist())) for c in chosen],
     )
     click.echo(
         f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
         f"{epsilon_text(spent['release'])} for the release"
     )
-    warn(_oversized(first.domain, found, max_combinations))
+    warn(_oversized(first.domain, chosen, max_combinations))
 
 
 def _summary(
     domain: Domain,
-    found: NamedClusters,
+    clusters: NamedClusters,
     learned: Dependences,
     spent: dict[str, float],
     algorithm: str,
@@ -107,8 +107,8 @@ def _summary(
 ) -> dict[str, Any]:
     sizes = domain.sizes.tolist()
     return {
-        "clusters": [list(c) for c in found],
-        "combinations": [combinations_of(domain.indices(c), sizes) for c in found],
+        "clusters": [list(c) for c in clusters],
+        "combinations": [combinations_of(domain.indices(c), sizes) for c in clusters],
         "algorithm": algorithm,
         "method": method,
         "epsilon": spent,
@@ -117,9 +117,9 @@ def _summary(
     }
 
 
-def _oversized(domain: Domain, found: NamedClusters, max_combinations: int) -> list[str]:
+def _oversized(domain: Domain, clusters: NamedClusters, max_combinations: int) -> list[str]:
     sizes = domain.sizes.tolist()
-    large = [c for c in found if combinations_of(domain.indices(c), sizes) > max_combinations]
+    large = [c for c in clusters if combinations_of(domain.indices(c), sizes) > max_combinations]
     return [
         f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
         for c in large

@@ -108,36 +108,36 @@ def estimate(
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":
-        found = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)
+        result = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)
     else:
-        found = estimate_table(counts, design.mechanism, method=method, **wished)
+        result = estimate_table(counts, design.mechanism, method=method, **wished)
     derived = [
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
     ]
     if as_json:
-        print_json(found.summary() | ({"derived": [d.summary() for d in derived]} if derived else {}))
+        print_json(result.summary() | ({"derived": [d.summary() for d in derived]} if derived else {}))
         return
-    table = found.to_arrow()
+    table = result.to_arrow()
     print_table(
-        f"{' × '.join(found.domain.names)}: proportions of {found.n} records, {100 * confidence:g}% intervals",
+        f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * confidence:g}% intervals",
         table.column_names,
         [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
     )
-    click.echo(f"{method}: {found.bias}")
-    click.echo(found.interval_note)
-    warn(found.notes)
+    click.echo(f"{method}: {result.bias}")
+    click.echo(result.interval_note)
+    warn(result.notes)
     if derived:
         _print_derived(derived)
 
 
-def _print_sampled(found: TableEstimate, as_json: bool) -> None:
+def _print_sampled(result: TableEstimate, as_json: bool) -> None:
     if as_json:
-        print_json(found.summary())
+        print_json(result.summary())
         return
-    table = found.to_arrow()
+    table = result.to_arrow()
     print_table(
-        f"{' × '.join(found.domain.names)}: proportions, from {found.n} answers, {100 * found.confidence:g}% intervals",
+        f"{' × '.join(result.domain.names)}: proportions, from {result.n} answers, {100 * result.confidence:g}% intervals",
         table.column_names,
         [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
     )

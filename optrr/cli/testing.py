@@ -88,9 +88,9 @@ def test(
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     if name in _OTHERS:
         others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
-        found = _other_test(counts, design.mechanism, proportions, others, random_state)
+        result = _other_test(counts, design.mechanism, proportions, others, random_state)
     else:
-        found = test_table(
+        result = test_table(
             counts,
             design.mechanism,
             name,  # type: ignore[arg-type]  # the choices are the literals
@@ -99,9 +99,9 @@ def test(
             random_state=random_state,
         )
     if as_json:
-        print_json(found.summary())
+        print_json(result.summary())
     else:
-        _print_result(found, " × ".join(counts.domain.names))
+        _print_result(result, " × ".join(counts.domain.names))
 
 
 def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
@@ -123,14 +123,14 @@ def _other_test(
     return homogeneity([counts, *others], mechanism, random_state=random_state)
 
 
-def _print_result(found: TestResult, of: str) -> None:
+def _print_result(result: TestResult, of: str) -> None:
     click.echo(
-        f"{found.test} of {of}: statistic {found.statistic:.4f}, {found.df} degrees of freedom, "
-        f"p = {found.p_value:.4g} ({_CALIBRATED[found.calibration]}), n = {found.n}"
+        f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.df} degrees of freedom, "
+        f"p = {result.p_value:.4g} ({_CALIBRATED[result.calibration]}), n = {result.n}"
     )
-    if not found.reliable:
-        click.echo(f"p-values below {found.reliable_down_to:.2g} may be off by more than a factor of two here")
-    warn(found.notes)
+    if not result.reliable:
+        click.echo(f"p-values below {result.reliable_down_to:.2g} may be off by more than a factor of two here")
+    warn(result.notes)
 
 
 @click.command()
@@ -162,7 +162,7 @@ def power(
     contrasts = trend_contrast(range(rows), range(columns)) if name == "trend" else all_contrasts(rows, columns)
     kernel = design.mechanism.kernel(domain.names)
     effect = alternative(read_proportions(proportions, domain), kernel, contrasts)
-    found: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "attributes": list(domain.names),
         "test": name,
         "df": effect.df,
@@ -174,10 +174,10 @@ def power(
         "required_n": required_records(effect, wanted, level),
     }
     if as_json:
-        print_json(found)
+        print_json(answers)
         return
     click.echo(
-        f"{name} of {' × '.join(domain.names)} at level {level:g}: {found['required_n']} records for power {wanted:g}"
+        f"{name} of {' × '.join(domain.names)} at level {level:g}: {answers['required_n']} records for power {wanted:g}"
     )
     if n is not None:
-        click.echo(f"power {found['power']:.4f} with {n} records")
+        click.echo(f"power {answers['power']:.4f} with {n} records")

@@ -61,8 +61,8 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
     inside: list[tuple[int, ...]] = []
     for group in groups:
         part = dependences.matrix[np.ix_(group, group)]
-        found = greedy_clusters(part, [sizes[i] for i in group], max_combinations, min_dependence)
-        inside += [tuple(group[k] for k in c) for c in found]
+        within = greedy_clusters(part, [sizes[i] for i in group], max_combinations, min_dependence)
+        inside += [tuple(group[k] for k in c) for c in within]
     return named(tuple(sorted(inside)), domain)
 
 
@@ -81,19 +81,19 @@ def checked_clusters(
     InvalidInput
         where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
     """
-    found = tuple(domain.indices(c) for c in clusters)
-    flat = [i for c in found for i in c]
+    indexed = tuple(domain.indices(c) for c in clusters)
+    flat = [i for c in indexed for i in c]
     missing = [domain.names[i] for i in range(domain.m) if i not in flat]
     if missing:
         raise InvalidInput(f"attribute {missing[0]!r} is in no cluster; put each of {listed(domain.names)} in one")
     if len(flat) > domain.m:
         twice = next(domain.names[i] for i in flat if flat.count(i) > 1)
         raise InvalidInput(f"attribute {twice!r} is in two clusters; put it in one")
-    for members in found:
+    for members in indexed:
         combinations = combinations_of(members, domain.sizes.tolist())
         if max_combinations is not None and len(members) > 1 and combinations > max_combinations:
             names = ", ".join(domain.names[i] for i in members)
             raise InvalidInput(
                 f"cluster {names} has {combinations} combinations, more than {max_combinations}; split it or coarsen it"
             )
-    return found
+    return indexed

@@ -75,9 +75,9 @@ def drop_near_duplicates(
     kept: list[int] = []
     stands_for: dict[str, str] = {}
     for i in sorted(range(domain.m), key=lambda i: (-int(domain.sizes[i]), i)):
-        found = [k for k in kept if dependences.matrix[i, k] >= threshold]
-        if found:
-            best = max(found, key=lambda k: float(dependences.matrix[i, k]))
+        near = [k for k in kept if dependences.matrix[i, k] >= threshold]
+        if near:
+            best = max(near, key=lambda k: float(dependences.matrix[i, k]))
             stands_for[domain.names[i]] = domain.names[best]
         else:
             kept.append(i)

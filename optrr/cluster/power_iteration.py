@@ -125,10 +125,10 @@ def _best_last_intervals(before: FloatArray, cost: _IntervalCost, first: int) ->
         ends = np.repeat(middle, widths)
         offsets = np.cumsum(widths) - widths
         tried = np.arange(ends.size) - np.repeat(offsets - lowest, widths)
-        found = before[tried - 1] + cost(tried, ends)
-        best[middle] = np.minimum.reduceat(found, offsets)
+        costs = before[tried - 1] + cost(tried, ends)
+        best[middle] = np.minimum.reduceat(costs, offsets)
         # the first of equals, as a plain search would take
-        hits = np.flatnonzero(found == np.repeat(best[middle], widths))
+        hits = np.flatnonzero(costs == np.repeat(best[middle], widths))
         segment = np.searchsorted(offsets, hits, side="right") - 1
         _, chosen = np.unique(segment, return_index=True)
         starts[middle] = tried[hits[chosen]]

@@ -99,13 +99,13 @@ def read_specification(path: str | Path) -> Specification:
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """A JSON object; of a key written twice, json would keep the second and say nothing."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    by_key = dict(pairs)
+    if len(by_key) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(
             f"the key {next(k for k in keys if keys.count(k) > 1)!r} is given twice in one object; keep one"
         )
-    return found
+    return by_key
 
 
 def parse_attributes(texts: Sequence[str]) -> Specification:

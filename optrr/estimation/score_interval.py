@@ -82,7 +82,7 @@ def _root(means: WeightedMeans, chosen: IntArray, inner: FloatArray, level: floa
         return np.asarray(rejected(means[index.astype(np.int64)], p, level)[side])
 
     limit = np.full(inner.shape, float(side))
-    found = elementwise.find_root(
+    root = elementwise.find_root(
         excess,
         (np.minimum(limit, inner), np.maximum(limit, inner)),
         args=(chosen,),
@@ -90,9 +90,9 @@ def _root(means: WeightedMeans, chosen: IntArray, inner: FloatArray, level: floa
     )
     if means.fixed:
         # between two multiples of 1/n the test is that of the nearer one, so it turns halfway; the inner one is accepted
-        return np.asarray(np.rint(means.n * found.x + 0.5 - side) / means.n)
+        return np.asarray(np.rint(means.n * root.x + 0.5 - side) / means.n)
     # of the last two points, the one outside
-    return np.asarray(found.bracket[side])
+    return np.asarray(root.bracket[side])
 
 
 def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:

@@ -37,13 +37,13 @@ def on_support(  # noqa: PLR0913 (the state of the iteration and its two limits)
     used, best = 0, np.inf
     while used < max_iterations and best > tolerance:
         chosen = ((pi * kernel.cells > _NEARLY_EMPTY) | (gradient > 1)).ravel()
-        found, count = _round(pi, chosen, observed, kernel, min(_ROUND, max_iterations - used))
+        raised, count = _round(pi, chosen, observed, kernel, min(_ROUND, max_iterations - used))
         used += count
-        after = _gradient(found, observed, kernel)
+        after = _gradient(raised, observed, kernel)
         gap = float(after.max()) - 1
-        if not gap < best and not _likelier(found, pi, observed, kernel):
+        if not gap < best and not _likelier(raised, pi, observed, kernel):
             break
-        pi, gradient, best = found, after, min(gap, best)
+        pi, gradient, best = raised, after, min(gap, best)
     return pi, used
 
 
@@ -88,6 +88,6 @@ def _round(
         return kernel.cells * value, kernel.cells * slope * scale
 
     options = {"maxiter": steps, "maxfun": steps, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
-    found = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, np.inf), options=options)
-    x = _placed(found.x * scale, chosen, pi.shape)
+    optimum = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, np.inf), options=options)
+    x = _placed(optimum.x * scale, chosen, pi.shape)
     return np.asarray(x / x.sum()), count

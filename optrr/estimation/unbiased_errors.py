@@ -55,16 +55,16 @@ def with_standard_errors(out: Estimate, kernel: Kernel, observed: FloatArray) ->
     """With the unbiased estimate's standard errors around its target; with a note where there are none."""
     try:
         variance = kernel.variance if out.target == "population" else kernel.data_variance
-        found = variance(observed, out.n)
+        variances = variance(observed, out.n)
     except SingularMarginal as reason:
         note = f"no standard errors, and the table is not identified by the data alone: {reason}"
         return replace(out, notes=(note, *out.notes))
     if out.target == "data":
-        return replace(out, standard_errors=np.sqrt(found), errors="unbiased")
+        return replace(out, standard_errors=np.sqrt(variances), errors="unbiased")
     # where all reports that tell about a cell are alike, they show no variance, which is not to say that there is none
-    alike = found * (out.n - 1) <= _ALIKE * kernel.solve_squared(observed)
+    alike = variances * (out.n - 1) <= _ALIKE * kernel.solve_squared(observed)
     notes = (*without_error(alike, "the reports that tell about them are"), *out.notes)
-    return replace(out, standard_errors=np.where(alike, np.nan, np.sqrt(found)), errors="unbiased", notes=notes)
+    return replace(out, standard_errors=np.where(alike, np.nan, np.sqrt(variances)), errors="unbiased", notes=notes)
 
 
 def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:

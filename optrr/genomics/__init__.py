@@ -5,8 +5,8 @@
     layout = layout_of(design.domain)
     records = records_of(cohort, layout)
     randomize_records(records, design.mechanism)
-    found = scan(randomized_cohort(cohort, records, layout), design.law, layout)
-    found.write_tsv(Path("results.tsv"))
+    associations = scan(randomized_cohort(cohort, records, layout), design.law, layout)
+    associations.write_tsv(Path("results.tsv"))
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """

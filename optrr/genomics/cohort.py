@@ -163,21 +163,22 @@ def _status_from(
     values = text_column(table, phenotype.column)
     _check_values(table, phenotype, {v for v in values if v is not None})
     if same_file:
-        found = dict(zip(people, values, strict=True))
+        by_person = dict(zip(people, values, strict=True))
     else:
         names = text_column(table, phenotype.sample or "sample")
-        found = dict(zip(names, values, strict=True))
-        if len(found) < len(names):
+        by_person = dict(zip(names, values, strict=True))
+        if len(by_person) < len(names):
             raise InvalidInput(f"{table}, column {phenotype.sample or 'sample'!r} names somebody twice; list each once")
-        if not any(person in found for person in people):
+        if not any(person in by_person for person in people):
             raise InvalidInput(
                 f"{table} names none of the {people.size} people of the genotype file (which has "
-                f"{listed(people[:3].tolist())}, …; the table {listed(list(found)[:3])}, …); give the table of the same people"
+                f"{listed(people[:3].tolist())}, …; the table {listed(list(by_person)[:3])}, …); "
+                "give the table of the same people"
             )
-    status = np.array([_status_of(found.get(person), phenotype) for person in people], dtype=np.int8)
-    absent = sum(person not in found for person in people)
+    status = np.array([_status_of(by_person.get(person), phenotype) for person in people], dtype=np.int8)
+    absent = sum(person not in by_person for person in people)
     return status, {
-        "in the phenotype table only": len(found) - (people.size - absent),
+        "in the phenotype table only": len(by_person) - (people.size - absent),
         "not in the phenotype table": absent,
         "without a phenotype": int(np.sum(status == UNKNOWN)) - absent,
     }

@@ -181,16 +181,16 @@ class _Search:
         def faintness(status: float) -> float:
             nonlocal last
             try:
-                found = alike.at_total(total, status, _ROUGH, last)
-                last = alike.factor(found)
-                return -float(np.mean(star_eigenvalues(found.law, leaves, center)[:, 1, 1] ** 2))
+                optimum = alike.at_total(total, status, _ROUGH, last)
+                last = alike.factor(optimum)
+                return -float(np.mean(star_eigenvalues(optimum.law, leaves, center)[:, 1, 1] ** 2))
             except InvalidInput as error:
                 reasons.append(str(error))
                 return 0.0
 
         low, high = min(0.02 * total, _LEAST_STATUS), min(0.98 * total, _MOST_STATUS)
         options = {"xatol": _STATUS * (high - low)}
-        found = minimize_scalar(faintness, bounds=(low, high), method="bounded", options=options)
-        if not found.fun < 0:
+        optimum = minimize_scalar(faintness, bounds=(low, high), method="bounded", options=options)
+        if not optimum.fun < 0:
             raise InvalidInput(f"method {self.wanted.method!r}, total epsilon {total:g}: {reasons[0]}")
-        return float(found.x)
+        return float(optimum.x)

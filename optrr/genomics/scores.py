@@ -79,12 +79,12 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
         return Scores(out[0], contrasts.shape[0], out[1], out[2], None, np.empty(0, dtype=np.int64), np.empty(0))
     which = np.flatnonzero(varies)
     chosen, own = (counts, kernel) if varies.all() else (counts[which], kernel.part(which))
-    found = score_tests(chosen, own, contrasts, fitter)
-    p = calibrated(found, chosen, own, contrasts, fitter).p_value if tail else found.p_value
+    tested = score_tests(chosen, own, contrasts, fitter)
+    p = calibrated(tested, chosen, own, contrasts, fitter).p_value if tail else tested.p_value
     n = chosen.reshape(p.size, -1).astype(np.float64) @ np.ones(own.cells)
-    least = n * np.min(np.moveaxis(found.fit.expected, 0, -1).reshape(own.cells, -1), axis=0)
-    out[0, which], out[1, which], out[2, which] = found.statistic, p, least
-    return Scores(out[0], found.df, out[1], out[2], found.fit, which, n)
+    least = n * np.min(np.moveaxis(tested.fit.expected, 0, -1).reshape(own.cells, -1), axis=0)
+    out[0, which], out[1, which], out[2, which] = tested.statistic, p, least
+    return Scores(out[0], tested.df, out[1], out[2], tested.fit, which, n)
 
 
 def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:

@@ -191,11 +191,11 @@ def _trial(
     null_p = score_test(null_tables, kernel, options.test).p_value[truth.usable]
     naive_null_p = naive_score_test(null_tables, options.test).p_value[truth.usable]
     true, use, a = truth.scores.statistic, truth.usable, options.alpha
-    found = scores.p_value[truth.associated]
+    p_values = scores.p_value[truth.associated]
     bonferroni = 0.05 / use.size
     measures = {
-        "power": _share(found <= a),
-        "power_bonferroni": _share(found <= bonferroni),
+        "power": _share(p_values <= a),
+        "power_bonferroni": _share(p_values <= bonferroni),
         "type_one": _share(null_p <= a),
         "naive_type_one": _share(naive_null_p <= a),
         "chi2_error": float(np.nanmean(np.abs(estimate[use] - true[use]))),

@@ -110,15 +110,15 @@ def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
         nothing = np.full(n.size, np.nan)
         fewest = n * ratios.fit.expected.min(axis=(1, 2))
         return Limit(ratios.statistic, ratios.df, ratios.p_value, nothing, ratios.fit, fewest, down_to)
-    found = score_tests(tables, test.kernel, test.contrasts, test.fitter)
-    fewest = n * found.fit.expected.min(axis=(1, 2))
+    scores = score_tests(tables, test.kernel, test.contrasts, test.fitter)
+    fewest = n * scores.fit.expected.min(axis=(1, 2))
     many = fewest >= _MANY_EXPECTED
     down_to = np.where(many, 0.0, np.inf)
-    small = np.flatnonzero(many & (found.p_value < _SURE))
+    small = np.flatnonzero(many & (scores.p_value < _SURE))
     if small.size:
-        fit = found.fit.part(small)
+        fit = scores.fit.part(small)
         down_to[small] = reliable_down_to(fit, n[small], test.kernel, test.contrasts)
-    return Limit(found.statistic, found.df, found.p_value, found.effect, found.fit, fewest, down_to)
+    return Limit(scores.statistic, scores.df, scores.p_value, scores.effect, scores.fit, fewest, down_to)
 
 
 def can_be_simulated(test: Association) -> bool:

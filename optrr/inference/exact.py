@@ -105,8 +105,8 @@ def _calibrated(  # noqa: PLR0913 (what the two tests share, each argument a pro
     reached = np.zeros(p.size, dtype=np.int64)
     where = np.flatnonzero(simulated)
     if where.size:
-        found = simulated_p_values(statistic[where], lambda of, size: in_blocks(where[of], size, cells, draw), rule)
-        p[where], reached[where] = found.p_value, found.reached
+        drawn = simulated_p_values(statistic[where], lambda of, size: in_blocks(where[of], size, cells, draw), rule)
+        p[where], reached[where] = drawn.p_value, drawn.reached
     # nothing reached it: with many records in every cell the χ² limit still has the order of magnitude
     p = np.where(simulated & (reached == 0) & (fewest >= _MANY_EXPECTED), np.minimum(p, limit), p)
     return ExactTests(statistic, df, p, simulated, reached, rule)

@@ -45,19 +45,19 @@ def goodness_of_fit(
             f"{pi.shape}, sum {pi.sum():.6g} and smallest {pi.min():.6g}; of estimates take those of method projection"
         )
     expected = kernel.expected(pi / pi.sum()).ravel()
-    found = goodness_tests(
+    tested = goodness_tests(
         counts.table.reshape(1, -1).astype(np.float64), expected / expected.sum(), np.random.default_rng(random_state)
     )
-    return exact_result("goodness-of-fit", found, counts.n)
+    return exact_result("goodness-of-fit", tested, counts.n)
 
 
-def exact_result(name: str, found: ExactTests, n: int) -> TestResult:
+def exact_result(name: str, tested: ExactTests, n: int) -> TestResult:
     """The result of a batch of one table."""
-    plain = TestResult(name, float(found.statistic[0]), found.df, float(found.p_value[0]), n)
-    if not found.simulated[0]:
+    plain = TestResult(name, float(tested.statistic[0]), tested.df, float(tested.p_value[0]), n)
+    if not tested.simulated[0]:
         return plain
-    drawn = simulated_result(plain, found.p_value[0], found.reached[0], found.rule, "exact")
-    if found.p_value[0] >= 1 / (found.rule.most + 1):
+    drawn = simulated_result(plain, tested.p_value[0], tested.reached[0], tested.rule, "exact")
+    if tested.p_value[0] >= 1 / (tested.rule.most + 1):
         return drawn
     # the χ² limit says how much smaller it is, though not to a factor of two
     return replace(drawn, calibration="asymptotic", relative_error=None)

@@ -100,10 +100,10 @@ def _alike(kernels: Sequence[Kernel]) -> bool:
 
 
 def _result(tables: NDArray[np.integer], test: DifferentMechanisms, rng: np.random.Generator) -> TestResult:
-    statistic, df, p, simulated, found = test.p_values(tables, rng)
+    statistic, df, p, simulated, drawn = test.p_values(tables, rng)
     plain = TestResult("homogeneity", float(statistic[0]), df, float(p[0]), int(tables.sum()))
     return (
-        simulated_result(plain, p[0], found.reached[0], Simulation(most=test.draws), "bootstrap")
+        simulated_result(plain, p[0], drawn.reached[0], Simulation(most=test.draws), "bootstrap")
         if simulated[0]
         else plain
     )
@@ -146,13 +146,13 @@ class DifferentMechanisms:
             drawn = rng.multinomial(n[None, None], law[of, None], size=(of.size, size, groups))
             return self.statistics(drawn.reshape(-1, groups, cells))[0].reshape(of.size, size)
 
-        found = simulated_p_values(
+        exceeded = simulated_p_values(
             statistic[where],
             lambda of, size: in_blocks(of, size, cells**2 * groups, draw),
             rule or Simulation(most=self.draws),
         )
-        p[where] = found.p_value
-        return statistic, df, p, simulated, found
+        p[where] = exceeded.p_value
+        return statistic, df, p, simulated, exceeded
 
     def statistics(self, tables: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
         """T of tables (B, G, R) with the same number of records in each group, and λ̃, (B, G, R)."""

@@ -153,8 +153,8 @@ def _beyond(out: TestResult) -> str:
 
 def _as_in_a_scan(plain: TestResult, chosen: Association, table: FloatArray, limit: Limit) -> TestResult:
     """Genotype and status: the p-value that a scan of many variants prints for this table."""
-    found = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
-    tail = calibrated(found, table, chosen.kernel, chosen.contrasts, chosen.fitter)
+    scores = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
+    tail = calibrated(scores, table, chosen.kernel, chosen.contrasts, chosen.fitter)
     error = float(tail.relative_error[0])
     source: Calibration = tail.source[0]
     return replace(
@@ -233,10 +233,10 @@ def _simulated(  # noqa: PLR0913 (one table, its limit, and how to simulate)
     rng: np.random.Generator,
     rule: Simulation,
 ) -> TestResult:
-    found = simulated(chosen, table, limit, rng, rule)
+    drawn = simulated(chosen, table, limit, rng, rule)
     if can_be_permuted(chosen, table):
-        return simulated_result(plain, found.p_value[0], found.reached[0], rule, "exact")
-    out = simulated_result(plain, found.p_value[0], found.reached[0], rule, "bootstrap")
+        return simulated_result(plain, drawn.p_value[0], drawn.reached[0], rule, "exact")
+    out = simulated_result(plain, drawn.p_value[0], drawn.reached[0], rule, "bootstrap")
     if chosen.is_ratio or limit.fewest[0] < SPARSE:
         return replace(out, notes=(*out.notes, _MEASURED))
     return out

@@ -149,8 +149,8 @@ class EffectKernel(Kernel):
         return self._cell_range(self._per_cell(inverse_effect_transform(product, np.asarray(self.sizes))))
 
     def _cell_range(self, by_change_set: FloatArray) -> CellRange:
-        found = (by_change_set.flat[0], by_change_set.min(), by_change_set.max())
-        return CellRange(*(np.full((1,) * len(self.sizes), value) for value in found))
+        weights = (by_change_set.flat[0], by_change_set.min(), by_change_set.max())
+        return CellRange(*(np.full((1,) * len(self.sizes), value) for value in weights))
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal naming the smallest set U whose |λ_U| is below MIN_EIGENVALUE."""

@@ -91,8 +91,8 @@ class MatrixKernel(Kernel):
         return self._cell_range(self.p @ self._inverse**power)
 
     def _cell_range(self, matrix: FloatArray) -> CellRange:
-        found = (np.diag(matrix), matrix.min(axis=0), matrix.max(axis=0))
-        return CellRange(*(column.reshape(self.sizes) for column in found))
+        weights = (np.diag(matrix), matrix.min(axis=0), matrix.max(axis=0))
+        return CellRange(*(column.reshape(self.sizes) for column in weights))
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal where the smallest singular value is below MIN_EIGENVALUE."""

@@ -88,7 +88,7 @@ def optimal_cuts(size: int, epsilon: float) -> FloatArray:
     bounds = [(u, u + 1) for u in below]
     # scaled to a second derivative of order 1 at the optimum whatever ε, so that the stopping rule means the same
     scale = np.exp(rate / 2) / rate**2
-    found = minimize(
+    optimum = minimize(
         lambda c: tuple(scale * part for part in missing(c)),
         below + _START,
         jac=True,
@@ -96,7 +96,7 @@ def optimal_cuts(size: int, epsilon: float) -> FloatArray:
         method="L-BFGS-B",
         options={"ftol": 0.0, "gtol": CUT_TOLERANCE / 10, "maxiter": 1000},
     )
-    return np.asarray(found.x)
+    return np.asarray(optimum.x)
 
 
 def truncated_geometric(size: int, epsilon: float) -> DistortionMatrix:

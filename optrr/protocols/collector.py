@@ -84,20 +84,20 @@ class Collector:
         InvalidInput
             where it is no randomized record of this protocol. It then counts for nothing.
         """
-        found = Message.from_bytes(message) if isinstance(message, bytes) else message
-        if not isinstance(found, Message):
-            raise InvalidInput(f"received a {type(found).__name__} where a message or its bytes belong; drop it")
-        if found.mechanism != self.protocol.fingerprint:
+        received = Message.from_bytes(message) if isinstance(message, bytes) else message
+        if not isinstance(received, Message):
+            raise InvalidInput(f"received a {type(received).__name__} where a message or its bytes belong; drop it")
+        if received.mechanism != self.protocol.fingerprint:
             raise InvalidInput("the message was made by another mechanism; the client must use this protocol's design")
         domain = self.protocol.domain
-        if len(found.values) != domain.m:
-            raise InvalidInput(f"the message has {len(found.values)} values; a record has {domain.m}")
-        codes = [a.codes.get(category_text(v)) for a, v in zip(domain, found.values, strict=True)]
+        if len(received.values) != domain.m:
+            raise InvalidInput(f"the message has {len(received.values)} values; a record has {domain.m}")
+        codes = [a.codes.get(category_text(v)) for a, v in zip(domain, received.values, strict=True)]
         if None in codes:
             name = domain.names[codes.index(None)]
             raise InvalidInput(f"the message's {name!r} is not a declared category; the record is left out")
-        if found.serial not in self._seen:
-            self._seen.add(found.serial)
+        if received.serial not in self._seen:
+            self._seen.add(received.serial)
             self._fresh.append([c for c in codes if c is not None])
 
     def receive_all(self, messages: Iterable[Message | bytes]) -> int:
@@ -170,9 +170,9 @@ class Collector:
         chosen = domain.indices(names)
         if not self.protocol.adjusted:
             return self._product(chosen, whole_blocks)
-        sizes, found = _tabulated(domain, chosen), self.adjusted_records()
-        cells = np.ravel_multi_index(tuple(found.codes[:, chosen].T), sizes)
-        flat = np.bincount(cells, weights=found.weights, minlength=math.prod(sizes))
+        sizes, records = _tabulated(domain, chosen), self.adjusted_records()
+        cells = np.ravel_multi_index(tuple(records.codes[:, chosen].T), sizes)
+        flat = np.bincount(cells, weights=records.weights, minlength=math.prod(sizes))
         return np.asarray(flat, dtype=np.float64).reshape(sizes)
 
     def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> ProtocolEstimate:
@@ -183,18 +183,18 @@ class Collector:
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
         named = TableErrors(asked, self.n, self.protocol.name, confidence, simultaneous=together)
-        found = with_intervals(with_standard_errors(named.around(table), kernel, observed), kernel, observed)
+        estimate = with_intervals(with_standard_errors(named.around(table), kernel, observed), kernel, observed)
         return ProtocolEstimate(
             asked,
             self.n,
             self.protocol.name,
             table,
-            found.standard_errors,
-            found.lower,
-            found.upper,
+            estimate.standard_errors,
+            estimate.lower,
+            estimate.upper,
             confidence,
             together,
-            found.notes,
+            estimate.notes,
         )
 
     def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
@@ -232,8 +232,8 @@ class Collector:
         rows, counts = self.records()
         sizes = _tabulated(self.protocol.domain, members)
         cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
-        found = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes)
-        return np.asarray(found / counts.sum())
+        totals = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes)
+        return np.asarray(totals / counts.sum())
 
 
 def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:

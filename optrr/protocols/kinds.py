@@ -99,14 +99,14 @@ def block_names(domain: Domain, law: Law) -> tuple[tuple[str, ...], ...]:
 
 def _checked(domain: Domain, epsilons: Epsilons) -> FloatArray:
     try:
-        found = epsilon_vector(domain, epsilons)
+        vector = epsilon_vector(domain, epsilons)
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"epsilons are {epsilons!r}; give numbers of nats") from error
     high = EPSILON_RANGE[1]
-    wrong = np.flatnonzero(~((found >= 0) & (found <= high)))
+    wrong = np.flatnonzero(~((vector >= 0) & (vector <= high)))
     if wrong.size:
-        name, value = domain.names[wrong[0]], found[wrong[0]]
+        name, value = domain.names[wrong[0]], vector[wrong[0]]
         raise InvalidInput(f"attribute {name!r} has epsilon {value}; give a finite number of nats from 0 to {high:g}")
-    return found
+    return vector

@@ -106,8 +106,8 @@ class ColumnCodec:
             return np.full(len(values), self._missing)
         searched, codes = self._lookup
         comparable = values if values.type.equals(searched.type) else values.cast(searched.type)
-        found = pc.index_in(comparable, value_set=searched)
-        out: Codes = codes[found.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
+        places = pc.index_in(comparable, value_set=searched)
+        out: Codes = codes[places.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
         if values.null_count:
             out[values.is_null().to_numpy(zero_copy_only=False)] = self._missing
         return out

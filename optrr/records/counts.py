@@ -143,9 +143,9 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
     """
     rows, numbers = np.zeros((0, domain.m), dtype=np.int64), np.zeros(0, dtype=np.int64)
     for codes in _code_chunks(data, domain, list(domain.names), allow_extra):
-        found, inverse = np.unique(np.concatenate([rows, codes]), axis=0, return_inverse=True)
+        merged, inverse = np.unique(np.concatenate([rows, codes]), axis=0, return_inverse=True)
         each = np.concatenate([numbers, np.ones(codes.shape[0], dtype=np.int64)])
-        rows, numbers = found, np.bincount(inverse.ravel(), weights=each, minlength=found.shape[0]).astype(np.int64)
+        rows, numbers = merged, np.bincount(inverse.ravel(), weights=each, minlength=merged.shape[0]).astype(np.int64)
     if not numbers.size:
         raise InvalidInput("the data holds no records; give at least one")
     return rows, numbers

@@ -52,29 +52,29 @@ _RELATIVE = "Relative: times the smallest error. "
 _NO_GAP = 1e-5
 
 
-def allocation_page(found: Allocation) -> Page:
+def allocation_page(allocation: Allocation) -> Page:
     """Budgets, predicted errors, and the trade-off around the chosen total."""
-    design = found.design
+    design = allocation.design
     lead = [
-        f"Total epsilon {epsilon_text(design.epsilon)} for {design.domain.m} attributes, workload {found.workload.name}."
+        f"Total epsilon {epsilon_text(design.epsilon)} for {design.domain.m} attributes, workload {allocation.workload.name}."
     ]
-    if found.gap is not None:
+    if allocation.gap is not None:
         best = (
             "certified to 0.001 %: no mechanism of this total has less"
-            if found.gap <= _NO_GAP
-            else f"no mechanism of this total gets below {found.lower_error:.6g} ({100 * found.gap:.2g} % less)"
+            if allocation.gap <= _NO_GAP
+            else f"no mechanism of this total gets below {allocation.lower_error:.6g} ({100 * allocation.gap:.2g} % less)"
         )
-        lead.append(f"Workload error {found.error:.6g}; {best}.")
-    if found.least_total is not None:
-        lead.append(f"No mechanism with these accuracies has a total below {bound_text(found.least_total)}.")
-    if found.kronecker_error is not None:
+        lead.append(f"Workload error {allocation.error:.6g}; {best}.")
+    if allocation.least_total is not None:
+        lead.append(f"No mechanism with these accuracies has a total below {bound_text(allocation.least_total)}.")
+    if allocation.kronecker_error is not None:
         lead.append(
             f"Randomizing every attribute on its own, with the best split of the same total, has "
-            f"{found.kronecker_error / found.error:.3g} times this error."
+            f"{allocation.kronecker_error / allocation.error:.3g} times this error."
         )
-    told = [Text(line, warning=True) for line in found.warnings()]
-    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING), *told]), _predicted(found)]
-    sections.append(Section("What another total would buy", [_curves(found)]))
+    told = [Text(line, warning=True) for line in allocation.warnings()]
+    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING), *told]), _predicted(allocation)]
+    sections.append(Section("What another total would buy", [_curves(allocation)]))
     return Page("Allocation", sections, lead)
 
 
@@ -91,28 +91,30 @@ def attribute_table(design: Design) -> Table:
     )
 
 
-def _predicted(found: Allocation) -> Section:
+def _predicted(allocation: Allocation) -> Section:
     columns = ["table", "cells", "error", "of it from sampling people"]
     rows: list[tuple[object, ...]] = [
-        (" × ".join(p.attributes), p.cells, p.error, p.sampling_error) for p in found.predictions
+        (" × ".join(p.attributes), p.cells, p.error, p.sampling_error) for p in allocation.predictions
     ]
-    if any(p.weight != 1 for p in found.predictions):
+    if any(p.weight != 1 for p in allocation.predictions):
         columns.insert(2, "weight")
-        rows = [(*row[:2], p.weight, *row[2:]) for row, p in zip(rows, found.predictions, strict=True)]
-    if found.n is not None:
+        rows = [(*row[:2], p.weight, *row[2:]) for row, p in zip(rows, allocation.predictions, strict=True)]
+    if allocation.n is not None:
         columns += ["standard error", "required"]
-        rows = [(*row, p.standard_error, p.required) for row, p in zip(rows, found.predictions, strict=True)]
-        if all(p.required is None for p in found.predictions):
+        rows = [(*row, p.standard_error, p.required) for row, p in zip(rows, allocation.predictions, strict=True)]
+        if all(p.required is None for p in allocation.predictions):
             columns, rows = columns[:-1], [row[:-1] for row in rows]
     title = (
-        "Predicted errors" if found.n is None else f"Predicted errors with {found.n:,} people".replace(",", "\u202f")
+        "Predicted errors"
+        if allocation.n is None
+        else f"Predicted errors with {allocation.n:,} people".replace(",", "\u202f")
     )
     return Section(title, [Table(columns, rows[:_ROWS], note=_more(len(rows))), Text(_ERRORS)])
 
 
-def _curves(found: Allocation) -> Chart:
-    totals = [found.design.epsilon * share for share in _AROUND]
-    plain = tradeoff(found.design.domain, totals, workload=found.workload, n=found.n, keep_pairs=False)
+def _curves(allocation: Allocation) -> Chart:
+    totals = [allocation.design.epsilon * share for share in _AROUND]
+    plain = tradeoff(allocation.design.domain, totals, workload=allocation.workload, n=allocation.n, keep_pairs=False)
     caption = (
         f"Each point is an allocation of its own, without floors, ceilings, caps or kept pairs; here: {totals[3]:.4g}."
     )
@@ -125,7 +127,7 @@ def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
     return Chart(figure_svg(curves.plot()), caption, f"Error against {curves.axis}: {names}")
 
 
-def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
+def advice_page(advice: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
     """The options side by side, the verdict in words, and trade-off curves."""
     columns = [
         "way of asking",
@@ -136,40 +138,40 @@ def advice_page(found: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
         "faintest pair's visibility",
     ]
     rows: list[tuple[object, ...]] = []
-    for o in found.options:
-        error, ratio = (o.error, found.ratio(o)) if np.isfinite(o.error) else (None, None)
+    for o in advice.options:
+        error, ratio = (o.error, advice.ratio(o)) if np.isfinite(o.error) else (None, None)
         row = (o.title, error, ratio, o.keeps_records, o.conditional_epsilon, o.pair_visibility)
-        rows.append(row if found.n is None else (*row, found.typical_standard_error(o)))
-    if found.n is not None:
+        rows.append(row if advice.n is None else (*row, advice.typical_standard_error(o)))
+    if advice.n is not None:
         columns.append("typical standard error")
-    given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in found.options])
+    given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in advice.options])
     options = Section(
         "Ways of asking", [Table(columns, rows, strong=[0]), Text(_RELATIVE + _ERRORS), Text(_PAIRS), given_up]
     )
-    sections = [options, Section("Budgets of the optimum", [attribute_table(found.allocation.design), Text(_MEANING)])]
+    sections = [options, Section("Budgets of the optimum", [attribute_table(advice.allocation.design), Text(_MEANING)])]
     if curves:
         captions = (
             "The same workload at other totals; each point is an allocation of its own.",
-            f"The total {found.total_epsilon:g} with every attribute's conditional epsilon capped at a multiple of what it is "
+            f"The total {advice.total_epsilon:g} with every attribute's conditional epsilon capped at a multiple of what it is "
             "under Kronecker's best split: 1 leaves Kronecker for one-way tables, the rightmost point caps nothing.",
         )
         sections.append(Section("Trade-offs", [tradeoff_chart(*c) for c in zip(curves, captions, strict=False)]))
-    title = f"Advice for workload {found.workload.name} at total epsilon {found.total_epsilon:g}"
-    return Page(title, sections, found.sentences())
+    title = f"Advice for workload {advice.workload.name} at total epsilon {advice.total_epsilon:g}"
+    return Page(title, sections, advice.sentences())
 
 
-def curves_around(found: Advice) -> list[Tradeoff]:
+def curves_around(advice: Advice) -> list[Tradeoff]:
     """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
-    domain, total = found.domain, found.total_epsilon
+    domain, total = advice.domain, advice.total_epsilon
     totals = [total * s for s in _AROUND]
-    around = tradeoff(domain, totals, workload=found.workload, n=found.n, keep_pairs=domain.m <= _KEPT)
-    if len(found.workload.tables) > 1:
-        asked = [sampling(domain, found.workload, x)[-1] for x in around.curves[0].abscissae]
-        errors, typical = [o.error for o in asked], [found.typical_standard_error(o) for o in asked]
+    around = tradeoff(domain, totals, workload=advice.workload, n=advice.n, keep_pairs=domain.m <= _KEPT)
+    if len(advice.workload.tables) > 1:
+        asked = [sampling(domain, advice.workload, x)[-1] for x in around.curves[0].abscissae]
+        errors, typical = [o.error for o in asked], [advice.typical_standard_error(o) for o in asked]
         around = around.beside("sampling, best probabilities", errors, typical)
     out = [around]
     if 1 < domain.m <= _CAPPED:
-        out.append(cap_tradeoff(domain, total, workload=found.workload, n=found.n))
+        out.append(cap_tradeoff(domain, total, workload=advice.workload, n=advice.n))
     return out
 
 

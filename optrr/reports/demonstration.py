@@ -71,12 +71,12 @@ def demonstrate(random_state: RandomState = None) -> Demonstration:
 def _table(
     data: pa.Table, domain: Domain, names: tuple[str, ...], used: dict[str, Design], released: dict[str, pa.Table]
 ) -> ShownTable:
-    found = {
+    estimates = {
         name: estimate(count(released[name], domain, names), d.mechanism, target="data") for name, d in used.items()
     }
     return ShownTable(
         domain.subset(names),
         count(data, domain, names).proportions,
-        {name: e.proportions for name, e in found.items()},
-        {name: e.standard_errors for name, e in found.items()},
+        {name: e.proportions for name, e in estimates.items()},
+        {name: e.standard_errors for name, e in estimates.items()},
     )

@@ -20,14 +20,14 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 TOTAL = 2.0
 
 
-def option(found, name):
-    return next(o for o in found.options if o.name == name)
+def option(advice, name):
+    return next(o for o in advice.options if o.name == name)
 
 
 def laws_of_the_options(workload):
     """Each full-record option as a law, built from its definition."""
-    found = advise(DOMAIN, TOTAL, workload=workload, clusters=[["a", "c"]])
-    arrays = found.workload.arrays(DOMAIN, [np.arange(3.0)])
+    advice = advise(DOMAIN, TOTAL, workload=workload, clusters=[["a", "c"]])
+    arrays = advice.workload.arrays(DOMAIN, [np.arange(3.0)])
     split = best_split(arrays, cluster_blocks(arrays, [(0,), (1,), (2,)]), TOTAL)
     joint = best_split(arrays, cluster_blocks(arrays, [(0, 2), (1,)]), TOTAL)
     whole = np.zeros((2, 2, 2))
@@ -35,8 +35,8 @@ def laws_of_the_options(workload):
     pair = np.zeros((2, 2))
     pair[0, 0] = joint.epsilons[0]
     inside = TableLaw(DOMAIN.sizes[[0, 2]], pair)
-    return found, {
-        "optimum": found.allocation.design.law,
+    return advice, {
+        "optimum": advice.allocation.design.law,
         "kronecker-even": ProductLaw(DOMAIN.sizes, np.full(3, TOTAL / 3)),
         "kronecker": ProductLaw(DOMAIN.sizes, split.epsilons),
         "whole-record": TableLaw(DOMAIN.sizes, whole),
@@ -47,19 +47,19 @@ def laws_of_the_options(workload):
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_predictions_of_full_record_options_hold_in_simulation(workload):
-    found, laws = laws_of_the_options(workload)
-    tables = [t.attributes for t in found.workload.tables]
-    least = sum(1 - 1 / t.cells(DOMAIN) for t in found.workload.tables)
+    advice, laws = laws_of_the_options(workload)
+    tables = [t.attributes for t in advice.workload.tables]
+    least = sum(1 - 1 / t.cells(DOMAIN) for t in advice.workload.tables)
     for name, law in laws.items():
         assert law.epsilon == pytest.approx(TOTAL, rel=1e-9)
         errors = simulated(Mechanism(DOMAIN, law), DOMAIN, tables, skewed_codes(DOMAIN, 300), 300, seed=5)
         margin = errors.std(ddof=1) / np.sqrt(errors.size)
         # ten cases at five standard errors: false alarm below 1e-5
-        assert abs(errors.mean() - (option(found, name).error - least)) < 5 * margin, name
-        assert option(found, name).conditional_epsilon == pytest.approx(
+        assert abs(errors.mean() - (option(advice, name).error - least)) < 5 * margin, name
+        assert option(advice, name).conditional_epsilon == pytest.approx(
             float(law.conditional_epsilons().max()), rel=1e-9
         )
-        assert margin < 0.1 * option(found, name).error
+        assert margin < 0.1 * option(advice, name).error
 
 
 @pytest.mark.slow
@@ -67,8 +67,8 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
 @pytest.mark.parametrize("even", [False, True])
 def test_the_prediction_for_sampling_holds_in_simulation(workload, total, even):
     """On a uniform population, where the bound is exact, with the very thing that is recommended."""
-    found = advise(DOMAIN, total, workload=workload)
-    asking = sampled_tables(DOMAIN, found.workload, total, even=even)
+    advice = advise(DOMAIN, total, workload=workload)
+    asking = sampled_tables(DOMAIN, advice.workload, total, even=even)
     rng = np.random.default_rng(11)
     n, errors = 3000, []
     for _ in range(60):
@@ -81,7 +81,7 @@ def test_the_prediction_for_sampling_holds_in_simulation(workload, total, even):
         errors.append(n * error)
     margin = np.std(errors, ddof=1) / np.sqrt(len(errors))
     # n people never split exactly in these shares: about 1 % more error; six cases at five standard errors, below 1e-5
-    predicted = option(found, "sampling-even" if even else "sampling").error
+    predicted = option(advice, "sampling-even" if even else "sampling").error
     assert abs(np.mean(errors) - predicted) < 5 * margin + 0.02 * predicted
     assert margin < 0.1 * predicted
 
@@ -89,7 +89,7 @@ def test_the_prediction_for_sampling_holds_in_simulation(workload, total, even):
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0])
 def test_one_wanted_table_is_asked_by_the_best_report(total):
     """Against the formulas of the literature: unary encoding, and subset selection at every size of the subset."""
-    found = advise({"a": 3, "b": 8}, total, workload="pairs")
+    advice = advise({"a": 3, "b": 8}, total, workload="pairs")
     e, cells = np.exp(total), 24
     unary = 4 * cells * e / (e - 1) ** 2 + 2 - 1 / cells
     subsets = []
@@ -97,9 +97,9 @@ def test_one_wanted_table_is_asked_by_the_best_report(total):
         p = k * e / (k * e + cells - k)
         q = (p * (k - 1) + (1 - p) * k) / (cells - 1)
         subsets.append(k * (1 - k / cells) / (p - q) ** 2)
-    assert option(found, "sampling").error == pytest.approx(min(unary, *subsets), rel=1e-9)
-    assert found.best.error <= min(unary, *subsets) * (1 + 1e-9)
-    assert found.recommended.epsilon == pytest.approx(total, rel=1e-6)
+    assert option(advice, "sampling").error == pytest.approx(min(unary, *subsets), rel=1e-9)
+    assert advice.best.error <= min(unary, *subsets) * (1 + 1e-9)
+    assert advice.recommended.epsilon == pytest.approx(total, rel=1e-6)
 
 
 def test_sampling_wins_one_way_on_adult_below_six_to_eight():
@@ -107,18 +107,18 @@ def test_sampling_wins_one_way_on_adult_below_six_to_eight():
     assert [best[t].name for t in (1.0, 2.0, 4.0)] == ["sampling"] * 3
     assert best[8.0].name == "optimum"
     for total in (1.0, 4.0):
-        found = advise(adult_domain(), total)
-        assert found.best_with_records.name == "optimum"
-        text = " ".join(found.sentences())
+        advice = advise(adult_domain(), total)
+        assert advice.best_with_records.name == "optimum"
+        text = " ".join(advice.sentences())
         assert "wins" in text and "full records" in text and "optimum" in text
-        assert not found.best.keeps_records and any("records" in g for g in found.best.gives_up)
+        assert not advice.best.keeps_records and any("records" in g for g in advice.best.gives_up)
 
 
 def test_options_are_ordered_and_say_what_they_give_up():
-    found = advise(DOMAIN, TOTAL, workload="pairs", n=1000, clusters=[["a", "b"]])
-    errors = [o.error for o in found.options]
+    advice = advise(DOMAIN, TOTAL, workload="pairs", n=1000, clusters=[["a", "b"]])
+    errors = [o.error for o in advice.options]
     assert errors == sorted(errors)
-    assert {o.name for o in found.options} == {
+    assert {o.name for o in advice.options} == {
         "optimum",
         "kronecker",
         "kronecker-even",
@@ -127,19 +127,19 @@ def test_options_are_ordered_and_say_what_they_give_up():
         "sampling",
         "sampling-even",
     }
-    records = [o.error for o in found.options if o.keeps_records]
-    assert option(found, "optimum").error <= min(records) * (1 + 1e-9)
-    assert all(o.gives_up for o in found.options)
-    assert found.summary()["options"][0]["relative_error"] == 1.0
-    se = found.typical_standard_error(found.best)
-    assert se == pytest.approx(np.sqrt(found.best.error / (1000 * (6 + 8 + 12))))
+    records = [o.error for o in advice.options if o.keeps_records]
+    assert option(advice, "optimum").error <= min(records) * (1 + 1e-9)
+    assert all(o.gives_up for o in advice.options)
+    assert advice.summary()["options"][0]["relative_error"] == 1.0
+    se = advice.typical_standard_error(advice.best)
+    assert se == pytest.approx(np.sqrt(advice.best.error / (1000 * (6 + 8 + 12))))
 
 
 def test_one_attribute_leaves_nothing_to_choose():
-    found = advise({"a": 5}, 1.0)
-    assert found.best.name == "optimum"
-    assert {o.name for o in found.options} == {"optimum", "kronecker", "kronecker-even", "sampling"}
-    assert found.best.error == pytest.approx(0.8 * ((np.e + 4) / (np.e - 1)) ** 2)
+    advice = advise({"a": 5}, 1.0)
+    assert advice.best.name == "optimum"
+    assert {o.name for o in advice.options} == {"optimum", "kronecker", "kronecker-even", "sampling"}
+    assert advice.best.error == pytest.approx(0.8 * ((np.e + 4) / (np.e - 1)) ** 2)
 
 
 def test_clusters_partition():
@@ -176,14 +176,14 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
         str(target),
         "--json",
     )
-    found = json.loads(out)
-    assert code == 0 and found["epsilon"] <= 2
+    printed = json.loads(out)
+    assert code == 0 and printed["epsilon"] <= 2
     assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
-        found
+        printed
     )
-    assert {"name", "size", "requested_epsilon", "epsilon", "conditional_epsilon"} <= set(found["attributes"][0])
-    assert [t["attributes"] for t in found["tables"]] == [["a", "b"], ["a", "c"], ["b", "c"]]
-    assert found["error_lower_bound"] <= found["error"] < found["kronecker_error"]
+    assert {"name", "size", "requested_epsilon", "epsilon", "conditional_epsilon"} <= set(printed["attributes"][0])
+    assert [t["attributes"] for t in printed["tables"]] == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert printed["error_lower_bound"] <= printed["error"] < printed["kronecker_error"]
     assert run(["verify", str(target)]) == 0
     capsys.readouterr()
     limits = ["--ceilings-from-spec", "--floor", "c=0.4"]
@@ -195,9 +195,9 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
         epsilons = {a["name"]: a["epsilon"] for a in json.loads(out)["attributes"]}
         assert code == 0 and epsilons["c"] >= 0.9 - 1e-7  # an attribute's own limit counts, whatever the order
     code, out, _ = command(tmp_path, capsys, "allocate", "--standard-error", "0.03", "--n", "2000", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["least_total"] <= found["epsilon"]
-    assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in found["tables"])
+    printed = json.loads(out)
+    assert code == 0 and printed["least_total"] <= printed["epsilon"]
+    assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in printed["tables"])
     code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2")
     assert code == 0 and "Kronecker's best split" in out and "certified within" in out
 
@@ -206,10 +206,10 @@ def test_advise_on_the_command_line(tmp_path, capsys):
     code, out, _ = command(
         tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--cluster", "a, b", "--json"
     )
-    found = json.loads(out)
-    assert code == 0 and found["best"] == found["options"][0]["name"]
+    printed = json.loads(out)
+    assert code == 0 and printed["best"] == printed["options"][0]["name"]
     assert {"name", "error", "relative_error", "keeps_records", "conditional_epsilon", "gives_up"} <= set(
-        found["options"][0]
+        printed["options"][0]
     )
     code, out, _ = command(tmp_path, capsys, "advise", "--total-epsilon", "2")
     assert code == 0 and "gives up" in out

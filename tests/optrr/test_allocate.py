@@ -24,11 +24,11 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 @pytest.mark.parametrize("total", [1.0, 3.0])
 @pytest.mark.parametrize("workload", ["marginals", "pairs", [("a", "b", "c"), ("b",)]])
 def test_predicted_errors_are_the_simulated_ones(workload, total):
-    found = allocate(DOMAIN, total, workload=workload)
-    tables = [p.attributes for p in found.predictions]
+    allocation = allocate(DOMAIN, total, workload=workload)
+    tables = [p.attributes for p in allocation.predictions]
     # with the records held fixed the prediction is exact for any data
-    predicted = sum(p.error - p.sampling_error for p in found.predictions)
-    errors = simulated(found.design.mechanism, DOMAIN, tables, skewed_codes(DOMAIN, 300), 400, seed=1)
+    predicted = sum(p.error - p.sampling_error for p in allocation.predictions)
+    errors = simulated(allocation.design.mechanism, DOMAIN, tables, skewed_codes(DOMAIN, 300), 400, seed=1)
     margin = errors.std(ddof=1) / np.sqrt(errors.size)
     # six cases at five standard errors: false alarm below 1e-5
     assert abs(errors.mean() - predicted) < 5 * margin
@@ -37,16 +37,16 @@ def test_predicted_errors_are_the_simulated_ones(workload, total):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
-    found = allocate(DOMAIN, 2.0, workload="marginals", method=method)
-    assert found.design.epsilon <= 2.0
-    assert found.gap < 0.01 and found.error <= found.kronecker_error
-    assert all(c.holds for c in checks(found.design))
-    save_design(found.design, tmp_path / "design.json")
+    allocation = allocate(DOMAIN, 2.0, workload="marginals", method=method)
+    assert allocation.design.epsilon <= 2.0
+    assert allocation.gap < 0.01 and allocation.error <= allocation.kronecker_error
+    assert all(c.holds for c in checks(allocation.design))
+    save_design(allocation.design, tmp_path / "design.json")
     again = Design.load(tmp_path / "design.json")
-    assert again.epsilon == found.design.epsilon
-    assert np.array_equal(again.attribute_epsilons, found.design.attribute_epsilons)
+    assert again.epsilon == allocation.design.epsilon
+    assert np.array_equal(again.attribute_epsilons, allocation.design.attribute_epsilons)
     # at its own accuracies the design is the design solver's, to the search's tolerance
-    assert solve(Problem(DOMAIN.sizes, found.design.attribute_epsilons)).upper == pytest.approx(2.0, abs=0.01)
+    assert solve(Problem(DOMAIN.sizes, allocation.design.attribute_epsilons)).upper == pytest.approx(2.0, abs=0.01)
 
 
 def test_methods_agree():
@@ -57,22 +57,22 @@ def test_methods_agree():
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 @pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
 def test_on_adult_the_optimum_beats_kronecker(workload, total):
-    found = allocate(adult_domain(), total, workload=workload, n=32561)
-    assert found.error < found.kronecker_error
-    assert found.gap < 1e-5 and found.design.epsilon <= total
-    for p in found.predictions:
+    allocation = allocate(adult_domain(), total, workload=workload, n=32561)
+    assert allocation.error < allocation.kronecker_error
+    assert allocation.gap < 1e-5 and allocation.design.epsilon <= total
+    for p in allocation.predictions:
         assert p.standard_error == pytest.approx(np.sqrt(p.error / (32561 * p.cells)))
 
 
 def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_data():
-    found = allocate(DOMAIN, 2.0, workload="pairs", n=24_000)
+    allocation = allocate(DOMAIN, 2.0, workload="pairs", n=24_000)
     codes = np.stack(np.unravel_index(np.arange(24_000) % 24, (2, 3, 4)), axis=1)
     rng = np.random.default_rng(3)
     counted = count_many(
-        found.design.mechanism.perturb_codes(codes, rng), DOMAIN, [p.attributes for p in found.predictions]
+        allocation.design.mechanism.perturb_codes(codes, rng), DOMAIN, [p.attributes for p in allocation.predictions]
     )
-    for p in found.predictions:
-        stated = estimate(counted[p.attributes], found.design.mechanism).standard_errors
+    for p in allocation.predictions:
+        stated = estimate(counted[p.attributes], allocation.design.mechanism).standard_errors
         # the estimator's errors are plug-in values: a per cent or two off
         assert np.sqrt(np.mean(np.square(stated))) == pytest.approx(p.standard_error, rel=0.05)
 
@@ -81,22 +81,22 @@ def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_
 
 
 def test_required_accuracies_give_the_smallest_total():
-    found = allocate(DOMAIN, workload="pairs", standard_error=0.02, n=5000)
-    assert max(p.standard_error for p in found.predictions) <= 0.02 * (1 + 1e-9)
-    assert found.least_total <= found.design.epsilon <= found.least_total + 1e-3
+    allocation = allocate(DOMAIN, workload="pairs", standard_error=0.02, n=5000)
+    assert max(p.standard_error for p in allocation.predictions) <= 0.02 * (1 + 1e-9)
+    assert allocation.least_total <= allocation.design.epsilon <= allocation.least_total + 1e-3
     # a little less total is not enough, a little more is
     with pytest.raises(Infeasible, match="they need at least"):
-        allocate(DOMAIN, found.least_total * 0.99, workload="pairs", standard_error=0.02, n=5000)
-    more = allocate(DOMAIN, found.design.epsilon * 1.01, workload="pairs", standard_error=0.02, n=5000)
+        allocate(DOMAIN, allocation.least_total * 0.99, workload="pairs", standard_error=0.02, n=5000)
+    more = allocate(DOMAIN, allocation.design.epsilon * 1.01, workload="pairs", standard_error=0.02, n=5000)
     assert max(p.standard_error for p in more.predictions) <= 0.02 * (1 + 1e-6)
 
 
 def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
-    found = allocate(DOMAIN, workload="marginals", standard_error=0.02, n=5000)
+    allocation = allocate(DOMAIN, workload="marginals", standard_error=0.02, n=5000)
     lam = np.sqrt((1 - 1 / DOMAIN.sizes) / (5000 * DOMAIN.sizes * 0.02**2))
     epsilons = np.log1p(DOMAIN.sizes * lam / (1 - lam))
-    assert found.design.epsilon == pytest.approx(design(DOMAIN, epsilons).epsilon, rel=1e-8)
-    assert [p.standard_error for p in found.predictions] == pytest.approx([0.02] * 3, rel=1e-8)
+    assert allocation.design.epsilon == pytest.approx(design(DOMAIN, epsilons).epsilon, rel=1e-8)
+    assert [p.standard_error for p in allocation.predictions] == pytest.approx([0.02] * 3, rel=1e-8)
 
 
 def test_what_no_epsilon_can_reach_is_refused_with_what_can():
@@ -141,8 +141,8 @@ def test_budgets_are_lowered_until_they_fit():
 def test_an_attribute_out_of_every_table_needs_a_floor():
     with pytest.raises(InvalidInput, match="attribute 'c' is in no table"):
         allocate(DOMAIN, 2.0, workload=[("a", "b")])
-    found = allocate(DOMAIN, 2.0, workload=[("a", "b")], floors={"c": 0.3})
-    assert found.design.attribute_epsilons[2] >= 0.3 - 1e-7
+    allocation = allocate(DOMAIN, 2.0, workload=[("a", "b")], floors={"c": 0.3})
+    assert allocation.design.attribute_epsilons[2] >= 0.3 - 1e-7
 
 
 def test_conditional_cap_and_kept_pairs():
@@ -161,10 +161,10 @@ def test_conditional_cap_and_kept_pairs():
 
 def test_alike_attributes_share_and_many_are_quick():
     domain = Domain.of({f"a{i}": 2 for i in range(1000)})
-    found = allocate(domain, 4.1889)
+    allocation = allocate(domain, 4.1889)
     # the closed form's inverse: 1000 binary attributes at 0.1 cost 4.1889 (Kronecker: 100)
-    assert found.design.attribute_epsilons == pytest.approx(0.1, rel=1e-5)
-    assert len(found.predictions) == 1000
+    assert allocation.design.attribute_epsilons == pytest.approx(0.1, rel=1e-5)
+    assert len(allocation.predictions) == 1000
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def test_workload_files(tmp_path):
     path.write_text(
         'marginals = 0.5\npairs = 2.0\n[[tables]]\nattributes = ["a", "b"]\nweight = 3\nstandard_error = 0.1\n'
     )
-    found = workload_of(path, DOMAIN)
-    assert found.tables[0] == WantedTable(("a", "b"), 3.0, 0.1)
-    assert {t.attributes: t.weight for t in found.tables[1:]} == {
+    workload = workload_of(path, DOMAIN)
+    assert workload.tables[0] == WantedTable(("a", "b"), 3.0, 0.1)
+    assert {t.attributes: t.weight for t in workload.tables[1:]} == {
         ("a",): 0.5,
         ("b",): 0.5,
         ("c",): 0.5,

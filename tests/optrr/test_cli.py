@@ -63,18 +63,18 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
 
 
 def test_design_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = out_json(capsys, "design", "spec.toml", "-o", "other.json")
+    printed = out_json(capsys, "design", "spec.toml", "-o", "other.json")
     assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
-        found
+        printed
     )
-    assert found["epsilon"] == optrr.Design.load("other.json").epsilon
+    assert printed["epsilon"] == optrr.Design.load("other.json").epsilon
     inline = out_json(
         capsys, "design", "--attribute", "sex=2:1", "--attribute", "age=5:1.5", "--attribute", "answer=2:1"
     )
-    assert inline["epsilon"] == found["epsilon"]
+    assert inline["epsilon"] == printed["epsilon"]
     capped = out_json(capsys, "design", "spec.toml", "--conditional-cap", "1.6")
     assert max(a["conditional_epsilon"] for a in capped["attributes"]) <= 1.6 + 1e-9
-    assert capped["epsilon"] > found["epsilon"]
+    assert capped["epsilon"] > printed["epsilon"]
 
 
 def test_design_for_people_shows_the_three_epsilons(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,8 +95,8 @@ def test_design_for_people_shows_the_three_epsilons(place: Path, capsys: pytest.
 
 
 def test_compare_lists_every_applicable_method(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = out_json(capsys, "compare", "spec.toml")
-    by_name = {m["method"]: m for m in found["methods"]}
+    printed = out_json(capsys, "compare", "spec.toml")
+    by_name = {m["method"]: m for m in printed["methods"]}
     assert {"lp", "reduced", "classes", "inductive", "kronecker"} <= set(by_name)
     for method in ("lp", "classes"):
         assert by_name[method]["epsilon"] == pytest.approx(by_name["reduced"]["epsilon"], abs=1e-9)
@@ -104,10 +104,10 @@ def test_compare_lists_every_applicable_method(place: Path, capsys: pytest.Captu
 
 
 def test_perturb_then_verify(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = out_json(
+    printed = out_json(
         capsys, "perturb", "records.csv", "--design", "design.json", "-o", "out.parquet", "--random-state", "1"
     )
-    assert found["records"] == 3000
+    assert printed["records"] == 3000
     assert Path("out.parquet").exists()
     assert out_json(capsys, "verify", "design.json")["holds"] is True
 
@@ -116,10 +116,10 @@ def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixtu
     record = json.loads(Path("design.json").read_text())
     record["epsilon"] *= 0.9
     Path("edited.json").write_text(json.dumps(record))
-    found = out_json(capsys, "verify", "edited.json", code=1)
-    assert found["holds"] is False
-    assert found["digest"] is False
-    assert [c["name"] for c in found["checks"] if not c["holds"]] == ["total epsilon"]
+    printed = out_json(capsys, "verify", "edited.json", code=1)
+    assert printed["holds"] is False
+    assert printed["digest"] is False
+    assert [c["name"] for c in printed["checks"] if not c["holds"]] == ["total epsilon"]
     assert "changed after" in refused(capsys, "perturb", "records.csv", "--design", "edited.json", "-o", "out.csv")
 
 
@@ -196,11 +196,11 @@ def test_installed_command_answers() -> None:
 
 def test_estimate_reads_what_perturb_wrote(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
-    found = out_json(capsys, "estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
-    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(found)
-    assert found["attributes"] == ["age", "sex"]
-    assert np.shape(found["estimate"]) == np.shape(found["standard_error"]) == (5, 2)
-    assert np.sum(found["estimate"]) == pytest.approx(1)
+    printed = out_json(capsys, "estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
+    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(printed)
+    assert printed["attributes"] == ["age", "sex"]
+    assert np.shape(printed["estimate"]) == np.shape(printed["standard_error"]) == (5, 2)
+    assert np.sum(printed["estimate"]) == pytest.approx(1)
     for method in ("norm-sub", "clip", "mle", "ibu", "adjusted"):
         call = ("estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
         table = out_json(capsys, *call, "--method", method)
@@ -224,13 +224,13 @@ def test_estimate_refusals(place: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
     for name, df in (("independence", 4), ("trend", 1), ("likelihood-ratio", 4)):
-        found = out_json(
+        printed = out_json(
             capsys, "test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", name
         )
-        assert {"statistic", "df", "p_value", "n"} <= set(found)
-        assert (found["df"], found["n"]) == (df, 3000)
+        assert {"statistic", "df", "p_value", "n"} <= set(printed)
+        assert (printed["df"], printed["n"]) == (df, 3000)
         # the attributes are independent: a p-value below 1e-4 would be a false alarm of that rate, and the seed is fixed
-        assert 1e-4 < found["p_value"] <= 1
+        assert 1e-4 < printed["p_value"] <= 1
     assert run(["test", "out.csv", "--design", "design.json", "--attributes", "age,sex"]) == 0
     assert "degrees of freedom" in capsys.readouterr().out
     asked = ("test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", "likelihood-ratio")

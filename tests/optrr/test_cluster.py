@@ -54,9 +54,9 @@ def test_greedy_is_algorithm_1(seed, m, t_v, t_d):
     dependence = rng.random((m, m))
     dependence = (dependence + dependence.T) / 2
     sizes = rng.integers(2, 10, m).tolist()
-    found = greedy_clusters(dependence, sizes, t_v, t_d)
-    assert found == literal_algorithm_1(dependence, sizes, t_v, t_d)
-    assert all(len(c) == 1 or math.prod(sizes[i] for i in c) <= t_v for c in found)
+    clusters = greedy_clusters(dependence, sizes, t_v, t_d)
+    assert clusters == literal_algorithm_1(dependence, sizes, t_v, t_d)
+    assert all(len(c) == 1 or math.prod(sizes[i] for i in c) <= t_v for c in clusters)
 
 
 def one_pass(dependence, sizes, t_v, t_d):
@@ -143,9 +143,9 @@ def test_unrelated_attributes_stay_alone():
     affinity, _ = blocks((2, 2), between=0.0)
     padded = np.zeros((6, 6))
     padded[:4, :4] = affinity
-    found = power_iteration_clusters(padded, 2)
-    assert (4,) in found
-    assert (5,) in found
+    clusters = power_iteration_clusters(padded, 2)
+    assert (4,) in clusters
+    assert (5,) in clusters
     assert power_iteration_clusters(np.eye(3), 2) == ((0,), (1,), (2,))
     assert power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
 
@@ -231,9 +231,9 @@ def dependences():
 def test_every_clustering_respects_both_limits(algorithm):
     for t_v in (6, 20, 60, 1000):
         for t_d in (0.0, 0.35, 0.95):
-            found = choose_clusters(DOMAIN, dependences(), t_v, t_d, algorithm)
-            checked_clusters(found, DOMAIN, t_v)
-            for cluster in found:
+            clusters = choose_clusters(DOMAIN, dependences(), t_v, t_d, algorithm)
+            checked_clusters(clusters, DOMAIN, t_v)
+            for cluster in clusters:
                 for name in cluster:
                     others = [dependences().of(name, o) for o in cluster if o != name]
                     assert not others or max(others) >= t_d
@@ -306,26 +306,26 @@ def test_near_duplicates_are_recomputed_from_their_representative():
     matrix = np.eye(3)
     for i, j in combinations(range(3), 2):
         matrix[i, j] = matrix[j, i] = cramers_v(table(i, j))
-    found = drop_near_duplicates(
+    representatives = drop_near_duplicates(
         domain, Dependences(domain.names, matrix), lambda a, b: table(domain.index(a), domain.index(b)), 0.95
     )
-    assert found.kept == ("education", "other")
-    assert found.stands_for == {"years": "education"}
-    restored = found.restored(table(1, 2), "years", axis=0)
+    assert representatives.kept == ("education", "other")
+    assert representatives.stands_for == {"years": "education"}
+    restored = representatives.restored(table(1, 2), "years", axis=0)
     # exact on the marginal, and near on the joint with the unrelated attribute
     assert restored.sum(axis=1) == pytest.approx(table(0, 2).sum(axis=1))
     assert restored == pytest.approx(table(0, 2), abs=15)
     with pytest.raises(InvalidInput, match="'other' was not dropped"):
-        found.restored(table(1, 2), "other", 0)
+        representatives.restored(table(1, 2), "other", 0)
     with pytest.raises(InvalidInput, match="threshold"):
         drop_near_duplicates(domain, Dependences(domain.names, matrix), lambda a, b: table(0, 1), 0.0)
 
 
 def test_all_identical_attributes_leave_one():
     domain = Domain.of({"a": 3, "b": 3, "c": 3})
-    found = drop_near_duplicates(
+    representatives = drop_near_duplicates(
         domain, Dependences(domain.names, np.ones((3, 3))), lambda a, b: np.diag([1, 2, 0]), 0.9
     )
-    assert found.kept == ("a",)
+    assert representatives.kept == ("a",)
     # a category nobody has gets the other's marginal
-    assert found.conditional["b"][2] == pytest.approx([1 / 3, 2 / 3, 0])
+    assert representatives.conditional["b"][2] == pytest.approx([1 / 3, 2 / 3, 0])

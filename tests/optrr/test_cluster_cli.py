@@ -69,12 +69,12 @@ def test_the_command_finds_the_clusters_and_states_both_rounds(first_round, caps
     folder, _ = first_round
     capsys.readouterr()
     assert run(clustered(folder, "--json")) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["clusters"] == [["a", "b"], ["c", "d"]]
-    assert found["combinations"] == [12, 4]
-    assert found["epsilon"]["learning"] == pytest.approx(6.0)
-    assert found["epsilon"]["total"] == pytest.approx(12.0)
-    matrix = np.array(found["dependence"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["clusters"] == [["a", "b"], ["c", "d"]]
+    assert printed["combinations"] == [12, 4]
+    assert printed["epsilon"]["learning"] == pytest.approx(6.0)
+    assert printed["epsilon"]["total"] == pytest.approx(12.0)
+    matrix = np.array(printed["dependence"])
     assert matrix[2, 3] > 0.9 > matrix[0, 1] > 0.5 > matrix[0, 2]
 
 
@@ -101,11 +101,11 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     assert run(["perturb", str(folder / "true.csv"), "--design", second, "-o", randomized, "--random-state", "3"]) == 0
     capsys.readouterr()
     assert run(["estimate", str(folder / "y.parquet"), "--design", second, "--attributes", "c,b", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     truth = np.zeros((2, 4))
     np.add.at(truth, (codes[:, 2], codes[:, 1]), 1 / len(codes))
     # attributes of different clusters: estimated without assuming independence; within 5 standard errors each
-    z = (np.array(found["estimate"]) - truth) / np.array(found["standard_error"])
+    z = (np.array(printed["estimate"]) - truth) / np.array(printed["standard_error"])
     assert np.abs(z).max() < 5
     p_values = []
     for names in ("a,b", "c,d", "a,c"):

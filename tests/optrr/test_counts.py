@@ -81,13 +81,13 @@ def test_every_source_agrees_with_plain_counting(tmp_path, monkeypatch, chunk):
             monkeypatch.setattr(place, "RECORDS", chunk)
     records = _records(200)
     for source, data in _sources(records, tmp_path).items():
-        found = count_many(data, DOMAIN, SETS)
-        assert list(found) == SETS, source
+        counts = count_many(data, DOMAIN, SETS)
+        assert list(counts) == SETS, source
         for names in SETS:
-            assert found[names].domain == DOMAIN.subset(names), source
-            assert found[names].table.dtype == np.int64, source
-            assert np.array_equal(found[names].table, _slow(records, names)), source
-            assert found[names].n == 200
+            assert counts[names].domain == DOMAIN.subset(names), source
+            assert counts[names].table.dtype == np.int64, source
+            assert np.array_equal(counts[names].table, _slow(records, names)), source
+            assert counts[names].n == 200
 
 
 def test_one_set():
@@ -237,6 +237,6 @@ def test_all_pairs_in_one_pass():
     records = _records(100)
     table = pa.table({a.name: [r[i] for r in records] for i, a in enumerate(DOMAIN)})
     pairs = list(combinations(DOMAIN.names, 2))
-    found = count_many(iter(table.to_batches(max_chunksize=9)), DOMAIN, pairs)
+    counts = count_many(iter(table.to_batches(max_chunksize=9)), DOMAIN, pairs)
     for names in pairs:
-        assert np.array_equal(found[names].table, _slow(records, names))
+        assert np.array_equal(counts[names].table, _slow(records, names))

@@ -37,6 +37,6 @@ def test_demo_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert word in out
     assert page.read_text().count("<svg ") == 2
     assert run(["demo", "--json", "--random-state", "1"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["seconds"] < 60
-    assert all(t["error_ratio"] > 0 for t in found["tables"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["seconds"] < 60
+    assert all(t["error_ratio"] > 0 for t in printed["tables"])

@@ -168,46 +168,46 @@ def test_learning_from_randomized_records_ranks_as_the_truth():
     truth = dependences_of(data, DOMAIN)
     assert math.isinf(truth.account.epsilon)
     attenuated = dependences_from_randomized(randomized, mechanism, correct=False)
-    found = dependences_from_randomized(randomized, mechanism, small_sample=True)
+    learned = dependences_from_randomized(randomized, mechanism, small_sample=True)
     # standard errors here are near 0.01; five of them
-    assert np.abs(found.matrix - truth.matrix).max() < 0.05
+    assert np.abs(learned.matrix - truth.matrix).max() < 0.05
     assert attenuated.of("a", "b") < 0.5
-    assert found.of("a", "b") > 0.95
+    assert learned.of("a", "b") > 0.95
     assert attenuated.of("a", "b") > attenuated.of("a", "d") > attenuated.of("a", "c")
-    assert found.account.epsilon == pytest.approx(6.0, rel=1e-12)
+    assert learned.account.epsilon == pytest.approx(6.0, rel=1e-12)
 
 
 def test_learning_by_correlation():
     rng = np.random.default_rng(8)
     data = records(rng, 40_000)
     mechanism = Mechanism(DOMAIN, ProductLaw(DOMAIN.sizes, np.full(4, 1.5)))
-    found = dependences_from_randomized(mechanism.perturb_codes(data, 9), mechanism, ordinal=("a", "b", "d"))
-    assert found.of("a", "b") == pytest.approx(1.0, abs=0.06)
-    assert found.of("a", "d") == pytest.approx(0.5, abs=0.06)
+    learned = dependences_from_randomized(mechanism.perturb_codes(data, 9), mechanism, ordinal=("a", "b", "d"))
+    assert learned.of("a", "b") == pytest.approx(1.0, abs=0.06)
+    assert learned.of("a", "d") == pytest.approx(0.5, abs=0.06)
 
 
 def test_learning_from_randomized_pairs():
     rng = np.random.default_rng(10)
     data = records(rng, 40_000)
-    found = dependences_by_randomized_pairs(data, DOMAIN, 2.0, random_state=11)
-    assert found.of("a", "b") == pytest.approx(1.0, abs=0.05)
-    assert found.of("a", "d") == pytest.approx(0.5, abs=0.06)
-    assert found.of("a", "c") < 0.08
+    learned = dependences_by_randomized_pairs(data, DOMAIN, 2.0, random_state=11)
+    assert learned.of("a", "b") == pytest.approx(1.0, abs=0.05)
+    assert learned.of("a", "d") == pytest.approx(0.5, abs=0.06)
+    assert learned.of("a", "c") < 0.08
     # six pairs at 2 nats each; the paper's claim is only quoted
-    assert found.account.epsilon == pytest.approx(12.0)
-    assert "MDR counts each attribute once instead of 3 times" in found.account.lines()[0]
+    assert learned.account.epsilon == pytest.approx(12.0)
+    assert "MDR counts each attribute once instead of 3 times" in learned.account.lines()[0]
 
 
 def test_the_account_of_randomized_pairs_is_the_sum_of_the_laws():
     # the labels of the six laws, added exactly: at most the account's
-    found = randomized_pairs_account(DOMAIN, 0.7).epsilon
+    stated = randomized_pairs_account(DOMAIN, 0.7).epsilon
     exact = []
     for names in combinations(DOMAIN.names, 2):
         pair = DOMAIN.subset(names)
         exact.append(joint_law(pair.sizes, 0.7).epsilon)
-    assert sum(map(Fraction, exact)) <= Fraction(found)
-    assert found == pytest.approx(6 * 0.7, rel=1e-12)
-    assert found >= 6 * 0.7
+    assert sum(map(Fraction, exact)) <= Fraction(stated)
+    assert stated == pytest.approx(6 * 0.7, rel=1e-12)
+    assert stated >= 6 * 0.7
 
 
 @pytest.mark.parametrize("pair_epsilon", [0.0, -1.0, math.nan, math.inf, 1000.0])
@@ -226,10 +226,10 @@ def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
         for record in data:
             expected[record[i], record[j]] += 1
         assert np.array_equal(table, expected)
-    found = dependences_by_secure_sum(tables, DOMAIN)
-    assert np.array_equal(found.matrix, dependences_of(data, DOMAIN).matrix)
-    assert math.isinf(found.account.epsilon)
-    assert "not differentially private" in found.account.lines()[0]
+    learned = dependences_by_secure_sum(tables, DOMAIN)
+    assert np.array_equal(learned.matrix, dependences_of(data, DOMAIN).matrix)
+    assert math.isinf(learned.account.epsilon)
+    assert "not differentially private" in learned.account.lines()[0]
 
 
 def test_tables_that_disagree_on_a_margin_are_refused():

@@ -86,7 +86,7 @@ def test_value_gradient_and_second_derivatives_in_many_digits(function, formula)
     rng = np.random.default_rng(0)
     root = rng.normal(size=(12, 3))
     root -= root.mean(axis=0)  # estimates always sum to 1
-    found = function(PI)
+    expansion = function(PI)
     with mp.workdps(60):
         at = [[mp.mpf(float(x)) for x in row] for row in PI]
         step = mp.mpf(10) ** -15
@@ -94,16 +94,16 @@ def test_value_gradient_and_second_derivatives_in_many_digits(function, formula)
         def moved(direction, k):
             return formula([[at[i][j] + k * step * direction[3 * i + j] for j in range(3)] for i in range(4)])
 
-        assert float(found.value) == pytest.approx(float(formula(at)), rel=1e-13)
+        assert float(expansion.value) == pytest.approx(float(formula(at)), rel=1e-13)
         half_trace = mp.mpf(0)
         for column in root.T / 100:
             d = [mp.mpf(float(x)) for x in column]
             slope = (moved(d, 1) - moved(d, -1)) / (2 * step)
             curve = (moved(d, 1) + moved(d, -1) - 2 * formula(at)) / step**2
             half_trace += curve / 2
-            assert float(found.gradient @ column) == pytest.approx(float(slope), rel=1e-10)
-            assert float(column @ found.hessian @ column) == pytest.approx(float(curve), rel=1e-9)
-        assert found.bias(root @ root.T / 1e4) == pytest.approx(float(half_trace), rel=1e-9)
+            assert float(expansion.gradient @ column) == pytest.approx(float(slope), rel=1e-10)
+            assert float(column @ expansion.hessian @ column) == pytest.approx(float(curve), rel=1e-9)
+        assert expansion.bias(root @ root.T / 1e4) == pytest.approx(float(half_trace), rel=1e-9)
 
 
 def smooth(y, order=0):
@@ -128,9 +128,9 @@ def test_x_ln_x_is_estimated_within_its_stated_bias():
 
 def test_tabled_means_are_those_of_quadrature():
     for order, y in product(range(3), (0.0, 0.333, 1.7, 4.4, 9.99, 10.5)):
-        found = float(logarithms.smoothed(np.array([y]), order)[0])
+        tabled = float(logarithms.smoothed(np.array([y]), order)[0])
         # the last is on the far side of the table, where the mean is taken as y ln y
-        assert found == pytest.approx(smooth(y, order), abs=2e-3)
+        assert tabled == pytest.approx(smooth(y, order), abs=2e-3)
 
 
 def test_no_other_spline_has_a_smaller_bias():
@@ -210,23 +210,23 @@ EMPTY = np.array([[0.25, 0.0, 0.15], [0.0, 0.2, 0.0], [0.15, 0.0, 0.1], [0.0, 0.
 @pytest.mark.parametrize("pi", [PI, NEARLY, EMPTY], ids=["dependent", "nearly independent", "empty cells"])
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_cover_and_values_are_nearly_unbiased(mechanism, statistic, pi):
-    found = [derive(c, mechanism, statistic) for c in drawn(mechanism, pi, 10_000, 300, 5)]
+    estimates = [derive(c, mechanism, statistic) for c in drawn(mechanism, pi, 10_000, 300, 5)]
     plain = {"entropy": entropy, "mutual-information": mutual_information, "cramers-v": cramers_v}
     truth = pearson_correlation(pi, RANKS).value if statistic == "correlation" else plain[statistic](pi)
-    assert np.mean([f.lower <= truth <= f.upper for f in found]) > 0.9
-    assert all(f.reliable and f.lower < f.upper for f in found)
-    values = np.array([f.value for f in found])
+    assert np.mean([f.lower <= truth <= f.upper for f in estimates]) > 0.9
+    assert all(f.reliable and f.lower < f.upper for f in estimates)
+    values = np.array([f.value for f in estimates])
     assert abs(values.mean() - truth) < 0.35 * values.std()
-    assert np.nanmedian([f.standard_error for f in found]) == pytest.approx(values.std(), rel=0.2)
+    assert np.nanmedian([f.standard_error for f in estimates]) == pytest.approx(values.std(), rel=0.2)
 
 
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_cover_among_a_few_tables(mechanism, statistic):
     """120 data sets: 2 % standard deviation, so 87 % is four of them below 95 %; the full tests have more."""
-    found = [derive(c, mechanism, statistic) for c in drawn(mechanism, EMPTY, 3000, 120, 15)]
+    estimates = [derive(c, mechanism, statistic) for c in drawn(mechanism, EMPTY, 3000, 120, 15)]
     plain = {"entropy": entropy, "mutual-information": mutual_information, "cramers-v": cramers_v}
     truth = pearson_correlation(EMPTY, RANKS).value if statistic == "correlation" else plain[statistic](EMPTY)
-    assert np.mean([f.lower <= truth <= f.upper for f in found]) > 0.87
+    assert np.mean([f.lower <= truth <= f.upper for f in estimates]) > 0.87
 
 
 @pytest.mark.full
@@ -235,23 +235,23 @@ def test_intervals_reach_the_end_where_the_truth_is_there(mechanism, statistic):
     """Independence, and evenness for the entropy, where the gradient is 0: at most the lower limit misses, 2.5 %."""
     even = np.full((4, 3), 1 / 12)
     pi = even if statistic == "entropy" else np.outer(PI.sum(axis=1), PI.sum(axis=0))
-    found = [derive(c, mechanism, statistic) for c in drawn(mechanism, pi, 3000, 300, 6)]
+    estimates = [derive(c, mechanism, statistic) for c in drawn(mechanism, pi, 3000, 300, 6)]
     truth = np.log2(12) if statistic == "entropy" else 0.0
-    inside = [f.lower <= truth + 1e-9 and truth - 1e-9 <= f.upper for f in found]
+    inside = [f.lower <= truth + 1e-9 and truth - 1e-9 <= f.upper for f in estimates]
     # 2.5 % of 300 is 7.5 with deviation 2.7; the correlation's limits miss on both sides
     assert np.mean(inside) > (0.90 if statistic == "correlation" else 0.935)
-    assert all(f.lower < f.upper for f in found)
+    assert all(f.lower < f.upper for f in estimates)
 
 
 def test_chi_square_and_g_square_are_other_scales_of_v_and_mutual_information(mechanism):
     counts = drawn(mechanism, PI, 5000, 1, 2)[0]
-    found = {s: derive(counts, mechanism, s) for s in STATISTICS}
+    estimates = {s: derive(counts, mechanism, s) for s in STATISTICS}
     for field in ("value", "plug_in", "lower", "upper"):
-        v_, square = (getattr(found[s], field) for s in ("cramers-v", "chi-square"))
+        v_, square = (getattr(estimates[s], field) for s in ("cramers-v", "chi-square"))
         assert square == pytest.approx(5000 * 2 * v_**2)
-        information_, g = (getattr(found[s], field) for s in ("mutual-information", "g-square"))
+        information_, g = (getattr(estimates[s], field) for s in ("mutual-information", "g-square"))
         assert g == pytest.approx(2 * 5000 * np.log(2) * information_)
-    ratio = found["g-square"].standard_error / found["mutual-information"].standard_error
+    ratio = estimates["g-square"].standard_error / estimates["mutual-information"].standard_error
     assert ratio == pytest.approx(2 * 5000 * np.log(2))
 
 
@@ -270,11 +270,11 @@ def test_a_category_that_cannot_be_told_from_0_leaves_no_interval(mechanism):
     rare[3] = 1e-4
     counts = drawn(mechanism, rare / rare.sum(), 10_000, 1, 8)[0]
     for statistic in ("chi-square", "cramers-v"):
-        found = derive(counts, mechanism, statistic)
-        assert not found.reliable and np.isfinite(found.value)
-        assert np.isnan([found.lower, found.upper, found.standard_error]).all()
-        assert "the share of 'a' = 3" in found.notes[0] and "merge it" in found.notes[0]
-        assert found.summary()["lower"] is None
+        derived = derive(counts, mechanism, statistic)
+        assert not derived.reliable and np.isfinite(derived.value)
+        assert np.isnan([derived.lower, derived.upper, derived.standard_error]).all()
+        assert "the share of 'a' = 3" in derived.notes[0] and "merge it" in derived.notes[0]
+        assert derived.summary()["lower"] is None
     for statistic in ("entropy", "mutual-information", "g-square", "correlation"):
         assert derive(counts, mechanism, statistic).reliable
 
@@ -298,9 +298,9 @@ def test_a_wide_interval_says_how_many_records_would_narrow_it():
     counts, more = (
         Counts(made.domain, np.random.default_rng(1).multinomial(n, pi.ravel()).reshape(3, 3)) for n in (600, 40_000)
     )
-    found = derive(counts, made, "mutual-information")
-    assert found.reliable and found.upper - found.lower > np.log2(3) / 2
-    assert "of what mutual-information can be; about" in found.notes[0]
+    derived = derive(counts, made, "mutual-information")
+    assert derived.reliable and derived.upper - derived.lower > np.log2(3) / 2
+    assert "of what mutual-information can be; about" in derived.notes[0]
     assert not derive(more, made, "mutual-information").notes
 
 
@@ -308,9 +308,9 @@ def test_the_bootstrap_agrees_with_the_delta_method(mechanism):
     """Relative error of 150 bootstrap samples: 6 %; and what second order leaves."""
     counts = drawn(mechanism, PI, 50_000, 1, 9)[0]
     for statistic in STATISTICS:
-        found = derive(counts, mechanism, statistic, bootstrap=150, random_state=2)
-        assert found.bootstrap_error == pytest.approx(found.standard_error, rel=0.2), statistic
-        assert json.loads(json.dumps(found.summary()))["statistic"] == statistic
+        derived = derive(counts, mechanism, statistic, bootstrap=150, random_state=2)
+        assert derived.bootstrap_error == pytest.approx(derived.standard_error, rel=0.2), statistic
+        assert json.loads(json.dumps(derived.summary()))["statistic"] == statistic
 
 
 def test_without_randomization_the_statistics_are_the_classical_ones():
@@ -330,18 +330,18 @@ def test_without_randomization_the_statistics_are_the_classical_ones():
 def test_an_attribute_that_seems_to_have_one_category_is_flagged():
     made = design({"a": 2, "b": 2}, 1.0, method="kronecker").mechanism
     for statistic in STATISTICS:
-        found = derive(Counts(made.domain, np.array([[5, 0], [0, 0]])), made, statistic)
-        assert not found.reliable and np.isfinite(found.value)
-        assert "all reports are alike" in found.notes[0]
+        derived = derive(Counts(made.domain, np.array([[5, 0], [0, 0]])), made, statistic)
+        assert not derived.reliable and np.isfinite(derived.value)
+        assert "all reports are alike" in derived.notes[0]
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_reports_that_are_all_alike_show_no_error(mechanism, statistic):
     table = np.zeros((4, 3), dtype=int)
     table[1, 2] = 50
-    found = derive(Counts(DOMAIN.subset(["a", "b"]), table), mechanism, statistic)
-    assert np.isnan([found.standard_error, found.lower, found.upper]).all()
-    assert not found.reliable and "all reports are alike" in found.notes[0]
+    derived = derive(Counts(DOMAIN.subset(["a", "b"]), table), mechanism, statistic)
+    assert np.isnan([derived.standard_error, derived.lower, derived.upper]).all()
+    assert not derived.reliable and "all reports are alike" in derived.notes[0]
 
 
 def test_bad_requests_are_refused(mechanism):

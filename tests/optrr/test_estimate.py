@@ -31,42 +31,42 @@ def counts_of(mechanism, names, pi, n, seed=0):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_comes_near_the_truth_with_many_records(mechanism, method):
     pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.12, 0.08]])  # nearly independent, so that "adjusted" may come near too
-    found = estimate(counts_of(mechanism, ("a", "b"), pi, 4_000_000), mechanism, method=method)
+    estimated = estimate(counts_of(mechanism, ("a", "b"), pi, 4_000_000), mechanism, method=method)
     # the largest standard error is 0.0007; five of them, and what "adjusted" leaves out of the association
-    assert np.abs(found.proportions - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
-    assert found.proportions.sum() == pytest.approx(1)
-    assert found.bias and (method == "unbiased" or found.is_proper)
+    assert np.abs(estimated.proportions - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
+    assert estimated.proportions.sum() == pytest.approx(1)
+    assert estimated.bias and (method == "unbiased" or estimated.is_proper)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_results_can_be_written(mechanism, method):
     pi = np.array([[0.6, 0.0], [0.2, 0.1], [0.1, 0.0]])
-    found = estimate(counts_of(mechanism, ("a", "b"), pi, 500), mechanism, method=method)
-    read = json.loads(json.dumps(found.summary()))
+    estimated = estimate(counts_of(mechanism, ("a", "b"), pi, 500), mechanism, method=method)
+    read = json.loads(json.dumps(estimated.summary()))
     assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(read)
     assert read["categories"] == [["x", "y", None], [0, 1]] and np.shape(read["estimate"]) == (3, 2)
-    table = found.to_arrow().to_pydict()
+    table = estimated.to_arrow().to_pydict()
     assert table["a"] == ["x", "x", "y", "y", None, None] and table["b"] == ["0", "1"] * 3
-    np.testing.assert_array_equal(np.reshape(table["estimate"], (3, 2)), found.proportions)
+    np.testing.assert_array_equal(np.reshape(table["estimate"], (3, 2)), estimated.proportions)
 
 
 def test_a_column_called_estimate_keeps_its_name():
     domain = Domain.of({"estimate": 2})
-    found = estimate(Counts(domain, np.array([30, 70])), design(domain, 1.0).mechanism)
-    assert found.to_arrow().column_names[:2] == ["estimate", "estimate_"]
+    estimated = estimate(Counts(domain, np.array([30, 70])), design(domain, 1.0).mechanism)
+    assert estimated.to_arrow().column_names[:2] == ["estimate", "estimate_"]
 
 
 def test_rij_example_corrected():
     """RIJ §3.3, as corrected: (P⊗P)⁻¹(.3,.2,.2,.3) = (.45,.05,.05,.45), V = 0.8, MAE = 0.075."""
     domain = Domain.of({"A": 2, "B": 2})
     made = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, np.log(3.0))))  # keeps with probability 3/4
-    found = estimate(Counts(domain, np.array([[3, 2], [2, 3]])), made)
-    np.testing.assert_allclose(found.proportions, [[0.45, 0.05], [0.05, 0.45]], atol=1e-15)
-    rows, columns = found.proportions.sum(1), found.proportions.sum(0)
+    estimated = estimate(Counts(domain, np.array([[3, 2], [2, 3]])), made)
+    np.testing.assert_allclose(estimated.proportions, [[0.45, 0.05], [0.05, 0.45]], atol=1e-15)
+    rows, columns = estimated.proportions.sum(1), estimated.proportions.sum(0)
     e = np.outer(rows, columns)
-    assert np.sqrt(((found.proportions - e) ** 2 / e).sum()) == pytest.approx(0.8)
+    assert np.sqrt(((estimated.proportions - e) ** 2 / e).sum()) == pytest.approx(0.8)
     truth = np.array([[0.4, 0.0], [0.2, 0.4]])
-    assert np.abs(found.proportions - truth).mean() == pytest.approx(0.075)
+    assert np.abs(estimated.proportions - truth).mean() == pytest.approx(0.075)
     # and in exact rationals: the inverse of (3 1; 1 3)/4 is (3 −1; −1 3)/2
     inverse = [[Fraction(3, 2), Fraction(-1, 2)], [Fraction(-1, 2), Fraction(3, 2)]]
     lam = {(0, 0): Fraction(3, 10), (0, 1): Fraction(2, 10), (1, 0): Fraction(2, 10), (1, 1): Fraction(3, 10)}
@@ -79,19 +79,19 @@ def test_rvl_binary_formulas():
     domain = Domain.of({"A": 2})
     p, n, ones = 0.8, 500, 190
     made = Mechanism(domain, ProductLaw(domain.sizes, np.array([np.log(p / (1 - p))])))
-    found = estimate(Counts(domain, np.array([n - ones, ones])), made)
+    estimated = estimate(Counts(domain, np.array([n - ones, ones])), made)
     value = (p - 1) / (2 * p - 1) + ones / n / (2 * p - 1)
     variance = value * (1 - value) / (n - 1) + (1 / (16 * (p - 0.5) ** 2) - 0.25) / (n - 1)
-    assert found.proportions[1] == pytest.approx(value, abs=1e-14)
-    assert found.standard_errors[1] ** 2 == pytest.approx(variance, rel=1e-12)
+    assert estimated.proportions[1] == pytest.approx(value, abs=1e-14)
+    assert estimated.standard_errors[1] ** 2 == pytest.approx(variance, rel=1e-12)
 
 
 def test_general_matrices_are_estimated_through_the_same_door():
     domain, p = Domain.of({"A": 3}), [[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]]
     custom = MatrixMechanism(domain, (from_probabilities(p),))
     lam = np.array([420, 330, 250])
-    found = estimate(Counts(domain, lam), custom)
-    np.testing.assert_allclose(np.array(p).T @ found.proportions, lam / 1000)
+    estimated = estimate(Counts(domain, lam), custom)
+    np.testing.assert_allclose(np.array(p).T @ estimated.proportions, lam / 1000)
     assert estimate(Counts(domain, lam), custom, method="mle").convergence.converged
 
 
@@ -103,11 +103,11 @@ def test_what_cannot_be_estimated_is_refused_or_said():
         with pytest.raises(SingularMarginal, match="preserve='pairs'"):
             estimate(counts, hidden, method=method)
     for method in ("ibu", "mle", "adjusted"):
-        found = estimate(counts, hidden, method=method)
-        assert found.interval == "none" and np.isnan(found.standard_errors).all()
-        assert "not identified" in found.notes[0]
+        estimated = estimate(counts, hidden, method=method)
+        assert estimated.interval == "none" and np.isnan(estimated.standard_errors).all()
+        assert "not identified" in estimated.notes[0]
         assert np.isnan(estimate(counts, hidden, method=method, bootstrap=10).lower).all()
-        assert json.loads(json.dumps(found.summary()))["standard_error"] == [[None, None], [None, None]]
+        assert json.loads(json.dumps(estimated.summary()))["standard_error"] == [[None, None], [None, None]]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_reports_that_are_all_alike_show_no_standard_error():
     domain = Domain.of({"a": 3, "b": 2})
     mechanism = design(domain, 2.0, method="kronecker").mechanism
     alike = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
-    found = estimate(alike, mechanism)
-    assert np.isnan(found.standard_errors).all() and np.all(found.upper - found.lower > 0.01)
-    assert found.interval == "score" and "6 of 6 cells have no standard error" in found.notes[0]
-    assert found.summary()["standard_error"][0][0] is None
+    estimated = estimate(alike, mechanism)
+    assert np.isnan(estimated.standard_errors).all() and np.all(estimated.upper - estimated.lower > 0.01)
+    assert estimated.interval == "score" and "6 of 6 cells have no standard error" in estimated.notes[0]
+    assert estimated.summary()["standard_error"][0][0] is None
     again = estimate(alike, mechanism, method="projection", bootstrap=200, random_state=1)
     assert again.standard_errors[0, 0] > 0
     # one attribute: without a report of category 2, the others' reports weigh alike for it
@@ -205,12 +205,12 @@ def test_rij_table_1(names, v, printed, unit):
     pi = counts.proportions
     assert counts.n == 32561
     kernel = EffectKernel(pi.shape, np.outer([1, 0.5], [1, 0.5]))
-    found = kernel.solve(kernel.forward(pi))
-    product = np.outer(found.sum(1), found.sum(0))
+    solved = kernel.solve(kernel.forward(pi))
+    product = np.outer(solved.sum(1), solved.sum(0))
     chi = ((pi - product) ** 2 / product).sum()
     assert np.sqrt(chi / (min(pi.shape) - 1)) == pytest.approx(v, abs=5e-8)
     assert printed <= np.mean((product - pi) ** 2) < printed + unit
-    assert np.mean((found - pi) ** 2) < 1e-32
+    assert np.mean((solved - pi) ** 2) < 1e-32
 
 
 def test_the_wrong_kind_of_argument_is_named_with_the_right_one():

@@ -39,10 +39,10 @@ def by_hand(codes, mechanism, groups, names):
         seen = count(codes, DOMAIN, group).proportions
         margins.append(clip(np.linalg.solve(p.T, seen.ravel())).reshape(seen.shape))
     places = [DOMAIN.indices(g) for g in groups]
-    found = adjust(rows, shares, margins, places)
+    adjusted = adjust(rows, shares, margins, places)
     chosen = DOMAIN.indices(names)
     out = np.zeros([SIZES[i] for i in chosen])
-    np.add.at(out, tuple(rows[:, chosen].T), found.weights)
+    np.add.at(out, tuple(rows[:, chosen].T), adjusted.weights)
     return out
 
 
@@ -51,18 +51,18 @@ def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(fir
     made = cluster_design(first, CLUSTERS) if clustered else first
     codes = made.mechanism.perturb_codes(true_codes(4000), random_state=5).astype(np.int64)
     groups = CLUSTERS if clustered else [(n,) for n in DOMAIN.names]
-    found = estimate_adjusted(codes, made.mechanism, ("d", "a"))
-    np.testing.assert_allclose(found.proportions, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
+    adjusted = estimate_adjusted(codes, made.mechanism, ("d", "a"))
+    np.testing.assert_allclose(adjusted.proportions, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
     collector = Collector(of_design(made).with_adjustment())
     collector.receive_codes(codes)
     theirs = collector.estimate(("d", "a"))
-    np.testing.assert_allclose(theirs.proportions, found.proportions, atol=1e-12)
-    np.testing.assert_allclose(theirs.lower, found.lower, atol=1e-12)
+    np.testing.assert_allclose(theirs.proportions, adjusted.proportions, atol=1e-12)
+    np.testing.assert_allclose(theirs.lower, adjusted.lower, atol=1e-12)
     # the counts of two attributes know neither the others' margins nor the clusters, and the estimate says so
     few = estimate(count(codes, DOMAIN, ("d", "a")), made.mechanism, method="adjusted")
     assert "margins of d, a alone" in few.notes[0]
     whole = estimate(count(codes, DOMAIN, DOMAIN.names), made.mechanism, method="adjusted")
-    np.testing.assert_allclose(whole.marginal(("d", "a")), found.proportions, atol=1e-7)
+    np.testing.assert_allclose(whole.marginal(("d", "a")), adjusted.proportions, atol=1e-7)
     assert not whole.notes
 
 
@@ -72,13 +72,13 @@ def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_o
     made = Mechanism(domain, ProductLaw(domain.sizes, np.array([1.5, 1.5])))
     codes = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [2000, 500, 500, 2000], axis=0)
     out = made.perturb_codes(codes, random_state=1).astype(np.int64)
-    found = estimate_adjusted(out, made, ("a", "b"))
+    adjusted = estimate_adjusted(out, made, ("a", "b"))
     plain = estimate(count(out, domain, ("a", "b")), made)
-    assert np.abs(found.proportions - plain.proportions).min() > 5 * plain.standard_errors.max()
-    np.testing.assert_array_equal(found.standard_errors, plain.standard_errors)
-    np.testing.assert_array_equal(found.lower, np.minimum(plain.lower, found.proportions))
-    np.testing.assert_array_equal(found.upper, np.maximum(plain.upper, found.proportions))
-    assert "moved outwards where the adjusted estimate lies beyond" in found.interval_note
+    assert np.abs(adjusted.proportions - plain.proportions).min() > 5 * plain.standard_errors.max()
+    np.testing.assert_array_equal(adjusted.standard_errors, plain.standard_errors)
+    np.testing.assert_array_equal(adjusted.lower, np.minimum(plain.lower, adjusted.proportions))
+    np.testing.assert_array_equal(adjusted.upper, np.maximum(plain.upper, adjusted.proportions))
+    assert "moved outwards where the adjusted estimate lies beyond" in adjusted.interval_note
 
 
 def test_the_collector_has_errors_that_hold_where_independence_does_not():
@@ -89,11 +89,11 @@ def test_the_collector_has_errors_that_hold_where_independence_does_not():
         for seed in range(5):
             collector = Collector(protocol)
             collector.receive_codes(protocol.mechanism.perturb_codes(codes, random_state=seed).astype(np.int64))
-            found = collector.estimate(("a", "b"), simultaneous=True)
+            estimated = collector.estimate(("a", "b"), simultaneous=True)
             plain = estimate(collector_counts(collector, ("a", "b")), protocol.mechanism, simultaneous=True)
-            np.testing.assert_allclose(found.standard_errors, plain.standard_errors)
-            np.testing.assert_array_equal(found.upper, np.maximum(plain.upper, found.proportions))
-            covered.append(bool(np.all((found.lower <= truth) & (truth <= found.upper))))
+            np.testing.assert_allclose(estimated.standard_errors, plain.standard_errors)
+            np.testing.assert_array_equal(estimated.upper, np.maximum(plain.upper, estimated.proportions))
+            covered.append(bool(np.all((estimated.lower <= truth) & (truth <= estimated.upper))))
     # ten times all six cells, at 95 % for the population and more for these very records; two misses have probability 9 %
     assert sum(covered) >= 9
     with pytest.raises(InvalidInput, match="give a number above 0 and below 1"):

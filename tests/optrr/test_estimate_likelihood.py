@@ -39,17 +39,17 @@ def generic_optimum(observed, kernel):
 @pytest.mark.parametrize("seed", range(3))
 def test_ibu_reaches_the_generic_optimum(sizes, seed):
     observed, kernel, n = observed_case(sizes, seed)
-    found = ibu(observed, kernel, n=n)
-    assert found.convergence.converged and found.convergence.value <= 1e-12
-    assert found.proportions.min() >= 0 and found.proportions.sum() == pytest.approx(1)
-    reached = log_likelihood(found.proportions, observed, kernel)
+    fit = ibu(observed, kernel, n=n)
+    assert fit.convergence.converged and fit.convergence.value <= 1e-12
+    assert fit.proportions.min() >= 0 and fit.proportions.sum() == pytest.approx(1)
+    reached = log_likelihood(fit.proportions, observed, kernel)
     # 1e-8 nats over all records, at up to 10^5 of them, is near what doubles can tell
     assert n * (generic_optimum(observed, kernel) - reached) <= 1e-8
-    assert found.convergence.log_likelihood == pytest.approx(n * reached)
+    assert fit.convergence.log_likelihood == pytest.approx(n * reached)
     # nothing near it is better: moves towards every corner
     corners = np.eye(kernel.cells).reshape(-1, *sizes)
     for corner in corners:
-        assert log_likelihood(0.999 * found.proportions + 0.001 * corner, observed, kernel) <= reached + 1e-12
+        assert log_likelihood(0.999 * fit.proportions + 0.001 * corner, observed, kernel) <= reached + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -85,9 +85,9 @@ def test_a_general_matrix():
 def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypatch):
     monkeypatch.setattr(likelihood, "MAX_NEWTON", 1)
     observed, kernel, n = observed_case((6, 3), 5, "kronecker")
-    found = ibu(observed, kernel, tolerance=1e-5, max_iterations=3000, n=n)
-    assert found.convergence.converged
-    assert log_likelihood(found.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-5
+    fit = ibu(observed, kernel, tolerance=1e-5, max_iterations=3000, n=n)
+    assert fit.convergence.converged
+    assert log_likelihood(fit.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-5
     assert ibu(observed, kernel, tolerance=1e-12, max_iterations=120, n=n).convergence.iterations <= 140
     stopped = ibu(observed, kernel, tolerance=1e-12, max_iterations=6, n=n)
     assert not stopped.convergence.converged and stopped.convergence.value > 1e-12
@@ -98,9 +98,9 @@ def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypa
 def test_large_joints_are_finished_on_their_support(monkeypatch, sizes, seed):
     monkeypatch.setattr(likelihood, "MAX_NEWTON", 1)
     observed, kernel, n = observed_case(sizes, 20 + seed)
-    found = ibu(observed, kernel, tolerance=1e-9, max_iterations=2000, n=n)
-    assert found.convergence.converged and found.proportions.min() >= 0
-    assert log_likelihood(found.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-9
+    fit = ibu(observed, kernel, tolerance=1e-9, max_iterations=2000, n=n)
+    assert fit.convergence.converged and fit.proportions.min() >= 0
+    assert log_likelihood(fit.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-9
 
 
 @pytest.mark.full
@@ -111,12 +111,12 @@ def test_a_million_cells():
     truth = rng.dirichlet(np.full(10**6, 0.01)).reshape(kernel.sizes)
     expected = kernel.expected(truth).ravel()
     observed = rng.multinomial(10**6, expected / expected.sum()).reshape(kernel.sizes) / 1e6
-    found = ibu(observed, kernel, tolerance=1e-6, max_iterations=1000, n=10**6)
+    fit = ibu(observed, kernel, tolerance=1e-6, max_iterations=1000, n=10**6)
     # the maximum is at least the truth's likelihood, and the report bounds the distance to the maximum
-    reached = log_likelihood(found.proportions, observed, kernel)
-    assert reached > log_likelihood(truth, observed, kernel) - found.convergence.value
+    reached = log_likelihood(fit.proportions, observed, kernel)
+    assert reached > log_likelihood(truth, observed, kernel) - fit.convergence.value
     assert reached > log_likelihood(np.full(kernel.sizes, 1e-6), observed, kernel)
-    assert found.convergence.converged
+    assert fit.convergence.converged
 
 
 EXAMPLE = np.array([[0, 0]] * 4 + [[1, 0]] * 2 + [[1, 1]] * 4)
@@ -131,10 +131,10 @@ def test_mdr_example_1():
     first = adjust_once(shares, rows[:, 0], half)
     np.testing.assert_allclose(first / [4, 2, 4], [1 / 8, 1 / 12, 1 / 12], atol=1e-16)
     np.testing.assert_allclose(np.bincount(rows[:, 1], weights=first), [2 / 3, 1 / 3], atol=1e-16)
-    found = adjust(rows, shares, [half, half])
-    np.testing.assert_array_equal(found.weights, [0.5, 0.0, 0.5])
-    assert found.convergence.converged and found.forced == 1
-    assert found.proportion(rows[:, 0] == 1) == 0.5
+    adjusted = adjust(rows, shares, [half, half])
+    np.testing.assert_array_equal(adjusted.weights, [0.5, 0.0, 0.5])
+    assert adjusted.convergence.converged and adjusted.forced == 1
+    assert adjusted.proportion(rows[:, 0] == 1) == 0.5
 
 
 def slow_adjustment(codes, margins, rounds):
@@ -152,26 +152,26 @@ def test_distinct_records_give_the_weights_of_the_rows():
     codes = rng.integers(0, [3, 2, 4], size=(200, 3))
     margins = [rng.dirichlet(np.full(r, 5.0)) for r in (3, 2, 4)]
     rows, shares = distinct_records(codes)
-    found = adjust(rows, shares, margins)
+    adjusted = adjust(rows, shares, margins)
     by_row = slow_adjustment(codes, margins, 200)
     at = [int(np.flatnonzero((rows == c).all(axis=1))[0]) for c in codes]
-    np.testing.assert_allclose(np.bincount(at, weights=by_row), found.weights, atol=1e-9)
-    assert found.convergence.converged and found.forced == 0
+    np.testing.assert_allclose(np.bincount(at, weights=by_row), adjusted.weights, atol=1e-9)
+    assert adjusted.convergence.converged and adjusted.forced == 0
 
 
 def test_groups_of_attributes_are_adjusted_together():
     rng = np.random.default_rng(3)
     rows, shares = distinct_records(rng.integers(0, [3, 2, 4], size=(500, 3)))
     pair = rng.dirichlet(np.full(12, 5.0)).reshape(3, 4)
-    found = adjust(rows, shares, [pair, [0.3, 0.7]], groups=[(0, 2), (1,)])
+    adjusted = adjust(rows, shares, [pair, [0.3, 0.7]], groups=[(0, 2), (1,)])
     reached = np.zeros((3, 4))
-    np.add.at(reached, (rows[:, 0], rows[:, 2]), found.weights)
+    np.add.at(reached, (rows[:, 0], rows[:, 2]), adjusted.weights)
     np.testing.assert_allclose(reached, pair, atol=1e-8)
 
 
 def test_margins_that_no_weights_have_are_reported():
-    found = adjust([[0, 0], [1, 1]], [0.5, 0.5], [[0.5, 0.5], [0.2, 0.8]], max_rounds=300)
-    assert not found.convergence.converged and found.convergence.value > 0.1
+    adjusted = adjust([[0, 0], [1, 1]], [0.5, 0.5], [[0.5, 0.5], [0.2, 0.8]], max_rounds=300)
+    assert not adjusted.convergence.converged and adjusted.convergence.value > 0.1
     with pytest.raises(InvalidInput, match="1 margins for 2 groups"):
         adjust([[0, 0], [1, 1]], [0.5, 0.5], [[0.5, 0.5]])
     with pytest.raises(InvalidInput, match="outside their margin"):
@@ -190,5 +190,5 @@ def test_adjustment_leaves_associations_weakened():
     truth = np.array([[0.4, 0.1], [0.1, 0.4]])
     seen = kernel.forward(truth)
     margins = [made.kernel(name).solve(seen.sum(axis=1 - k)) for k, name in enumerate("ab")]
-    found = adjust(np.argwhere(seen > 0), seen.ravel(), margins).weights.reshape(2, 2)
-    assert found[0, 0] == pytest.approx(seen[0, 0]) and found[0, 0] < 0.33
+    adjusted = adjust(np.argwhere(seen > 0), seen.ravel(), margins).weights.reshape(2, 2)
+    assert adjusted[0, 0] == pytest.approx(seen[0, 0]) and adjusted[0, 0] < 0.33

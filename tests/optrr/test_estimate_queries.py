@@ -38,19 +38,19 @@ def counts():
 def test_a_query_sums_the_estimate_and_its_covariance(mechanism, counts):
     subset = box(counts.domain, {"a": ["x", "z"], "b": [1]})
     assert subset.tolist() == [[False, True], [False, False], [False, True]]
-    found = count_query(counts, mechanism, subset)
+    answered = count_query(counts, mechanism, subset)
     p = mechanism.matrix(("a", "b"))
     q = np.linalg.inv(p.T)
     lam = counts.proportions.ravel()
     covariance = q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T / (counts.n - 1)
     chosen = subset.ravel()
-    assert found.count == pytest.approx(counts.n * (q @ lam)[chosen].sum())
+    assert answered.count == pytest.approx(counts.n * (q @ lam)[chosen].sum())
     error = counts.n * np.sqrt(covariance[np.ix_(chosen, chosen)].sum())
-    assert found.standard_error == pytest.approx(error)
+    assert answered.standard_error == pytest.approx(error)
     # far from 0 and from all records the interval is nearly the normal one
-    assert found.upper - found.count == pytest.approx(norm.isf(0.025) * error, rel=0.02)
-    assert found.count - found.lower == pytest.approx(norm.isf(0.025) * error, rel=0.02)
-    assert estimated_count(estimate(counts, mechanism), subset) == pytest.approx(found.count)
+    assert answered.upper - answered.count == pytest.approx(norm.isf(0.025) * error, rel=0.02)
+    assert answered.count - answered.lower == pytest.approx(norm.isf(0.025) * error, rel=0.02)
+    assert estimated_count(estimate(counts, mechanism), subset) == pytest.approx(answered.count)
     everything = count_query(counts, mechanism, np.ones((3, 2), dtype=bool))
     assert everything.count == pytest.approx(counts.n) and everything.standard_error < 1e-4
 
@@ -90,8 +90,8 @@ def test_synthetic_records_have_the_estimated_shares(mechanism, counts):
     np.add.at(shares, tuple(made.T), 1)
     assert np.abs(shares - counts.n * proper.proportions).max() < 1
     drawn = synthetic_records(proper, 40_000, 7, exact=False)
-    found = np.bincount(drawn[:, 0] * 2 + drawn[:, 1], minlength=6) / 40_000
-    np.testing.assert_allclose(found, proper.proportions.ravel(), atol=4.5 * 0.5 / 200)
+    drawn_shares = np.bincount(drawn[:, 0] * 2 + drawn[:, 1], minlength=6) / 40_000
+    np.testing.assert_allclose(drawn_shares, proper.proportions.ravel(), atol=4.5 * 0.5 / 200)
     for size in (-1, 2.5):
         with pytest.raises(InvalidInput, match="whole number"):
             synthetic_records(proper, size)
@@ -180,13 +180,15 @@ def test_a_shared_effect_becomes_the_weighted_mean():
     """Two tables that share one attribute: its effect is the weighted mean, spread evenly; everything else stays."""
     rng = np.random.default_rng(0)
     ab, bc = rng.dirichlet(np.ones(6)).reshape(3, 2), rng.dirichlet(np.ones(8)).reshape(2, 4)
-    found = consistent_tables({("a", "b"): ab, ("b", "c"): bc}, {("a", "b"): 300, ("b", "c"): 100}, proper=False).tables
+    consistent = consistent_tables(
+        {("a", "b"): ab, ("b", "c"): bc}, {("a", "b"): 300, ("b", "c"): 100}, proper=False
+    ).tables
     mean = 0.75 * ab.sum(axis=0) + 0.25 * bc.sum(axis=1)
-    np.testing.assert_allclose(found["a", "b"].sum(axis=0), mean)
-    np.testing.assert_allclose(found["b", "c"].sum(axis=1), mean)
-    np.testing.assert_allclose(found["a", "b"].sum(axis=1), ab.sum(axis=1))
-    np.testing.assert_allclose(found["a", "b"], ab + (mean - ab.sum(axis=0)) / 3)
-    np.testing.assert_allclose(found["b", "c"], bc + (mean - bc.sum(axis=1))[:, None] / 4)
+    np.testing.assert_allclose(consistent["a", "b"].sum(axis=0), mean)
+    np.testing.assert_allclose(consistent["b", "c"].sum(axis=1), mean)
+    np.testing.assert_allclose(consistent["a", "b"].sum(axis=1), ab.sum(axis=1))
+    np.testing.assert_allclose(consistent["a", "b"], ab + (mean - ab.sum(axis=0)) / 3)
+    np.testing.assert_allclose(consistent["b", "c"], bc + (mean - bc.sum(axis=1))[:, None] / 4)
 
 
 def test_consistency_across_all_pairs_and_a_triple(mechanism):
@@ -197,9 +199,9 @@ def test_consistency_across_all_pairs_and_a_triple(mechanism):
     for names in sets:
         t = rng.normal(0.2, 0.2, size=[sizes[x] for x in names])
         noisy[names] = t + (1 - t.sum()) / t.size
-    found = consistent_tables(noisy, mechanism=mechanism)
-    assert found.convergence.converged
-    t = found.tables
+    consistent = consistent_tables(noisy, mechanism=mechanism)
+    assert consistent.convergence.converged
+    t = consistent.tables
     assert min(x.min() for x in t.values()) >= 0
     np.testing.assert_allclose(t["c", "a", "b"].sum(axis=0), t["a", "b"], atol=1e-8)
     np.testing.assert_allclose(t["c", "a", "b"].sum(axis=1), t["c", "b"], atol=1e-8)

@@ -90,8 +90,8 @@ def test_a_design_saves_loads_and_verifies(tmp_path):
     path = tmp_path / "design.json"
     made().save(path)
     assert optrr.Design.load(path).epsilon == made().epsilon
-    found = optrr.verify(path)
-    assert found.holds and "hold" in found.headline()
+    verification = optrr.verify(path)
+    assert verification.holds and "hold" in verification.headline()
     path.write_text(path.read_text().replace('"status": "optimal"', '"status": "bracketed"'))
     assert not optrr.verify(path).holds and "digest" in optrr.verify(path).headline()
 

@@ -135,18 +135,18 @@ def test_star_is_the_marginal(method):
     generator = np.random.default_rng(1)
     sizes, epsilons = np.r_[2, generator.integers(3, 5, 6)], np.r_[1.0, generator.choice([0.5, 0.9], 6)]
     law = solve(Problem(sizes, epsilons), method).law
-    found = star_eigenvalues(law, np.arange(1, 7), 0)
+    eigenvalues = star_eigenvalues(law, np.arange(1, 7), 0)
     for k in range(6):
         expected = law.eigenvalues((k + 1, 0))
-        np.testing.assert_allclose(found[k], expected, atol=1e-14)
+        np.testing.assert_allclose(eigenvalues[k], expected, atol=1e-14)
 
 
 def test_star_of_blocks_and_of_hidden_pairs():
     blocks = BlockLaw(
         [((0, 1), ProductLaw(np.array([2, 3]), np.array([1.0, 0.5]))), ((2,), ProductLaw(np.array([3]), np.ones(1)))]
     )
-    found = star_eigenvalues(blocks, np.array([1, 2]), 0)
-    np.testing.assert_allclose(found[:, 1, 1], found[:, 1, 0] * found[:, 0, 1], rtol=1e-12)
+    eigenvalues = star_eigenvalues(blocks, np.array([1, 2]), 0)
+    np.testing.assert_allclose(eigenvalues[:, 1, 1], eigenvalues[:, 1, 0] * eigenvalues[:, 0, 1], rtol=1e-12)
     # exactly one of two binary attributes changes or stays: with these masses the pair's eigenvalue is 0
     law = TableLaw(np.array([2, 2]), np.log([[0.4, 0.25], [0.25, 0.1]]))
     assert abs(law.eigenvalues((0, 1))[1, 1]) < 1e-12
@@ -157,13 +157,13 @@ def test_star_of_blocks_and_of_hidden_pairs():
 @pytest.mark.slow
 def test_sampling_takes_the_best_number_of_variants():
     names = np.array([f"v{k}" for k in range(32)], dtype=object)
-    found = protocol_for("sampling", names, 8.0)
-    assert found.epsilon <= 8.0
+    protocol = protocol_for("sampling", names, 8.0)
+    assert protocol.epsilon <= 8.0
     value = {}
     for k in (1, 2, 4, 8, 16, 32):
         design = genomic_design(Wanted([f"r{j}" for j in range(k)], method="kronecker"), Budget(8.0))
         value[k] = k * visibility(design)
-    assert found.reported == max(value, key=value.get)
+    assert protocol.reported == max(value, key=value.get)
 
 
 def test_every_variant_its_own_budget():
@@ -172,6 +172,8 @@ def test_every_variant_its_own_budget():
     np.testing.assert_allclose(design.attribute_epsilons[1:], epsilons, rtol=1e-6)
     assert design.lower_bound <= design.epsilon <= design.lower_bound + 0.01
     assert design.epsilon < 0.5 * design.kronecker_epsilon
-    found = star_eigenvalues(design.law, np.arange(1, 24), 0)
-    assert np.all(np.diff(found[:, 1, 1]) > 0)
-    np.testing.assert_allclose(found[[0, 22], 1, 1], [design.law.eigenvalues((k, 0))[1, 1] for k in (1, 23)], rtol=1e-9)
+    eigenvalues = star_eigenvalues(design.law, np.arange(1, 24), 0)
+    assert np.all(np.diff(eigenvalues[:, 1, 1]) > 0)
+    np.testing.assert_allclose(
+        eigenvalues[[0, 22], 1, 1], [design.law.eigenvalues((k, 0))[1, 1] for k in (1, 23)], rtol=1e-9
+    )

@@ -131,8 +131,10 @@ def test_result_table(tmp_path):
     layout = layout_of(design.domain)
     records = records_of(cohort, layout)
     randomize_records(records, design.mechanism, 6)
-    found = scan(randomized_cohort(cohort, records, layout), design.law, layout, ScanOptions("trend", naive=True))
-    found.write_tsv(tmp_path / "x.tsv")
+    associations = scan(
+        randomized_cohort(cohort, records, layout), design.law, layout, ScanOptions("trend", naive=True)
+    )
+    associations.write_tsv(tmp_path / "x.tsv")
     lines = [line.split("\t") for line in (tmp_path / "x.tsv").read_text().splitlines()]
     assert lines[0][:5] == ["CHR", "SNP", "BP", "A1", "A2"]
     assert {"STAT", "P", "OR", "SE", "L95", "U95", "FDR_BH", "BONF", "P_GC", "NAIVE_P"} <= set(lines[0])
@@ -146,12 +148,12 @@ def test_result_table(tmp_path):
         "TREND",
         "3000",
     )
-    assert float(row["P"]) == pytest.approx(found.scores.p_value[6], rel=1e-5)
+    assert float(row["P"]) == pytest.approx(associations.scores.p_value[6], rel=1e-5)
     assert float(row["L95"]) < float(row["OR"]) < float(row["U95"])
-    assert found.scores.p_value[found.top(1)[0]] == np.nanmin(found.scores.p_value)
+    assert associations.scores.p_value[associations.top(1)[0]] == np.nanmin(associations.scores.p_value)
     for name, figure in (
-        ("m.svg", manhattan(found.variants, found.scores.p_value)),
-        ("q.png", qq({"p": found.scores.p_value})),
+        ("m.svg", manhattan(associations.variants, associations.scores.p_value)),
+        ("q.png", qq({"p": associations.scores.p_value})),
     ):
         save_figure(figure, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 3000
@@ -186,12 +188,12 @@ def test_qq_slope_is_one_on_average():
 
 def test_pooled_qq_slope_of_dependent_p_values():
     generator = np.random.default_rng(3)
-    found = []
+    slopes = []
     for _ in range(200):
         # 20 variants of a repeat that all have the same p-value
         repeats = [np.repeat(generator.uniform(), 20) for _ in range(60)]
-        found.append(pooled_qq_slope(repeats))
-    slope, error = np.array(found).T
+        slopes.append(pooled_qq_slope(repeats))
+    slope, error = np.array(slopes).T
     # 5 standard errors; false alarm 6e-7. Within a repeat: Σ e_i / Σ e_i² = 20/36.4 on average.
     assert abs(slope.mean() - 1) < 5 * slope.std() / np.sqrt(200)
     assert np.mean([qq_slope(p) for p in repeats]) < 0.8
@@ -254,8 +256,8 @@ def test_allelic_test_of_two_reports_where_populations_are_pooled(method):
         records = allele_records(1500, 0.1, seed, v, other=0.8)
         randomize_records(records, design.mechanism, 1000 + seed)
         counts = allele_tables(records, layout)
-        for test, found in p.items():
-            found.append(allele_score_test(counts, lam, test).p_value)
+        for test, values in p.items():
+            values.append(allele_score_test(counts, lam, test).p_value)
     rate, error = rejected(p["allelic"])
     assert abs(rate - 0.05) < error + 0.003
     rate, error = rejected(p["allelic-hwe"])
@@ -288,7 +290,7 @@ def test_allelic_test_without_mechanism_is_the_classical_one():
     counts = allele_tables(records, layout)
     untouched = unrandomized((4, 4))
     assuming = allele_score_test(counts, untouched, "allelic-hwe")
-    found = allele_score_test(counts, untouched)
+    scores = allele_score_test(counts, untouched)
     odds = allele_odds(counts, untouched)
     status = records[:, 0] % 2
     for k in range(4):
@@ -298,7 +300,7 @@ def test_allelic_test_without_mechanism_is_the_classical_one():
         assert assuming.statistic[k] == pytest.approx(chi2_contingency(table, correction=False).statistic, rel=1e-9)
         copies = (records[:, 2 * k : 2 * k + 2] // 2).sum(axis=1)
         trend = copies.size * np.corrcoef(copies, status)[0, 1] ** 2
-        assert found.statistic[k] == pytest.approx(trend, rel=1e-9)
+        assert scores.statistic[k] == pytest.approx(trend, rel=1e-9)
         assert odds.ratio[k] == pytest.approx(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=1e-9)
         assert odds.low[k] < odds.ratio[k] < odds.high[k]
 
@@ -317,11 +319,11 @@ def test_alleles_from_genotypes_and_files(tmp_path):
     write_records(records, design.domain, cohort.people, tmp_path / "a.csv")
     counts = read_allele_tables(tmp_path / "a.csv", design.domain, layout)
     np.testing.assert_array_equal(counts, allele_tables(records, layout))
-    found = scan_alleles(counts, design.law, layout, ScanOptions("allelic", naive=True))
-    assert isinstance(found, Associations)
-    assert found.n.tolist() == [400] * 3
-    assert any("both are paid for" in w for w in found.warnings)
-    assert not any("Hardy" in w for w in found.warnings)
+    associations = scan_alleles(counts, design.law, layout, ScanOptions("allelic", naive=True))
+    assert isinstance(associations, Associations)
+    assert associations.n.tolist() == [400] * 3
+    assert any("both are paid for" in w for w in associations.warnings)
+    assert not any("Hardy" in w for w in associations.warnings)
     assuming = scan_alleles(counts, design.law, layout, ScanOptions("allelic-hwe"))
     assert any("valid only in Hardy-Weinberg" in w for w in assuming.warnings)
     with pytest.raises(InvalidInput, match="--test allelic"):

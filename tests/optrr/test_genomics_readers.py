@@ -167,13 +167,13 @@ def test_vcf_records(tmp_path):
             "rs9 A T . . . GT 0/1 0 0/.",
         ],
     )
-    found = read_genotypes(path)
-    assert found.variants.name.tolist() == ["rs1", "1:30:C:T", "rs6", "1:90:A:T", "1:100:A:T"]
-    assert found.variants.a1.tolist() == ["G", "T", "A", "T", "T"]
+    genotypes = read_genotypes(path)
+    assert genotypes.variants.name.tolist() == ["rs1", "1:30:C:T", "rs6", "1:90:A:T", "1:100:A:T"]
+    assert genotypes.variants.a1.tolist() == ["G", "T", "A", "T", "T"]
     # half a call is none; one allele of a man's only chromosome X counts twice, as in PLINK
     rows = [[0, MISSING, 2, MISSING, 1], [1, 1, 2, 2, 0], [2, 1, MISSING, 0, MISSING]]
-    np.testing.assert_array_equal(whole(found), rows)
-    assert found.skipped == {"not biallelic": 2, "symbolic allele": 1, "not diploid": 1, "without genotypes": 1}
+    np.testing.assert_array_equal(whole(genotypes), rows)
+    assert genotypes.skipped == {"not biallelic": 2, "symbolic allele": 1, "not diploid": 1, "without genotypes": 1}
 
 
 def test_vcf_without_use(tmp_path, capfd):
@@ -306,12 +306,12 @@ def test_all_missing_variants_are_counted_and_skipped():
     people = np.array([str(i) for i in range(40)], dtype=object)
     variants = Variants.named(["a", "b", "c", "d"])
     cohort = Cohort(MatrixGenotypes(variants, people, codes), np.arange(40), (np.arange(40) % 2).astype(np.int8))
-    found = associations(cohort, all_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
-    assert found.variants.name.tolist() == ["a", "b", "d"]
-    assert found.n.tolist() == [35, 40, 40]
-    assert found.skipped == {"all calls missing": 1}
-    assert any("'c'" in w for w in found.warnings)
-    assert any("missing calls" in w for w in found.warnings)
+    scanned = associations(cohort, all_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
+    assert scanned.variants.name.tolist() == ["a", "b", "d"]
+    assert scanned.n.tolist() == [35, 40, 40]
+    assert scanned.skipped == {"all calls missing": 1}
+    assert any("'c'" in w for w in scanned.warnings)
+    assert any("missing calls" in w for w in scanned.warnings)
 
 
 def test_tables_are_counted_right():
@@ -319,12 +319,12 @@ def test_tables_are_counted_right():
     codes = generator.choice([0, 1, 2, MISSING], size=(50, 7)).astype(np.int8)
     status = generator.integers(0, 2, 50).astype(np.int8)
     for missing in (False, True):
-        found = genotype_tables(codes, status, missing)
+        counted = genotype_tables(codes, status, missing)
         for v in range(7):
             for g, value in enumerate([0, 1, 2, MISSING][: 3 + missing]):
                 for s in (0, 1):
                     expected = sum(c == value and t == s for c, t in zip(codes[:, v], status, strict=True))
-                    assert found[v, g, s] == expected
+                    assert counted[v, g, s] == expected
     people = np.array([str(i) for i in range(50)], dtype=object)
     cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, codes), np.arange(50), status)
     blocks = np.concatenate([t for _, t in cohort_tables(cohort, True, size=3)])

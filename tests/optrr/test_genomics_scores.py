@@ -76,8 +76,8 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
     n, shape = counts.sum(), counts.shape
     start = np.zeros((1 if test == "allelic-hwe" else 2) + (1 if shape[0] == 3 else 3))
     loss = lambda x: -counts.ravel() @ np.log(null_table(x, shape, test).ravel() @ matrix) / n  # noqa: E731
-    found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-15, "maxiter": 20_000})
-    null = null_table(found.x, shape, test)
+    optimum = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-15, "maxiter": 20_000})
+    null = null_table(optimum.x, shape, test)
     estimate = np.linalg.solve(matrix.T, counts.ravel() / n).reshape(shape)
     step = 1e-6
     jacobian = np.array(
@@ -131,10 +131,10 @@ def test_a_batch_of_mechanisms_is_each_by_itself():
     lam[:, 1, 1] = lam[:, 0, 1] * lam[:, 1, 0]
     kernel, counts = EffectKernel((3, 2), lam), tables(12, 40)
     for test in TESTS:
-        found = score_test(counts, kernel, test)
+        scores = score_test(counts, kernel, test)
         alone = [score_test(counts[k : k + 1], kernel.single(k), test) for k in range(40)]
-        np.testing.assert_allclose(found.statistic, [a.statistic[0] for a in alone], rtol=1e-10)
-        np.testing.assert_allclose(found.p_value, [a.p_value[0] for a in alone], rtol=1e-9)
+        np.testing.assert_allclose(scores.statistic, [a.statistic[0] for a in alone], rtol=1e-10)
+        np.testing.assert_allclose(scores.p_value, [a.p_value[0] for a in alone], rtol=1e-9)
 
 
 def null_counts(kernel: EffectKernel, n: int, frequency: float, cases: float, count: int, seed: int) -> np.ndarray:
@@ -191,12 +191,12 @@ def test_a_tail_that_no_sample_reaches_is_the_normal_one():
     """Beyond the largest weight no sample lies: then the far side's tiny tail is not the p-value."""
     weights, law = np.array([[1.0, -9.0]]), np.array([[0.9, 0.1]])
     counts, chi_squared = np.array([[50.0, 0.0]]), 50 * 1.5**2 / 9.0
-    found = tail_of_one(weights, law, counts, np.array([chi_squared]))
-    assert found[0] == pytest.approx(2 * norm.sf(np.sqrt(chi_squared)), rel=1e-9)
+    tail = tail_of_one(weights, law, counts, np.array([chi_squared]))
+    assert tail[0] == pytest.approx(2 * norm.sf(np.sqrt(chi_squared)), rel=1e-9)
     # 11 of 50 where 5 are expected, or none and half of the chance of it on the other side, which is just out of reach
     exact = binom.sf(11, 50, 0.1) + binom.pmf(11, 50, 0.1) / 2
-    found = tail_of_one(weights, law, np.array([[39.0, 11.0]]), np.array([50 * 1.2**2 / 9.0]))
-    assert found[0] == pytest.approx(exact, rel=0.1)
+    tail = tail_of_one(weights, law, np.array([[39.0, 11.0]]), np.array([50 * 1.2**2 / 9.0]))
+    assert tail[0] == pytest.approx(exact, rel=0.1)
 
 
 def test_naive_type_one_error_is_far_off():
@@ -218,13 +218,13 @@ def test_saddlepoint_tail_is_the_exact_binomial_one(share):
     weights = np.broadcast_to(np.array([[1 - share, -share]]), (count, 2))
     law = np.broadcast_to(np.array([[share, 1 - share]]), (count, 2))
     chi_squared = n * mean**2 / (share * (1 - share))
-    found = tail_of_one(weights, law, np.stack([hits, n - hits], axis=1).astype(float), chi_squared)
+    tail = tail_of_one(weights, law, np.stack([hits, n - hits], axis=1).astype(float), chi_squared)
     # mid-p, as the approximation is for a continuous sum: a lattice of one hit is as fine as 1/2 hit either way
     middle = n * share
     reach = hits - middle
     exact = binom.sf(hits, n, share) + binom.pmf(hits, n, share) / 2 + binom.cdf(np.ceil(middle - reach) - 1, n, share)
     exact += np.where((middle - reach) % 1 == 0, binom.pmf(np.round(middle - reach), n, share) / 2, 0.0)
-    np.testing.assert_allclose(found, exact, rtol=0.12)
+    np.testing.assert_allclose(tail, exact, rtol=0.12)
     if share < 0.05:
         # the normal tail is off by more than a factor of ten there: this is what the saddlepoint is for
         assert np.all(exact[1:] > 10 * 2 * norm.sf(np.sqrt(chi_squared[1:])))
@@ -242,9 +242,9 @@ def test_other_tests_and_tables_are_refused(shape, test):
 def test_undefined_is_nan():
     monomorphic = np.array([[[40, 60], [0, 0], [0, 0]], [[0, 0], [0, 0], [0, 0]]])
     for test in TESTS:
-        found = score_test(monomorphic, PLAIN, test)
-        assert np.isnan(found.p_value).all()
-        assert np.isnan(found.statistic).all()
+        scores = score_test(monomorphic, PLAIN, test)
+        assert np.isnan(scores.p_value).all()
+        assert np.isnan(scores.statistic).all()
 
 
 def test_missing_row_takes_no_part():
@@ -257,27 +257,27 @@ def test_missing_row_takes_no_part():
 
 def test_odds_ratio_of_a_plain_allele_table_is_the_sample_one():
     counts = tables(9, rows=2, n=20_000)
-    found = odds_ratios(counts, unrandomized((2, 2)))
+    odds = odds_ratios(counts, unrandomized((2, 2)))
     a, b, c, d = counts[:, 1, 1], counts[:, 0, 1], counts[:, 1, 0], counts[:, 0, 0]
-    np.testing.assert_allclose(found.ratio, a * d / (b * c), rtol=1e-4)
+    np.testing.assert_allclose(odds.ratio, a * d / (b * c), rtol=1e-4)
     # Woolf's interval is that of large samples
     error = np.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
-    np.testing.assert_allclose(found.standard_error, error, rtol=0.01)
+    np.testing.assert_allclose(odds.standard_error, error, rtol=0.01)
 
 
 def test_the_interval_leaves_out_one_where_the_trend_test_rejects():
     _, kernel, _ = mechanism(3, "auto", variants=10, epsilon=1.5)
     counts = null_counts(kernel, 1000, 0.05, 0.3, 3000, seed=12)
     p = score_test(counts, kernel, "trend", tail=False).p_value
-    found = odds_ratios(counts, kernel)
-    assert not np.isnan(found.ratio).any()
-    differ = ((found.low > 1) | (found.high < 1)) != (p < 0.05)
+    odds = odds_ratios(counts, kernel)
+    assert not np.isnan(odds.ratio).any()
+    differ = ((odds.low > 1) | (odds.high < 1)) != (p < 0.05)
     # intervals that would be empty are given as everything: rare, and never narrower
     assert differ.mean() < 0.005
-    assert np.all((found.low[differ] == 0) & np.isinf(found.high[differ]))
+    assert np.all((odds.low[differ] == 0) & np.isinf(odds.high[differ]))
     # noise decides on most frequencies here, and the median of all ratios is where the truth is
-    assert np.mean(np.isinf(found.high)) > 0.3
-    assert 0.8 < np.median(found.ratio) < 1.25
+    assert np.mean(np.isinf(odds.high)) > 0.3
+    assert 0.8 < np.median(odds.ratio) < 1.25
 
 
 def test_odds_ratio_intervals_cover():
@@ -286,12 +286,12 @@ def test_odds_ratio_intervals_cover():
     genotypes = np.stack([(1 - frequency) ** 2, 2 * frequency * (1 - frequency), frequency**2])
     law = kernel.forward((genotypes * [0.6, 0.4])[None]).ravel()
     counts = np.random.default_rng(10).multinomial(20_000, law / law.sum(), size=4000).reshape(-1, 3, 2)
-    found = odds_ratios(counts, kernel)
+    odds = odds_ratios(counts, kernel)
     true = (0.4 / 0.6) / (0.3 / 0.7)
-    covered = np.mean((found.low <= true) & (true <= found.high))
+    covered = np.mean((odds.low <= true) & (true <= odds.high))
     # 5 standard errors of 4000 draws (0.0172) and 0.5 % for the delta method; false alarm below 6e-7
     assert abs(covered - 0.95) < 0.0172 + 0.005
-    np.testing.assert_allclose([np.mean(found.controls), np.mean(found.cases)], frequency, atol=0.004)
+    np.testing.assert_allclose([np.mean(odds.controls), np.mean(odds.cases)], frequency, atol=0.004)
 
 
 def test_chi_squared_estimate_is_centred_on_the_truth():
@@ -301,11 +301,11 @@ def test_chi_squared_estimate_is_centred_on_the_truth():
     counts = np.random.default_rng(11).multinomial(2000, law / law.sum(), size=4000).reshape(-1, 3, 2)
     for test in TESTS:
         target = score_test(true, PLAIN, test).statistic[0]
-        found = association_chi_squared(counts, kernel, test)
+        estimates = association_chi_squared(counts, kernel, test)
         # sampling adds one expected unit a degree of freedom; the rest is Monte Carlo error and curvature
-        assert np.mean(found) == pytest.approx(target, rel=0.1)
+        assert np.mean(estimates) == pytest.approx(target, rel=0.1)
         naive = naive_score_test(counts, test).statistic
-        assert np.mean(np.abs(naive - target)) > 1.5 * np.mean(np.abs(found - target))
+        assert np.mean(np.abs(naive - target)) > 1.5 * np.mean(np.abs(estimates - target))
 
 
 def test_what_stays_visible_of_an_inflation():
@@ -320,11 +320,11 @@ def test_what_stays_visible_of_an_inflation():
     counts = rng.multinomial(3000, shown / shown.sum(axis=1, keepdims=True)).reshape(-1, 3, 2)
     plain = rng.multinomial(3000, true.reshape(-1, 6)).reshape(-1, 3, 2)
     for test in ("trend", "genotypic"):
-        found, clear = score_test(counts, kernel, test, tail=False), score_test(plain, PLAIN, test, tail=False)
-        share = float(np.median(visible_share(found.fit, kernel, test)))
+        scores, clear = score_test(counts, kernel, test, tail=False), score_test(plain, PLAIN, test, tail=False)
+        share = float(np.median(visible_share(scores.fit, kernel, test)))
         assert 0.05 < share < 0.6
         if test == "trend":
-            rise, rise_seen = (np.mean(s.statistic) - 1 for s in (clear, found))
+            rise, rise_seen = (np.mean(s.statistic) - 1 for s in (clear, scores))
             # a mean of 20,000 statistics: standard error below 0.04 of a rise of 2
             assert rise_seen / rise == pytest.approx(share, rel=0.1)
 

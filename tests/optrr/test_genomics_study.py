@@ -102,9 +102,9 @@ def test_missing_calls_in_a_study():
         StudyOptions((8.0,), 2, ("optimum", "sampling"), missing="exclude"),
         StudyOptions((8.0,), 2, ("optimum", "sampling"), missing_category=True),
     ):
-        found = run_study(cohort, options)
-        assert len(found.outcomes) == 2
-        assert all(np.isfinite(o.measures["power"][0]) for o in found.outcomes)
+        study = run_study(cohort, options)
+        assert len(study.outcomes) == 2
+        assert all(np.isfinite(o.measures["power"][0]) for o in study.outcomes)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_commands_on_a_table(tmp_path, capsys):
         capsys, "gwas", released, "--design", design, "-o", table, "--naive", "--report", page, "--json",
         "--manhattan", tmp_path / "m.svg", "--qq", tmp_path / "q.svg",
     )  # fmt: skip
-    found = json.loads(out)
-    assert (code, found["variants"], found["n"]) == (0, 5, 600)
-    assert found["epsilon"] == made["epsilon"]
+    printed = json.loads(out)
+    assert (code, printed["variants"], printed["n"]) == (0, 5, 600)
+    assert printed["epsilon"] == made["epsilon"]
     assert "not valid" in err
     assert "WARNING" in page.read_text()
     assert len(table.read_text().splitlines()) == 6
@@ -285,11 +285,11 @@ def test_kidd_from_end_to_end(tmp_path, capsys):
     assert (code, json.loads(out)["records"]) == (0, 2504)
     for test in ("trend", "genotypic", "allelic", "allelic-hwe"):
         code, out, _ = command(capsys, "gwas", released, "--design", design, "--test", test, "--json")
-        found = json.loads(out)
-        assert (code, found["variants"]) == (0, 55)
+        printed = json.loads(out)
+        assert (code, printed["variants"]) == (0, 55)
         # a strong contrast: most of the 55 ancestry markers are found
-        assert found["bonferroni"] >= 30
-        assert found["top"][0]["SNP"].startswith("rs")
+        assert printed["bonferroni"] >= 30
+        assert printed["top"][0]["SNP"].startswith("rs")
     code, out, _ = command(
         capsys,
         "gwas-study",

@@ -114,16 +114,16 @@ def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon):
         (estimate_degrees, graph.degrees(), np.full(graph.n, (graph.n - 1) * channel.noise)),
         (estimate_triangles, triangles(graph), triangle_variance(graph, channel)),
     ):
-        found = [estimate(draw) for draw in draws]
-        values = np.array([f.values for f in found])
+        estimates = [estimate(draw) for draw in draws]
+        values = np.array([f.values for f in estimates])
         total = values.sum(axis=1)
         assert abs(total.mean() - truth.sum()) < 4 * total.std(ddof=1) / math.sqrt(RUNS)
         errors = np.sqrt(variance / RUNS)
         # 4.5 standard errors for the worst of 185 nodes: false alarm 1.3e-3
         assert np.max(np.abs(values.mean(axis=0) - truth) / errors) < 4.5
         assert values.var(axis=0, ddof=1).sum() == pytest.approx(variance.sum(), rel=0.05)
-        assert np.mean([f.variances for f in found]) == pytest.approx(variance.mean(), rel=0.05)
-        naive = np.mean([f.naive for f in found], axis=0)
+        assert np.mean([f.variances for f in estimates]) == pytest.approx(variance.mean(), rel=0.05)
+        naive = np.mean([f.naive for f in estimates], axis=0)
         assert np.max(np.abs(naive - truth) / errors) > 50
 
 
@@ -269,9 +269,9 @@ def local_sensitivities_by_enumeration(graph: Graph) -> list[float]:
 def test_local_sensitivities_at_every_distance_by_enumeration(edges):
     graph = as_graph(edges, nodes=5)
     expected = local_sensitivities_by_enumeration(graph)
-    found = local_triangle_sensitivities(graph)
-    assert found.tolist() == expected[: found.size]
-    assert all(value == found[-1] for value in expected[found.size :])
+    sensitivities = local_triangle_sensitivities(graph)
+    assert sensitivities.tolist() == expected[: sensitivities.size]
+    assert all(value == sensitivities[-1] for value in expected[sensitivities.size :])
     for beta in (0.01, 0.3, 2.0):
         largest = max(math.exp(-beta * k) * a for k, a in enumerate(expected))
         assert smooth_triangle_sensitivity(graph, beta) == pytest.approx(largest, rel=1e-12)

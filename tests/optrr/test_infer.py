@@ -71,11 +71,11 @@ def test_all_contrasts_make_pearson_against_the_fitted_expectation(mechanism):
     """Rao's score statistic of a saturated alternative is Σ (observed − expected)²/expected at the null fit."""
     kernel = mechanism.kernel(("g", "s"))
     t = tables(kernel, EFFECT, 5000, 20, 2)
-    found = score_tests(t, kernel)
-    expected = 5000 * found.fit.expected
-    np.testing.assert_allclose(found.statistic, ((t - expected) ** 2 / expected).sum(axis=(1, 2)), rtol=1e-8)
-    assert found.df == 2
-    np.testing.assert_allclose(found.p_value, chi2.sf(found.statistic, 2))
+    scores = score_tests(t, kernel)
+    expected = 5000 * scores.fit.expected
+    np.testing.assert_allclose(scores.statistic, ((t - expected) ** 2 / expected).sum(axis=(1, 2)), rtol=1e-8)
+    assert scores.df == 2
+    np.testing.assert_allclose(scores.p_value, chi2.sf(scores.statistic, 2))
 
 
 def test_without_randomization_they_are_the_classical_tests():
@@ -84,8 +84,8 @@ def test_without_randomization_they_are_the_classical_tests():
     kernel = unrandomized((3, 2))
     counts = Counts(PAIR, table)
     pearson = chi2_contingency(table, correction=False)
-    found = test(counts, kernel, calibration="asymptotic")
-    assert (found.statistic, found.p_value) == pytest.approx((pearson.statistic, pearson.pvalue))
+    result = test(counts, kernel, calibration="asymptotic")
+    assert (result.statistic, result.p_value) == pytest.approx((pearson.statistic, pearson.pvalue))
     assert test(counts, kernel, "genotypic").statistic == pytest.approx(pearson.statistic)
     g = chi2_contingency(table, lambda_="log-likelihood", correction=False)
     assert test(counts, kernel, "likelihood-ratio").statistic == pytest.approx(g.statistic, rel=1e-6)
@@ -107,19 +107,19 @@ def test_without_randomization_they_are_the_classical_tests():
 
 def test_the_sign_of_a_trend_and_its_scores(pairs):
     rising = Counts(PAIR, tables(pairs.kernel(("g", "s")), EFFECT, 100_000, 1, 3)[0])
-    found = test(rising, pairs, "trend")
-    assert found.effect > 4 and found.effect**2 == pytest.approx(found.statistic)
+    result = test(rising, pairs, "trend")
+    assert result.effect > 4 and result.effect**2 == pytest.approx(result.statistic)
     # scores count up to shift and scale only
-    assert test(rising, pairs, "trend", scores=([10, 8, 6], [1, 3])).effect == pytest.approx(-found.effect)
+    assert test(rising, pairs, "trend", scores=([10, 8, 6], [1, 3])).effect == pytest.approx(-result.effect)
 
 
 def test_a_public_status_beside_a_randomized_genotype():
     genotype = design({"g": 3}, 1.0).mechanism.kernel("g")
     kernel = ProductKernel([genotype, unrandomized((2,))])
     t = tables(kernel, NULL, 4000, 2000, 4)
-    found = score_tests(t, kernel, trend_contrast([0, 1, 2], [0, 1]))
-    assert binom.cdf(np.count_nonzero(found.p_value < 0.05), 2000, 0.05) > 1e-5
-    assert binom.sf(np.count_nonzero(found.p_value < 0.05), 2000, 0.05) > 1e-5
+    scores = score_tests(t, kernel, trend_contrast([0, 1, 2], [0, 1]))
+    assert binom.cdf(np.count_nonzero(scores.p_value < 0.05), 2000, 0.05) > 1e-5
+    assert binom.sf(np.count_nonzero(scores.p_value < 0.05), 2000, 0.05) > 1e-5
 
 
 @pytest.mark.parametrize("n", [1000, 100_000])
@@ -149,9 +149,9 @@ def test_the_warning_example_of_naive_pearson():
 def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
     kernel = pairs.kernel(("g", "s"))
     groups = [Counts(PAIR, t) for t in tables(kernel, EFFECT, 2000, 3, 7)]
-    found = homogeneity(groups, pairs)
+    result = homogeneity(groups, pairs)
     pearson = chi2_contingency([g.table.ravel() for g in groups], correction=False)
-    assert (found.statistic, found.df, found.n) == pytest.approx((pearson.statistic, pearson.dof, 6000))
+    assert (result.statistic, result.df, result.n) == pytest.approx((pearson.statistic, pearson.dof, 6000))
 
 
 def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pairs):
@@ -177,8 +177,8 @@ def test_power_is_what_simulation_finds(mechanism):
         effect = alternative(EFFECT, kernel, contrasts)
         n = required_records(effect, 0.8)
         assert power(effect, n) >= 0.8 > power(effect, n - 1)
-        found = (score_tests(tables(kernel, EFFECT, n, 4000, 10), kernel, contrasts).p_value < 0.05).mean()
-        assert found == pytest.approx(0.8, abs=0.05)
+        rejected = (score_tests(tables(kernel, EFFECT, n, 4000, 10), kernel, contrasts).p_value < 0.05).mean()
+        assert rejected == pytest.approx(0.8, abs=0.05)
     none = alternative(NULL, kernel)
     assert power(none, 1000) == pytest.approx(0.05, abs=1e-6)
     with pytest.raises(InvalidInput, match="randomize less"):
@@ -247,9 +247,9 @@ def test_sparse_tables_of_separable_mechanisms_are_permuted():
         return np.sum((np.stack([rows - right, right], axis=1) - expected) ** 2 / expected)
 
     exact = chances[[distance(np.array(c)) >= distance(table[:, 1]) * (1 - 1e-9) for c in every]].sum()
-    found = test(Counts(PAIR, table), unrandomized((3, 2)), random_state=1)
-    assert found.calibration == "exact"
-    assert found.p_value == pytest.approx(exact, rel=5 * found.relative_error)
+    result = test(Counts(PAIR, table), unrandomized((3, 2)), random_state=1)
+    assert result.calibration == "exact"
+    assert result.p_value == pytest.approx(exact, rel=5 * result.relative_error)
     asked = test(Counts(PAIR, table), unrandomized((3, 2)), calibration="asymptotic")
     assert not asked.reliable and "some reports expect only 0.1 records" in asked.notes[0]
 
@@ -258,11 +258,11 @@ def test_sparse_tables_of_separable_mechanisms_are_permuted():
 def test_permutations_need_a_separable_mechanism(mechanism, name):
     """Kronecker's reports are independent where people are; elsewhere sparse tables are drawn from the fitted null."""
     kernel = mechanism.kernel(("g", "s"))
-    found = test(Counts(PAIR, tables(kernel, NULL, 200, 1, 1)[0]), mechanism, name, random_state=1)
+    result = test(Counts(PAIR, tables(kernel, NULL, 200, 1, 1)[0]), mechanism, name, random_state=1)
     one = kernel.eigenvalues
     alone = abs(one[1, 1] - one[1, 0] * one[0, 1]) < 1e-9
-    assert found.calibration == ("exact" if alone else "bootstrap")
-    assert found.relative_error < 0.2 and found.reliable
+    assert result.calibration == ("exact" if alone else "bootstrap")
+    assert result.relative_error < 0.2 and result.reliable
 
 
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
@@ -276,17 +276,19 @@ def test_no_result_contradicts_itself(epsilon):
                 counts = Counts(domain, tables(made.mechanism.kernel(("g", "s")), pi, n, 1, epsilon)[0])
                 for name in ("independence", "trend"):
                     for calibration in ("auto", "asymptotic"):
-                        found = test(counts, made.mechanism, name, calibration=calibration, random_state=rng)
-                        assert found.reliable == (found.p_value >= found.reliable_down_to)
-                        assert found.reliable or found.notes
+                        result = test(counts, made.mechanism, name, calibration=calibration, random_state=rng)
+                        assert result.reliable == (result.p_value >= result.reliable_down_to)
+                        assert result.reliable or result.notes
 
 
 def test_categories_that_nobody_has_do_no_harm_where_the_mechanism_fills_them():
     """A true cell expects no record, every report many: χ² is as good as anywhere, and says so."""
     truth = np.array([[0.48, 0.17], [0.22, 0.13], [0.0, 0.0]])
     made = design({"g": 3, "s": 2}, 1.0)
-    found = test(Counts(PAIR, tables(made.mechanism.kernel(("g", "s")), truth, 30_000, 1, 1)[0]), made.mechanism)
-    assert 0 < found.p_value < 1e-6 and found.reliable and found.p_value >= found.reliable_down_to and not found.notes
+    result = test(Counts(PAIR, tables(made.mechanism.kernel(("g", "s")), truth, 30_000, 1, 1)[0]), made.mechanism)
+    assert (
+        0 < result.p_value < 1e-6 and result.reliable and result.p_value >= result.reliable_down_to and not result.notes
+    )
 
 
 def test_what_is_too_large_is_refused_at_once():
@@ -308,13 +310,13 @@ def test_a_trend_of_many_categories_is_a_sum_over_records():
     rng = np.random.default_rng(1)
     codes = np.stack([rng.integers(0, 60, 5000), rng.integers(0, 40, 5000)])
     table = np.bincount(40 * codes[0] + codes[1], minlength=2400).reshape(sizes)
-    found = test(Counts(domain, table), kernel, "trend")
-    assert found.statistic == pytest.approx(5000 * np.corrcoef(codes)[0, 1] ** 2)
-    assert found.calibration == "asymptotic" and found.reliable and not found.notes
+    result = test(Counts(domain, table), kernel, "trend")
+    assert result.statistic == pytest.approx(5000 * np.corrcoef(codes)[0, 1] ** 2)
+    assert result.calibration == "asymptotic" and result.reliable and not result.notes
 
 
 def test_a_likelihood_ratio_beyond_its_simulation_keeps_the_order_of_chi_square(pairs):
     table = tables(pairs.kernel(("g", "s")), np.array([[0.6, 0.0], [0.0, 0.395], [0.005, 0.0]]), 3000, 1, 1)[0]
-    found = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)
-    assert found.calibration == "asymptotic" and found.p_value < 1e-20
-    assert not found.reliable and found.reliable_down_to < 0.01 and "none of" in found.notes[0]
+    result = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)
+    assert result.calibration == "asymptotic" and result.p_value < 1e-20
+    assert not result.reliable and result.reliable_down_to < 0.01 and "none of" in result.notes[0]

@@ -28,8 +28,8 @@ def at(epsilon, r=2):
 def test_identical_groups_are_homogeneous():
     """986 zeros and 14 ones at ε = 4: fewer ones than the randomization alone is expected to make."""
     same = group(986, 14)
-    found = homogeneity([same, same], at(4), random_state=1)
-    assert found.statistic == pytest.approx(0, abs=1e-9) and found.p_value == 1 and found.calibration == "exact"
+    result = homogeneity([same, same], at(4), random_state=1)
+    assert result.statistic == pytest.approx(0, abs=1e-9) and result.p_value == 1 and result.calibration == "exact"
     near = homogeneity([same, same], [at(4), at(4.001)], random_state=1)
     assert near.statistic < 1e-3 and near.p_value > 0.9
 
@@ -44,17 +44,17 @@ def test_two_groups_of_two_categories_are_fisher_s_exact_test():
     )
     far = np.abs(k - rows[0] * ones / n)
     exact = chance[far >= far[3] * (1 - 1e-9)].sum()
-    found = homogeneity([first, second], at(3), random_state=2)
+    result = homogeneity([first, second], at(3), random_state=2)
     # five of the simulation's own standard errors
-    assert found.p_value == pytest.approx(exact, rel=5 * found.relative_error)
+    assert result.p_value == pytest.approx(exact, rel=5 * result.relative_error)
     assert exact == pytest.approx(fisher_exact([[40, 3], [25, 9]]).pvalue, rel=0.2)
 
 
 def test_three_groups_against_plain_permutation():
     tables = [[30, 6, 0], [25, 9, 3], [60, 5, 1]]
-    found = homogeneity([group(*t) for t in tables], at(4, 3), random_state=3)
+    result = homogeneity([group(*t) for t in tables], at(4, 3), random_state=3)
     observed = chi2_contingency(tables, correction=False).statistic
-    assert found.statistic == pytest.approx(observed)
+    assert result.statistic == pytest.approx(observed)
     labels = np.repeat(np.tile([0, 1, 2], 3), np.ravel(tables))
     of = np.repeat([0, 1, 2], np.sum(tables, axis=1))
     rng = np.random.default_rng(4)
@@ -63,7 +63,7 @@ def test_three_groups_against_plain_permutation():
         dealt = np.bincount(3 * of + rng.permutation(labels), minlength=9).reshape(3, 3)
         reached += chi2_contingency(dealt, correction=False).statistic >= observed * (1 - 1e-9)
     share = reached / 2000
-    assert found.p_value == pytest.approx(share, rel=5 * np.hypot(found.relative_error, 1 / np.sqrt(reached)))
+    assert result.p_value == pytest.approx(share, rel=5 * np.hypot(result.relative_error, 1 / np.sqrt(reached)))
 
 
 def test_goodness_of_fit_is_the_enumerated_one():
@@ -73,9 +73,9 @@ def test_goodness_of_fit_is_the_enumerated_one():
     statistics = ((every - 20 * expected) ** 2 / (20 * expected)).sum(axis=1)
     observed = ((np.array(table) - 20 * expected) ** 2 / (20 * expected)).sum()
     exact = multinomial.pmf(every, 20, expected)[statistics >= observed * (1 - 1e-9)].sum()
-    found = goodness_of_fit(group(*table), kernel, pi, random_state=5)
-    assert found.statistic == pytest.approx(observed) and found.calibration == "exact" and found.reliable
-    assert found.p_value == pytest.approx(exact, rel=5 * found.relative_error)
+    result = goodness_of_fit(group(*table), kernel, pi, random_state=5)
+    assert result.statistic == pytest.approx(observed) and result.calibration == "exact" and result.reliable
+    assert result.p_value == pytest.approx(exact, rel=5 * result.relative_error)
 
 
 @pytest.mark.parametrize("sizes", [(300, 300), (300, 5000), (200, 300, 2000)])
@@ -87,14 +87,14 @@ def test_the_level_is_at_most_the_nominal_one(sizes, epsilon):
     tables = np.stack([rng.multinomial(n, expected, size=4000) for n in sizes], axis=1)
     # 1999 draws that stop after 5: the level is the nominal one for every rule
     rule = Simulation(5, 1999)
-    for found in (
+    for tested in (
         homogeneity_tests(tables, rng, rule),
         goodness_tests(tables[:, 0].astype(float), expected, rng, rule),
     ):
-        assert binom.sf(np.count_nonzero(found.p_value <= 0.05) - 1, 4000, 0.05) > 1e-5
-        assert binom.sf(np.count_nonzero(found.p_value <= 0.005) - 1, 4000, 0.005) > 1e-5
+        assert binom.sf(np.count_nonzero(tested.p_value <= 0.05) - 1, 4000, 0.05) > 1e-5
+        assert binom.sf(np.count_nonzero(tested.p_value <= 0.005) - 1, 4000, 0.005) > 1e-5
         # not by refusing to reject: ties and steps take less than half of the level here
-        assert np.mean(found.p_value <= 0.05) > 0.03
+        assert np.mean(tested.p_value <= 0.05) > 0.03
 
 
 def test_different_mechanisms_hold_their_level_where_estimates_are_negative():
@@ -151,8 +151,8 @@ def test_simulation_stops_as_besag_and_clifford_say():
         position[of] += size
         return out
 
-    found = simulated_p_values(np.array([2.0, 10.0]), draw, Simulation(hits=2, most=10))
-    assert found.p_value.tolist() == [2 / 5, 1 / 11] and found.reached.tolist() == [2, 0]
+    drawn = simulated_p_values(np.array([2.0, 10.0]), draw, Simulation(hits=2, most=10))
+    assert drawn.p_value.tolist() == [2 / 5, 1 / 11] and drawn.reached.tolist() == [2, 0]
 
 
 def test_far_from_the_hypothesis_p_is_a_bound_and_says_so():
@@ -165,11 +165,11 @@ def test_far_from_the_hypothesis_p_is_a_bound_and_says_so():
 
 def test_many_records_need_no_simulation():
     tables = [group(5000, 3000, 2000), group(5100, 2900, 2050)]
-    found = homogeneity(tables, at(2, 3))
-    assert found.reliable
+    result = homogeneity(tables, at(2, 3))
+    assert result.reliable
     pearson = chi2_contingency([t.table for t in tables], correction=False)
-    assert found.calibration == "asymptotic"
-    assert (found.statistic, found.p_value) == pytest.approx((pearson.statistic, pearson.pvalue))
+    assert result.calibration == "asymptotic"
+    assert (result.statistic, result.p_value) == pytest.approx((pearson.statistic, pearson.pvalue))
 
 
 def test_what_is_refused():
@@ -187,6 +187,6 @@ def test_what_is_refused():
 
 
 def test_beyond_the_simulation_chi_square_s_order_of_magnitude_is_said_to_be_one():
-    found = homogeneity([group(5000, 3000), group(3000, 5000)], at(2))
-    assert found.calibration == "asymptotic" and found.p_value < 1e-100
-    assert not found.reliable and found.p_value < found.reliable_down_to and "or less" in found.notes[0]
+    result = homogeneity([group(5000, 3000), group(3000, 5000)], at(2))
+    assert result.calibration == "asymptotic" and result.p_value < 1e-100
+    assert not result.reliable and result.p_value < result.reliable_down_to and "or less" in result.notes[0]

@@ -33,7 +33,7 @@ def test_both_fits_are_the_generic_optima(mechanism):
     kernel = mechanism.kernel(("g", "s"))
     p = kernel.matrix()
     t = tables(kernel, EFFECT, 300, 6, 6)
-    found = likelihood_ratios(t, kernel)
+    ratios = likelihood_ratios(t, kernel)
     for b, table in enumerate(t):
         pi = cvxpy.Variable(6, nonneg=True)
         logs = table.ravel() @ cvxpy.log(p.T @ pi)
@@ -47,7 +47,7 @@ def test_both_fits_are_the_generic_optima(mechanism):
         options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 9999, "maxfev": 9999}
         starts = np.random.default_rng(1).normal(size=(3, 3))
         null = -min(minimize(loss, x, method="Nelder-Mead", options=options).fun for x in starts)
-        assert found.statistic[b] == pytest.approx(2 * (free - null), abs=1e-5)
+        assert ratios.statistic[b] == pytest.approx(2 * (free - null), abs=1e-5)
 
 
 def test_a_batch_is_its_tables_one_by_one(mechanism):
@@ -101,9 +101,9 @@ def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
     made = design(DOMAIN, 1.0, method="kronecker").mechanism
     strong = np.array([[0.5, 0.0], [0.0, 0.4], [0.0, 0.1]])
     counts = Counts(PAIR, tables(made.kernel(("g", "s")), strong, 3000, 1, 1)[0])
-    found = test(counts, made, "likelihood-ratio", calibration="bootstrap", bootstrap=99, random_state=2)
-    assert found.p_value == 0.01 and not found.reliable
-    assert "none of 99 simulated tables" in found.notes[0]
+    result = test(counts, made, "likelihood-ratio", calibration="bootstrap", bootstrap=99, random_state=2)
+    assert result.p_value == 0.01 and not result.reliable
+    assert "none of 99 simulated tables" in result.notes[0]
 
 
 @pytest.mark.slow
@@ -115,9 +115,9 @@ def test_on_the_boundary_the_level_is_the_nominal_one():
     t = tables(kernel, np.outer(a / a.sum(), b / b.sum()), 1000, 300, 11)
     rng = np.random.default_rng(12)
     drawn = {"calibration": "bootstrap", "bootstrap": 19, "random_state": rng}
-    found = [test(Counts(domain, x), kernel, "likelihood-ratio", **drawn) for x in t]
-    assert all(f.calibration == "bootstrap" for f in found)
-    rejected = sum(f.p_value <= 0.05 for f in found)
+    results = [test(Counts(domain, x), kernel, "likelihood-ratio", **drawn) for x in t]
+    assert all(f.calibration == "bootstrap" for f in results)
+    rejected = sum(f.p_value <= 0.05 for f in results)
     assert binom.cdf(rejected, 300, 0.05) > 1e-5 and binom.sf(rejected - 1, 300, 0.05) > 1e-5
     chi_square = int(np.count_nonzero(likelihood_ratios(t, kernel).p_value < 0.05))
     assert binom.cdf(chi_square, 300, 0.05) < 1e-3
@@ -151,7 +151,7 @@ def test_a_general_matrix():
     rng = np.random.default_rng(4)
     p = 0.6 * np.eye(6) + 0.4 * rng.dirichlet(np.ones(6), 6)
     kernel = MatrixKernel(p, (3, 2))
-    found = likelihood_ratios(tables(kernel, NULL, 20_000, 2000, 5), kernel)
+    ratios = likelihood_ratios(tables(kernel, NULL, 20_000, 2000, 5), kernel)
     # 2000 tables: 1e-5 either way
-    assert not found.near_boundary.any()
-    assert 1e-5 < binom.cdf(np.count_nonzero(found.p_value < 0.05), 2000, 0.05) < 1 - 1e-5
+    assert not ratios.near_boundary.any()
+    assert 1e-5 < binom.cdf(np.count_nonzero(ratios.p_value < 0.05), 2000, 0.05) < 1 - 1e-5

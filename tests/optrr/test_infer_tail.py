@@ -37,9 +37,9 @@ def test_the_simulated_tail_is_the_enumerated_one(table):
     assert chances.sum() == pytest.approx(1)
     statistics = score_tests(every.reshape(-1, 2, 2), kernel).statistic
     exact = chances[statistics >= observed.statistic[0] * (1 - 1e-9)].sum()
-    found = tail_probability(t, kernel, all_contrasts(2, 2), independence_fit, random_state=4)
-    assert found.p_value == pytest.approx(exact, rel=5 * found.relative_error)
-    assert found.relative_error < 0.1
+    tail = tail_probability(t, kernel, all_contrasts(2, 2), independence_fit, random_state=4)
+    assert tail.p_value == pytest.approx(exact, rel=5 * tail.relative_error)
+    assert tail.relative_error < 0.1
 
 
 @pytest.mark.parametrize("contrasts", [all_contrasts(3, 2), trend_contrast([0, 1, 2], [0, 1])])
@@ -49,10 +49,10 @@ def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
     kernel = kronecker((3, 2), 4).kernel(("a0", "a1"))
     rng = np.random.default_rng(2)
     t = rng.multinomial(400, kernel.expected(RARE).ravel(), size=3000).reshape(-1, 3, 2).astype(float)
-    found = score_tests(t, kernel, contrasts, fitter)
-    at = int(np.argmin(np.abs(np.log(found.p_value) - np.log(2e-3))))
-    table, statistic = t[at], found.statistic[at]
-    plain = rng.multinomial(400, found.fit.expected[at].ravel(), size=200_000).reshape(-1, 3, 2)
+    scores = score_tests(t, kernel, contrasts, fitter)
+    at = int(np.argmin(np.abs(np.log(scores.p_value) - np.log(2e-3))))
+    table, statistic = t[at], scores.statistic[at]
+    plain = rng.multinomial(400, scores.fit.expected[at].ravel(), size=200_000).reshape(-1, 3, 2)
     share = (score_tests(plain, kernel, contrasts, fitter).statistic >= statistic * (1 - 1e-9)).mean()
     tilted = tail_probability(table, kernel, contrasts, fitter, random_state=5)
     spread = np.hypot(tilted.relative_error, 1 / np.sqrt(200_000 * share))
@@ -70,11 +70,11 @@ def test_chi_square_is_within_two_of_the_simulated_tail_where_it_says_so(n):
     for strength in np.linspace(0.3, 4, 16):
         p = base * np.exp(strength * direction / np.sqrt(n * (base @ direction**2)) * 1.5)
         table = np.round(n * p / p.sum()).reshape(3, 2)
-        found = score_tests(table[None], kernel, contrasts)
-        limit = reliable_down_to(found.fit, np.array([table.sum()]), kernel, contrasts)[0]
-        if found.p_value[0] >= max(limit, 1e-9):
+        scores = score_tests(table[None], kernel, contrasts)
+        limit = reliable_down_to(scores.fit, np.array([table.sum()]), kernel, contrasts)[0]
+        if scores.p_value[0] >= max(limit, 1e-9):
             tail = tail_probability(table, kernel, contrasts, independence_fit, random_state=6)
-            assert 0.45 < tail.p_value / found.p_value[0] < 2.2
+            assert 0.45 < tail.p_value / scores.p_value[0] < 2.2
             checked += 1
     assert checked >= 8
     assert limit < 5e-8 or n == 300

@@ -52,8 +52,10 @@ def test_every_operation_is_the_dense_one(kind, names):
 def agrees_on_weights(kernel, p, close):
     q = np.linalg.inv(p.T)
     ranges = [(kernel.report_chances, p)] + [(kernel.weight_moments(k), p @ q.T**k) for k in (2, 3, 4)]
-    for found, dense in ranges:
-        own, least, most = (np.broadcast_to(x, kernel.sizes).ravel() for x in (found.own, found.least, found.most))
+    for weights, dense in ranges:
+        own, least, most = (
+            np.broadcast_to(x, kernel.sizes).ravel() for x in (weights.own, weights.least, weights.most)
+        )
         np.testing.assert_allclose(own, np.diag(dense), **close)
         rounding = 1e-9 * np.abs(dense).max()
         assert np.all(least <= dense.min(axis=0) + rounding) and np.all(most >= dense.max(axis=0) - rounding)
@@ -66,8 +68,8 @@ def agrees_on_weights(kernel, p, close):
 def test_what_reports_weigh_is_read_from_the_dense_inverse(kind, names):
     made = mechanism(kind)
     close = {"rtol": 1e-8, "atol": 1e-10}
-    for found, dense in agrees_on_weights(made.kernel(names), made.matrix(names), close):
-        np.testing.assert_allclose([found.least.item(), found.most.item()], [dense.min(), dense.max()], **close)
+    for weights, dense in agrees_on_weights(made.kernel(names), made.matrix(names), close):
+        np.testing.assert_allclose([weights.least.item(), weights.most.item()], [dense.min(), dense.max()], **close)
 
 
 def test_batches_are_the_tables_one_by_one():

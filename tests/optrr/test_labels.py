@@ -68,7 +68,7 @@ def shortcomings(made: Design) -> list[str]:
 def test_no_label_is_below_what_is_drawn(count, seed):
     rng = np.random.default_rng(seed)
     made = itertools.islice((d for d in map(random_design, itertools.repeat(rng)) if d is not None), count)
-    failed = {k: found for k, d in enumerate(made) if (found := shortcomings(d))}
+    failed = {k: reasons for k, d in enumerate(made) if (reasons := shortcomings(d))}
     assert not failed
 
 

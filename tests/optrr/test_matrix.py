@@ -131,8 +131,8 @@ def test_midpoints_also_win_one_cut_at_a_time_on_the_matrices_themselves():
             cuts[u] = c
             return -laplace(4, 2.0, cuts).trace
 
-        found = minimize_scalar(lost, bounds=(u + 1, u + 2), method="bounded")
-        assert found.x == pytest.approx(u + 1.5, abs=1e-4)
+        optimum = minimize_scalar(lost, bounds=(u + 1, u + 2), method="bounded")
+        assert optimum.x == pytest.approx(u + 1.5, abs=1e-4)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -323,8 +323,8 @@ def test_every_estimation_method_takes_a_matrix_mechanism():
     seen = count(mechanism.perturb_codes(np.column_stack([cells // 3, cells % 3]), rng), domain, domain.names)
     error = np.sqrt(mechanism.kernel(domain.names).variance(seen.proportions, seen.n))
     for method in ("unbiased", "norm-sub", "clip", "mle", "ibu"):
-        found = estimate(seen, mechanism, method=method)
-        assert np.all(np.abs(found.proportions - truth) < 5 * error), method
+        estimated = estimate(seen, mechanism, method=method)
+        assert np.all(np.abs(estimated.proportions - truth) < 5 * error), method
 
 
 def test_the_independence_test_keeps_its_level_on_laplace_records():

@@ -80,8 +80,8 @@ def test_eigenvalues_are_those_of_the_matrix(mechanism):
     """The matrix over b, d has the eigenvalue λ_W with multiplicity Π_{i∈W} (r_i−1)."""
     values = mechanism.eigenvalues(["b", "d"])
     expected = np.repeat(values.ravel(), [1, 1, 2, 2])
-    found = np.linalg.eigvalsh(mechanism.matrix(["b", "d"]))
-    assert np.allclose(np.sort(found), np.sort(expected), atol=1e-12)
+    eigenvalues = np.linalg.eigvalsh(mechanism.matrix(["b", "d"]))
+    assert np.allclose(np.sort(eigenvalues), np.sort(expected), atol=1e-12)
 
 
 def test_kronecker_is_a_kronecker_product():

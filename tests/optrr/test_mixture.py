@@ -58,7 +58,7 @@ def test_nonnegative_minima_against_lawson_and_hanson(monkeypatch, rounds):
     root, target = rng.normal(size=(40, 9, 7)), rng.normal(size=(40, 9))
     hessian = np.swapaxes(root, 1, 2) @ root
     linear = np.einsum("zrk,zr->zk", root, target)
-    found, passive = nonnegative_minimum(hessian, linear, np.ones((40, 7), dtype=bool))
+    minima, passive = nonnegative_minimum(hessian, linear, np.ones((40, 7), dtype=bool))
     best = np.stack([nnls(a, t)[0] for a, t in zip(root, target, strict=True)])
-    np.testing.assert_allclose(found, best, atol=1e-10)
+    np.testing.assert_allclose(minima, best, atol=1e-10)
     np.testing.assert_array_equal(passive, best > 0)

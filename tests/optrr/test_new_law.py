@@ -97,11 +97,11 @@ def test_a_new_law_goes_through_file_verify_perturb_and_estimate(tmp_path):
     }
     frame = pd.DataFrame(true)
     noisy = read.mechanism.perturb(frame, random_state=4)
-    found = estimate(count(noisy, read.domain, ["sex", "class"]), read.mechanism)
+    estimated = estimate(count(noisy, read.domain, ["sex", "class"]), read.mechanism)
     wanted = pd.crosstab(frame["sex"], frame["class"]).reindex(columns=range(4), fill_value=0).to_numpy() / n
     # 8 cells beyond 5.5 standard errors: 3e-7
-    assert np.all(np.abs(found.proportions - wanted) < 5.5 * found.standard_errors)
-    assert np.abs(found.proportions - wanted).max() < 0.02
+    assert np.all(np.abs(estimated.proportions - wanted) < 5.5 * estimated.standard_errors)
+    assert np.abs(estimated.proportions - wanted).max() < 0.02
 
 
 def test_a_kind_that_is_not_listed_is_neither_written_nor_read(tmp_path, monkeypatch):

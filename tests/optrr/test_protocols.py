@@ -78,11 +78,11 @@ def test_every_protocol_estimates_what_it_can_see(name):
     collector = Collector(protocol)
     collector.receive_codes(protocol.mechanism.perturb_codes(codes, 2))
     for names in WITHIN.get(name, [("a", "b"), ("b", "a"), ("d", "c"), ("a", "c"), ("b",)]):
-        found = collector.estimate(names)
-        assert found.proportions.shape == tuple(DOMAIN.sizes[list(DOMAIN.indices(names))])
-        assert found.proportions.sum() == pytest.approx(1)
+        estimated = collector.estimate(names)
+        assert estimated.proportions.shape == tuple(DOMAIN.sizes[list(DOMAIN.indices(names))])
+        assert estimated.proportions.sum() == pytest.approx(1)
         # worst standard error here is below 0.01; the deviations are seeded
-        assert np.abs(found.proportions - truth_of(codes, names)).max() < 0.03, names
+        assert np.abs(estimated.proportions - truth_of(codes, names)).max() < 0.03, names
 
 
 def test_independence_is_assumed_between_blocks_only():
@@ -122,10 +122,10 @@ def test_adjustment_recovers_dependence_between_blocks():
         collector.receive_codes(randomized)
         errors.append(np.abs(collector.estimate(("a", "b")).proportions - truth).max())
     assert errors[1] < 0.5 * errors[0]
-    found = collector.adjusted_records()
-    assert found.convergence.converged
+    weighted = collector.adjusted_records()
+    assert weighted.convergence.converged
     for i, name in enumerate(DOMAIN.names):
-        margin = np.bincount(found.codes[:, i], weights=found.weights, minlength=DOMAIN.sizes[i])
+        margin = np.bincount(weighted.codes[:, i], weights=weighted.weights, minlength=DOMAIN.sizes[i])
         assert margin == pytest.approx(Collector_estimate(plain, randomized, name), abs=1e-8)
 
 
@@ -270,11 +270,11 @@ def test_every_cluster_matrix_spends_the_same():
 
 def test_optimum_at_a_total_is_more_accurate_than_kronecker_throughout():
     sizes, total = np.array([9, 16, 7, 15]), 6.0
-    found = optimum_at_total(sizes, np.ones(4), total)
-    assert total * (1 - 2e-6) <= found.upper <= total
-    assert np.all(found.attribute_epsilons > total / 4)
-    lam = found.law.pair_eigenvalues()
-    one = found.problem.eigenvalues
+    solution = optimum_at_total(sizes, np.ones(4), total)
+    assert total * (1 - 2e-6) <= solution.upper <= total
+    assert np.all(solution.attribute_epsilons > total / 4)
+    lam = solution.law.pair_eigenvalues()
+    one = solution.problem.eigenvalues
     for i, j in combinations(range(4), 2):
         assert lam[i, j] >= one[i] * one[j] * (1 - 1e-7)
     with pytest.raises(InvalidInput, match="positive total"):
@@ -345,8 +345,8 @@ def test_an_optimum_never_spends_more_than_its_total(total):
         with pytest.raises(InvalidInput, match="shares of the attributes run from"):
             optimum(DOMAIN, 1.0, total)
         return
-    found = optimum(DOMAIN, 1.0, total).mechanism.epsilon
-    assert 0.99 * total < found <= total * (1 + 1e-12)
+    spent = optimum(DOMAIN, 1.0, total).mechanism.epsilon
+    assert 0.99 * total < spent <= total * (1 + 1e-12)
 
 
 def test_a_table_the_optimum_hides_is_refused():
@@ -391,8 +391,8 @@ def test_shown_epsilons_are_rounded_up_in_the_account():
 def test_masks_are_counted_and_checked():
     collector = Collector(rr_independent(DOMAIN, 3.0))
     collector.receive_codes(population(1000))
-    found = collector.estimate(("a", "c"))
+    estimated = collector.estimate(("a", "c"))
     everything = np.ones((3, 2), dtype=bool)
-    assert found.count(everything) == pytest.approx(1000)
+    assert estimated.count(everything) == pytest.approx(1000)
     with pytest.raises(InvalidInput, match="the mask has shape"):
-        found.count(np.ones(3))
+        estimated.count(np.ones(3))

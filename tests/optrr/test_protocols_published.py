@@ -22,7 +22,7 @@ def data():
 def median_error(domain, codes, collector, queries=3000, sigma=0.1):
     """MDR §6.5: two random attributes, a random σ of their cells, |Y_S − X_S|/X_S."""
     rng = np.random.default_rng(1)
-    estimates, truths, found = {}, {}, []
+    estimates, truths, relative = {}, {}, []
     for _ in range(queries):
         i, j = sorted(rng.choice(domain.m, 2, replace=False).tolist())
         sizes = domain.sizes[i], domain.sizes[j]
@@ -35,8 +35,8 @@ def median_error(domain, codes, collector, queries=3000, sigma=0.1):
         mask = np.zeros(sizes, dtype=bool)
         mask.flat[rng.choice(mask.size, max(1, round(sigma * mask.size)), replace=False)] = True
         there = truths[i, j][mask].sum()
-        found.append(abs(estimates[i, j].count(mask) - there) / there if there else np.inf)
-    return float(np.median(found))
+        relative.append(abs(estimates[i, j].count(mask) - there) / there if there else np.inf)
+    return float(np.median(relative))
 
 
 # MDR Table I, averages over T_d; one randomization and 3000 queries here, so the error of ours is some 10 %

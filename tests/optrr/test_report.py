@@ -106,11 +106,11 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
 def written_pages():
     """What allocate, advise and compare write, on a domain whose names would break a careless page."""
     domain = Domain.of({"<b>": 2, "c&d": 3, "e": 4})
-    found = advise(domain, 2.0, n=1000, clusters=[["<b>", "e"]])
+    advice = advise(domain, 2.0, n=1000, clusters=[["<b>", "e"]])
     made = [design(domain, 1.0, method=m) for m in ("reduced", "kronecker")]
     yield allocation_page(allocate(domain, 2.0, workload="pairs", n=1000)), 1
     yield allocation_page(allocate(domain, workload="marginals", standard_error=0.05, n=1000)), 1
-    yield advice_page(found, curves_around(found)), 2
+    yield advice_page(advice, curves_around(advice)), 2
     yield comparison_page(made, [("ball", "too small")]), 1
 
 
@@ -139,10 +139,10 @@ def test_reports_from_the_command_line(tmp_path):
 
 
 def browser():
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    executable = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if executable is None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    return found
+    return executable
 
 
 def rendered(path, tmp_path):

@@ -95,9 +95,9 @@ def test_intervals_cover_and_the_mean_is_right():
         cells = rng.choice(12, n, p=truth.ravel())
         answers = report(cells, way.oracles[0], 12, way.answer_epsilon, source)
         bits = answers if answers.ndim == 2 else np.eye(12, dtype=int)[answers]
-        found = way._estimated(0, bits.sum(axis=0).astype(float), n, 0.95)
-        covered += (found.lower <= truth) & (truth <= found.upper)
-        total += found.proportions
+        estimated = way._estimated(0, bits.sum(axis=0).astype(float), n, 0.95)
+        covered += (estimated.lower <= truth) & (truth <= estimated.upper)
+        total += estimated.proportions
     assert covered.min() / runs >= 0.93 - 4 * math.sqrt(0.05 * 0.95 / runs)
     assert covered.mean() / runs >= 0.94
     gamma = q + truth * (p - q)
@@ -118,13 +118,13 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, capsys, suffix):
     assert run(["perturb", str(records), "--design", str(way), "-o", str(released)]) == 0
     capsys.readouterr()
     assert run(["estimate", str(released), "--design", str(way), "--attributes", "a,b", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     truth = np.zeros((3, 8))
     for i, j in itertools.product(range(3), range(3)):
         truth[i, (i + j) % 8] += 1 / 9
-    errors = (np.asarray(found["estimate"]) - truth) / np.asarray(found["standard_error"])
+    errors = (np.asarray(printed["estimate"]) - truth) / np.asarray(printed["standard_error"])
     # 24 cells at 5 standard errors, drawn from the operating system: false alarm 1.4e-5
-    assert found["n"] == 20_000 and np.abs(errors).max() < 5
+    assert printed["n"] == 20_000 and np.abs(errors).max() < 5
     assert run(["estimate", str(released), "--design", str(way), "--attributes", "a"]) == 2
     assert "nobody was asked for the table a" in capsys.readouterr().err
 

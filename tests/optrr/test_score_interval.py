@@ -225,11 +225,11 @@ def test_every_method_lies_in_its_intervals_and_says_where_they_come_from():
     counts = Counts(SPARSE, drawn(kernel, SKEWED, 300, 1, 4)[0])
     plain = estimate(counts, mechanism)
     for method in METHODS:
-        found = estimate(counts, mechanism, method=method)
-        inside = np.clip(found.proportions, 0, 1)
-        assert np.all((found.lower <= inside) & (inside <= found.upper))
-        assert np.all((found.lower <= plain.lower) & (found.upper >= plain.upper))
-        assert (method in found.interval_note) == (method != "unbiased")
+        estimated = estimate(counts, mechanism, method=method)
+        inside = np.clip(estimated.proportions, 0, 1)
+        assert np.all((estimated.lower <= inside) & (inside <= estimated.upper))
+        assert np.all((estimated.lower <= plain.lower) & (estimated.upper >= plain.upper))
+        assert (method in estimated.interval_note) == (method != "unbiased")
     together = estimate(counts, mechanism, simultaneous=True)
     assert np.all((together.lower <= plain.lower) & (together.upper > plain.upper))
     assert "all 48 cells together" in together.interval_note and together.summary()["simultaneous"]

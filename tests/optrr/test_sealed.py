@@ -99,11 +99,11 @@ def of_order_eight():
     """A point of the curve outside the main subgroup: ℓ times any point of full order."""
     for y in range(2, 50):
         try:
-            found = slow_times(GROUP.order, decoded(y.to_bytes(32, "little")))
+            point = slow_times(GROUP.order, decoded(y.to_bytes(32, "little")))
         except AssertionError:
             continue
-        if slow_times(4, found) != ZERO:
-            return found
+        if slow_times(4, point) != ZERO:
+            return point
     raise AssertionError
 
 
@@ -118,10 +118,10 @@ def test_points_outside_the_group_are_refused():
 def test_scalars_are_uniform_and_below_the_order():
     # χ² with 9 degrees of freedom above 45: 1e-6 of seeds
     for order in (10, GROUP.order):
-        found = scalars(as_source(3), 2000, order)
-        assert len(found) == 2000
-        assert max(found) < order
-        counts = np.bincount([v * 10 // order for v in found], minlength=10)
+        drawn = scalars(as_source(3), 2000, order)
+        assert len(drawn) == 2000
+        assert max(drawn) < order
+        counts = np.bincount([v * 10 // order for v in drawn], minlength=10)
         assert ((counts - 200) ** 2 / 200).sum() < 45
 
 
@@ -158,12 +158,12 @@ def sealed(values=(0, 1, 0, 1, 0), sender=2, statement=STATEMENT):
 
 
 def test_a_seal_is_accepted_and_its_factors_open_it():
-    found, factors = sealed()
-    check_seal(GROUP, STATEMENT, 2, found)
-    for point, bit, factor in zip(points_of(GROUP, found), (0, 1, 0, 1, 0), factors, strict=True):
+    seal, factors = sealed()
+    check_seal(GROUP, STATEMENT, 2, seal)
+    for point, bit, factor in zip(points_of(GROUP, seal), (0, 1, 0, 1, 0), factors, strict=True):
         assert point == commit(GROUP, bit, factor)
-    assert len(found.points) + len(found.proofs) == 160 * 5
-    assert sealed()[0] != found
+    assert len(seal.points) + len(seal.proofs) == 160 * 5
+    assert sealed()[0] != seal
 
 
 @pytest.mark.parametrize(
@@ -177,17 +177,17 @@ def test_a_seal_is_accepted_and_its_factors_open_it():
     ],
 )
 def test_a_seal_from_another_party_or_session_is_refused(sender, statement):
-    found, _ = sealed()
+    seal, _ = sealed()
     with pytest.raises(SealBroken):
-        check_seal(GROUP, statement, sender, found)
+        check_seal(GROUP, statement, sender, seal)
 
 
 def test_a_proof_moved_to_another_cell_is_refused():
-    found, _ = sealed()
-    swapped = found.points[32:64] + found.points[:32] + found.points[64:]
-    proofs = found.proofs[128:256] + found.proofs[:128] + found.proofs[256:]
+    seal, _ = sealed()
+    swapped = seal.points[32:64] + seal.points[:32] + seal.points[64:]
+    proofs = seal.proofs[128:256] + seal.proofs[:128] + seal.proofs[256:]
     with pytest.raises(SealBroken, match="no valid proof that cell 0 holds 0 or 1"):
-        check_seal(GROUP, STATEMENT, 2, msgspec.structs.replace(found, points=swapped, proofs=proofs))
+        check_seal(GROUP, STATEMENT, 2, msgspec.structs.replace(seal, points=swapped, proofs=proofs))
 
 
 @pytest.mark.parametrize("values", [(0, 0, 0, 1, 0), (1, 1, 0, 1, 0), (1, 1, 1, 1, 0)])
@@ -217,13 +217,13 @@ def test_a_seal_of_anything_but_zero_or_one_is_refused(value):
     point, proof = forged(0, 11, challenge)
     assert accepts(GROUP, point, proof, challenge(point))
     # a table that sums to one with numbers outside 0..1, opened truthfully
-    found, factors = sealed((0, 0, 1, 0, 1))
-    points = points_of(GROUP, found)
+    seal, factors = sealed((0, 0, 1, 0, 1))
+    points = points_of(GROUP, seal)
     points[0] = GROUP.add(points[0], GROUP.times(value % GROUP.order, GROUP.second))
     points[2] = GROUP.subtract(points[2], GROUP.times(value % GROUP.order, GROUP.second))
     with pytest.raises(SealBroken, match="cell 0 holds 0 or 1"):
-        check_seal(GROUP, STATEMENT, 2, msgspec.structs.replace(found, points=b"".join(points)))
-    assert sum(factors[:3]) % GROUP.order == unpacked(found.openings, 32)[0]
+        check_seal(GROUP, STATEMENT, 2, msgspec.structs.replace(seal, points=b"".join(points)))
+    assert sum(factors[:3]) % GROUP.order == unpacked(seal.openings, 32)[0]
 
 
 def test_every_number_of_a_proof_matters():
@@ -240,7 +240,7 @@ def test_every_number_of_a_proof_matters():
 def test_the_hash_binds_everything_that_could_be_chosen_after_it():
     # were the point left out, one could fix A_0 and A_1, hash, and only then solve for a point that hides any number
     points = [GROUP.base(k) for k in (3, 4, 5, 6)]
-    found = {
+    challenges = {
         statement.challenge(GROUP, sender, cell, points[point])(points[a0], points[a1])
         for statement in (STATEMENT, Statement("t", 5, (3, 2)), Statement("s", 6, (3, 2)), Statement("s", 5, (5,)))
         for sender in (0, 1)
@@ -249,35 +249,35 @@ def test_the_hash_binds_everything_that_could_be_chosen_after_it():
         for a0 in (2, 3)
         for a1 in (2, 3)
     }
-    assert len(found) == 4 * 2**5
+    assert len(challenges) == 4 * 2**5
     other = KnownLogarithms(10007, 4), KnownLogarithms(10007, 5)
     assert len({STATEMENT.challenge(g, 0, 0, b"xx")(b"aa", b"bb") for g in other}) == 2
 
 
 def test_malformed_seals_are_refused_with_the_reason():
-    found, _ = sealed()
-    beyond = packed([v + GROUP.order for v in unpacked(found.proofs[:32], 32)], 32) + found.proofs[32:]
+    seal, _ = sealed()
+    beyond = packed([v + GROUP.order for v in unpacked(seal.proofs[:32], 32)], 32) + seal.proofs[32:]
     cases = [
-        ({"points": found.points[:-1]}, "commitments of 159 bytes for 5 cells"),
-        ({"points": found.points[:-32] + encoded(of_order_eight())}, "cell 4 that is no point"),
-        ({"points": found.points[:-32] + b"\x05" * 32}, "cell 4 that is no point"),
-        ({"proofs": found.proofs[:-32]}, "proofs of 608 bytes where 640 belong"),
+        ({"points": seal.points[:-1]}, "commitments of 159 bytes for 5 cells"),
+        ({"points": seal.points[:-32] + encoded(of_order_eight())}, "cell 4 that is no point"),
+        ({"points": seal.points[:-32] + b"\x05" * 32}, "cell 4 that is no point"),
+        ({"proofs": seal.proofs[:-32]}, "proofs of 608 bytes where 640 belong"),
         ({"proofs": beyond}, "proofs with a number beyond the group's order"),
         ({"openings": b""}, "openings of 0 bytes where 64 belong"),
-        ({"openings": found.openings[32:] + found.openings[:32]}, "table 0 holds a single 1"),
+        ({"openings": seal.openings[32:] + seal.openings[:32]}, "table 0 holds a single 1"),
     ]
     for change, why in cases:
         with pytest.raises(SealBroken, match=why):
-            check_seal(GROUP, STATEMENT, 2, msgspec.structs.replace(found, **change))
+            check_seal(GROUP, STATEMENT, 2, msgspec.structs.replace(seal, **change))
 
 
 def test_shared_checks_are_of_the_whole_seal_sender_and_session():
-    checks, (found, _) = PublicChecks(), sealed()
-    assert checks.check(GROUP, STATEMENT, 2, found) == PublicChecks().check(GROUP, STATEMENT, 2, found)
+    checks, (seal, _) = PublicChecks(), sealed()
+    assert checks.check(GROUP, STATEMENT, 2, seal) == PublicChecks().check(GROUP, STATEMENT, 2, seal)
     for sender, statement, seal_ in (
-        (1, STATEMENT, found),
-        (2, Statement("t", 5, (3, 2)), found),
-        (2, STATEMENT, msgspec.structs.replace(found, openings=bytes(64))),
+        (1, STATEMENT, seal),
+        (2, Statement("t", 5, (3, 2)), seal),
+        (2, STATEMENT, msgspec.structs.replace(seal, openings=bytes(64))),
     ):
         with pytest.raises(SealBroken):
             checks.check(GROUP, statement, sender, seal_)

@@ -26,8 +26,8 @@ def parties_of(choices, cells=4, session="s", proofs=True, checks=None):
 def test_fifty_parties_get_exact_counts(proofs):
     # verdicts on broadcasts are shared here: 49 checks of each seal would find 49 times the same
     choices = np.random.default_rng(1).integers(0, 20, 50)
-    found = run_in_memory(parties_of(choices, 20, proofs=proofs, checks=PublicChecks()))
-    assert np.array_equal(found, np.bincount(choices, minlength=20))
+    counts = run_in_memory(parties_of(choices, 20, proofs=proofs, checks=PublicChecks()))
+    assert np.array_equal(counts, np.bincount(choices, minlength=20))
 
 
 def test_every_party_checks_for_itself():
@@ -91,11 +91,11 @@ def test_what_a_party_sees_depends_on_the_others_sum_only():
     # n = 3, arithmetic modulo 4: all random numbers of the two other parties' first cell are played out, 4^4 runs. The second
     # cell is masked by numbers of its own, fixed here
     def distribution(choices):
-        found = Counter()
+        seen = Counter()
         for a, b, c, d in product(range(4), repeat=4):
             draws = [[a, 1, b, 2], [c, 3, d, 0], [1, 2, 3, 0]]
-            found[first_cell(view_of(choices, draws, watchers={2}))] += 1
-        return found
+            seen[first_cell(view_of(choices, draws, watchers={2}))] += 1
+        return seen
 
     assert distribution((0, 1, 0)) == distribution((1, 0, 0))
     # and the test would notice a difference: another sum gives another distribution
@@ -106,11 +106,11 @@ def test_a_coalition_of_all_but_two_sees_their_sum_only():
     # n = 4, modulo 5; parties 2 and 3 pool what they see. Only the two honest parties' randomness matters: 5^6 runs would
     # be slow, so three of the six numbers run over everything, which already hides the inputs
     def distribution(choices):
-        found = Counter()
+        seen = Counter()
         for a, b, c in product(range(5), repeat=3):
             draws = [[a, 0, b, 0, 2, 0], [3, 0, c, 0, 1, 0], [1] * 6, [2] * 6]
-            found[first_cell(view_of(choices, draws, watchers={2, 3}))] += 1
-        return found
+            seen[first_cell(view_of(choices, draws, watchers={2, 3}))] += 1
+        return seen
 
     assert distribution((0, 1, 0, 1)) == distribution((1, 0, 0, 1))
     assert distribution((0, 1, 0, 1)) != distribution((0, 0, 0, 1))

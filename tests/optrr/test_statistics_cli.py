@@ -63,9 +63,9 @@ def counted(made, name):
 
 def test_derived_statistics(place, capsys):
     wished = [x for s in STATISTICS for x in ("--derive", s)]
-    found = answer(capsys, "estimate", "here.csv", *CALL, *wished)
-    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(found)
-    for got, s in zip(found["derived"], STATISTICS, strict=True):
+    printed = answer(capsys, "estimate", "here.csv", *CALL, *wished)
+    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(printed)
+    for got, s in zip(printed["derived"], STATISTICS, strict=True):
         assert got == json.loads(json.dumps(derive(counted(place, "here.csv"), place.mechanism, s).summary()))
     assert "derived" not in answer(capsys, "estimate", "here.csv", *CALL)
     assert run(["estimate", "here.csv", *CALL, "--derive", "cramers-v"]) == 0
@@ -78,12 +78,12 @@ def test_derived_statistics(place, capsys):
 
 def test_goodness_of_fit(place, capsys):
     call = ("test", "here.csv", *CALL, "--test", "goodness-of-fit")
-    found = answer(capsys, *call, "--proportions", SHARES)
+    printed = answer(capsys, *call, "--proportions", SHARES)
     expected = goodness_of_fit(counted(place, "here.csv"), place.mechanism, TRUTH)
-    assert (found["statistic"], found["p_value"], found["df"]) == (expected.statistic, expected.p_value, 5)
+    assert (printed["statistic"], printed["p_value"], printed["df"]) == (expected.statistic, expected.p_value, 5)
     # the same from a nested list
     Path("null.json").write_text(json.dumps(TRUTH.tolist()))
-    assert answer(capsys, *call, "--proportions", "null.json") == found
+    assert answer(capsys, *call, "--proportions", "null.json") == printed
     assert run([*call, "--proportions", SHARES]) == 0
     assert "goodness-of-fit of grade × sex: statistic" in capsys.readouterr().out
     assert "needs --proportions" in refused(capsys, *call)
@@ -130,15 +130,15 @@ def test_what_is_not_reliable_is_said_once(place, capsys):
     assert run(["test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far]) == 0
     printed = capsys.readouterr()
     assert "may be off by more than a factor of two here" in printed.out
-    found = answer(capsys, "test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far)
-    assert not found["reliable"] and found["p_value"] < found["reliable_down_to"] < 1
+    report = answer(capsys, "test", "here.csv", *CALL, "--test", "goodness-of-fit", "--proportions", far)
+    assert not report["reliable"] and report["p_value"] < report["reliable_down_to"] < 1
 
 
 def test_homogeneity(place, capsys):
     call = ("test", "here.csv", *CALL, "--test", "homogeneity")
-    found = answer(capsys, *call, "--group", "there.csv")
+    printed = answer(capsys, *call, "--group", "there.csv")
     expected = homogeneity([counted(place, "here.csv"), counted(place, "there.csv")], place.mechanism)
-    assert (found["statistic"], found["p_value"], found["df"], found["n"]) == (
+    assert (printed["statistic"], printed["p_value"], printed["df"], printed["n"]) == (
         expected.statistic,
         expected.p_value,
         5,
@@ -173,9 +173,9 @@ def test_power(place, capsys, name):
     contrasts = all_contrasts(3, 2) if name == "independence" else trend_contrast([0, 1, 2], [0, 1])
     effect = alternative(TRUTH, kernel, contrasts)
     call = ("power", *CALL, "--proportions", SHARES, "--test", name)
-    found = answer(capsys, *call, "--n", "500", "--power", "0.9", "--level", "0.01")
-    assert found["required_n"] == required_records(effect, 0.9, 0.01)
-    assert found["power"] == power(effect, 500, 0.01)
+    printed = answer(capsys, *call, "--n", "500", "--power", "0.9", "--level", "0.01")
+    assert printed["required_n"] == required_records(effect, 0.9, 0.01)
+    assert printed["power"] == power(effect, 500, 0.01)
     assert answer(capsys, *call)["power"] is None
     assert run([*call, "--n", "500"]) == 0
     assert "records for power 0.8" in capsys.readouterr().out

@@ -12,9 +12,9 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 
 @pytest.mark.slow
 def test_curves_fall_and_keep_their_order():
-    found = tradeoff(DOMAIN, [0.5, 1.0, 2.0, 4.0], n=1000, cap_shares=[0.6])
-    kronecker, optimum, pairs, capped = found.curves
-    for c in found.curves:
+    curves = tradeoff(DOMAIN, [0.5, 1.0, 2.0, 4.0], n=1000, cap_shares=[0.6])
+    kronecker, optimum, pairs, capped = curves.curves
+    for c in curves.curves:
         assert c.abscissae == (0.5, 1.0, 2.0, 4.0)
         assert np.all(np.diff(c.errors) < 0)
         assert c.standard_errors == pytest.approx(np.sqrt(np.asarray(c.errors) / (1000 * 9)))
@@ -22,13 +22,13 @@ def test_curves_fall_and_keep_their_order():
         assert np.all(np.asarray(optimum.errors) <= np.asarray(worse.errors) * (1 + 1e-9))
         assert np.all(np.asarray(worse.errors) <= np.asarray(kronecker.errors) * (1 + 1e-6))
     assert optimum.errors[2] == pytest.approx(allocate(DOMAIN, 2.0).error)
-    assert found.summary()["curves"][1]["error"] == list(optimum.errors)
+    assert curves.summary()["curves"][1]["error"] == list(optimum.errors)
 
 
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
-    found = cap_tradeoff(DOMAIN, 2.0, workload=workload, points=4)
-    level, curve = found.curves
+    curves = cap_tradeoff(DOMAIN, 2.0, workload=workload, points=4)
+    level, curve = curves.curves
     arrays = allocate(DOMAIN, 2.0, workload=workload).workload.arrays(DOMAIN)
     split = best_split(arrays, single_blocks(arrays), 2.0)
     assert set(level.errors) == {split.error}
@@ -43,16 +43,16 @@ def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
 
 
 def test_another_curve_goes_beside_and_ticks_are_plain_numbers():
-    found = tradeoff(DOMAIN, [1.0, 2.0], keep_pairs=False).beside("mine", [9.0, 0.5], [None, None])
-    assert found.curves[-1].name == "mine" and found.curves[-1].abscissae == found.curves[0].abscissae
-    axes = found.plot().axes[0]
+    curves = tradeoff(DOMAIN, [1.0, 2.0], keep_pairs=False).beside("mine", [9.0, 0.5], [None, None])
+    assert curves.curves[-1].name == "mine" and curves.curves[-1].abscissae == curves.curves[0].abscissae
+    axes = curves.plot().axes[0]
     assert len(axes.lines) == 3 and axes.yaxis.get_major_formatter()(0.005) == "0.005"
 
 
 def test_curves_without_people_have_no_standard_errors_and_draw():
-    found = tradeoff(DOMAIN, [1.0, 2.0], keep_pairs=False)
-    assert [c.standard_errors for c in found.curves] == [(None, None)] * 2
-    axes = found.plot().axes[0]
+    curves = tradeoff(DOMAIN, [1.0, 2.0], keep_pairs=False)
+    assert [c.standard_errors for c in curves.curves] == [(None, None)] * 2
+    axes = curves.plot().axes[0]
     assert axes.get_yscale() == "log" and len(axes.lines) == 2
     with pytest.raises(InvalidInput, match="increasing"):
         tradeoff(DOMAIN, [2.0, 1.0])

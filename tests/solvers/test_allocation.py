@@ -197,12 +197,14 @@ CASES = [
 @pytest.mark.parametrize(("kind", "sizes", "total"), CASES)
 @pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
 def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total, method):
-    found = method.solve(AllocationProblem(workload(kind, sizes), total))
-    assert found.error == pytest.approx(reference(sizes, kind, total), rel=2e-3)
-    assert found.lower_error <= found.error and found.gap < 1e-5
-    assert found.law.epsilon <= total
-    assert found.law.epsilon_ceiling() <= total
-    assert found.error == pytest.approx(found.problem.workload.error(found.problem.workload.eigenvalues(found.law)))
+    allocated = method.solve(AllocationProblem(workload(kind, sizes), total))
+    assert allocated.error == pytest.approx(reference(sizes, kind, total), rel=2e-3)
+    assert allocated.lower_error <= allocated.error and allocated.gap < 1e-5
+    assert allocated.law.epsilon <= total
+    assert allocated.law.epsilon_ceiling() <= total
+    assert allocated.error == pytest.approx(
+        allocated.problem.workload.error(allocated.problem.workload.eigenvalues(allocated.law))
+    )
 
 
 @pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
@@ -227,14 +229,14 @@ def test_the_program_and_the_lattice_agree_on_adult_and_beat_kronecker(kind, tot
 @settings(max_examples=40, derandomize=True, deadline=None)
 def test_no_law_of_that_total_is_more_accurate_than_the_bound(sizes, total, kind, seed):
     w = workload(kind, sizes)
-    found = allocation_lattice.solve(AllocationProblem(w, total))
+    allocated = allocation_lattice.solve(AllocationProblem(w, total))
     rng = np.random.default_rng(seed)
     for _ in range(20):
         lam = w.eigenvalues(random_law(rng, sizes, total))
         if np.all(lam > 0):
-            assert w.error(lam) >= found.lower_error * (1 - 1e-9)
+            assert w.error(lam) >= allocated.lower_error * (1 - 1e-9)
     split = best_split(w, single_blocks(w), total)
-    assert found.lower_error <= found.error <= split.error * (1 + 1e-9)
+    assert allocated.lower_error <= allocated.error <= split.error * (1 + 1e-9)
 
 
 def test_classes_and_single_attributes_give_the_same_optimum():
@@ -249,8 +251,8 @@ def test_classes_and_single_attributes_give_the_same_optimum():
 def test_a_thousand_alike_attributes_invert_the_closed_form():
     total = solve(Problem(np.full(1000, 2), np.full(1000, 0.1))).upper
     w = marginals(np.full(1000, 2), (np.arange(1000),))
-    found = allocation_lattice.solve(AllocationProblem(w, total))
-    assert found.law.attribute_epsilons() == pytest.approx(0.1, rel=1e-9)
+    allocated = allocation_lattice.solve(AllocationProblem(w, total))
+    assert allocated.law.attribute_epsilons() == pytest.approx(0.1, rel=1e-9)
 
 
 # --- limits ------------------------------------------------------------------------------------------------------------
@@ -260,30 +262,32 @@ def test_a_thousand_alike_attributes_invert_the_closed_form():
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_floors_and_ceilings_hold_and_the_optimum_under_them_is_the_plain_programs(kind, method):
     sizes, floors, ceilings = (2, 3, 4), np.asarray([0.9, 0.0, 0.0]), np.asarray([np.inf, np.inf, 0.8])
-    found = method.solve(AllocationProblem(workload(kind, sizes), 2.0, floors, ceilings))
-    epsilons = found.law.attribute_epsilons()
+    allocated = method.solve(AllocationProblem(workload(kind, sizes), 2.0, floors, ceilings))
+    epsilons = allocated.law.attribute_epsilons()
     # the lattice keeps limits to the last digits, Clarabel to its own tolerance
     slack = 1e-9 if method is allocation_lattice else 1e-6
     assert epsilons[0] >= 0.9 - slack and epsilons[2] <= 0.8 + slack
-    assert found.error == pytest.approx(reference(sizes, kind, 2.0, floors, np.minimum(ceilings, 30)), rel=2e-3)
-    assert found.gap < 1e-4
+    assert allocated.error == pytest.approx(reference(sizes, kind, 2.0, floors, np.minimum(ceilings, 30)), rel=2e-3)
+    assert allocated.gap < 1e-4
     free = method.solve(AllocationProblem(workload(kind, sizes), 2.0))
-    assert free.error < found.error
+    assert free.error < allocated.error
 
 
 def test_ceilings_that_leave_the_total_unused_give_exactly_them():
-    found = allocation_lattice.solve(AllocationProblem(workload(marginals, (2, 3, 4)), 10.0, ceilings=np.full(3, 0.5)))
-    assert found.law.attribute_epsilons() == pytest.approx(0.5, rel=1e-9)
-    assert found.law.epsilon <= 1.5 + 1e-9
+    allocated = allocation_lattice.solve(
+        AllocationProblem(workload(marginals, (2, 3, 4)), 10.0, ceilings=np.full(3, 0.5))
+    )
+    assert allocated.law.attribute_epsilons() == pytest.approx(0.5, rel=1e-9)
+    assert allocated.law.epsilon <= 1.5 + 1e-9
 
 
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_a_floor_may_be_its_ceiling(kind):
     sizes, floors, ceilings = (2, 3, 4), np.asarray([0.7, 0.0, 0.0]), np.asarray([0.7, np.inf, np.inf])
     problem = AllocationProblem(workload(kind, sizes), 2.0, floors, ceilings)
-    found = allocation_lattice.solve(problem)
-    assert found.law.attribute_epsilons()[0] == pytest.approx(0.7, rel=1e-5)
-    assert found.error == pytest.approx(allocation_program.solve(problem).error, rel=1e-4) and found.gap < 1e-4
+    allocated = allocation_lattice.solve(problem)
+    assert allocated.law.attribute_epsilons()[0] == pytest.approx(0.7, rel=1e-5)
+    assert allocated.error == pytest.approx(allocation_program.solve(problem).error, rel=1e-4) and allocated.gap < 1e-4
     fixed = allocation_lattice.solve(AllocationProblem(workload(kind, sizes), 3.0, np.full(3, 0.5), np.full(3, 0.5)))
     assert fixed.law.attribute_epsilons() == pytest.approx(0.5, rel=1e-5)
 
@@ -351,12 +355,12 @@ SEARCHED = [
 @pytest.mark.parametrize("sizes", SEARCHED, ids=len)
 def test_the_search_agrees_with_the_program_to_one_percent(sizes, kind, total):
     problem = AllocationProblem(workload(kind, sizes), total)
-    found, program = allocation_search.solve(problem), allocation_program.solve(problem)
-    assert program.lower_error * (1 - 1e-9) <= found.error <= program.error * 1.0001
+    allocated, program = allocation_search.solve(problem), allocation_program.solve(problem)
+    assert program.lower_error * (1 - 1e-9) <= allocated.error <= program.error * 1.0001
     # the bound is a bound, and close
-    assert found.lower_error <= program.error * (1 + 1e-9)
-    assert found.gap < 1e-3
-    assert found.law.epsilon <= total
+    assert allocated.lower_error <= program.error * (1 + 1e-9)
+    assert allocated.gap < 1e-3
+    assert allocated.law.epsilon <= total
 
 
 @pytest.mark.slow
@@ -369,8 +373,8 @@ def test_the_search_agrees_with_the_lattice_where_totals_do_not_tell_sets_apart(
     assert lattice.gap < 1e-6
     for most, slack in ((600, 1.03), (250, 1.12)):
         monkeypatch.setattr("optrr_solvers.allocating.totals._MOST_TOTALS", most)
-        found = allocation_search.solve(problem)
-        assert lattice.error * (1 - 1e-6) <= found.error <= lattice.error * (1.01 if kind is marginals else slack)
+        allocated = allocation_search.solve(problem)
+        assert lattice.error * (1 - 1e-6) <= allocated.error <= lattice.error * (1.01 if kind is marginals else slack)
 
 
 @pytest.mark.slow
@@ -378,11 +382,11 @@ def test_the_search_keeps_limits():
     sizes, floors, ceilings = (2, 3, 4, 9), np.asarray([0.9, 0, 0, 0]), np.asarray([np.inf, np.inf, 0.8, np.inf])
     for kind in (marginals, pairs, mixed):
         problem = AllocationProblem(workload(kind, sizes), 2.0, floors, ceilings)
-        found, lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
-        epsilons = found.law.attribute_epsilons()
+        allocated, lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
+        epsilons = allocated.law.attribute_epsilons()
         assert epsilons[0] >= 0.9 - 1e-9 and epsilons[2] <= 0.8 + 1e-9
-        assert found.error == pytest.approx(lattice.error, rel=1e-3)
-        assert found.lower_error <= lattice.error * (1 + 1e-9) and found.gap < 1e-3
+        assert allocated.error == pytest.approx(lattice.error, rel=1e-3)
+        assert allocated.lower_error <= lattice.error * (1 + 1e-9) and allocated.gap < 1e-3
 
 
 @pytest.mark.parametrize("kind", [marginals, pairs])
@@ -390,29 +394,29 @@ def test_the_search_agrees_with_the_lattice_where_there_are_many_alike(kind):
     sizes = np.asarray([2] * 60 + [5] * 40)
     classes = (np.arange(60), np.arange(60, 100))
     problem = AllocationProblem(kind(sizes, classes), 5.0)
-    found, lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
+    allocated, lattice = allocation_search.solve(problem), allocation_lattice.solve(problem)
     assert lattice.gap < 1e-6
-    assert lattice.error * (1 - 1e-6) <= found.error <= lattice.error * 1.01
-    assert found.lower_error <= lattice.error and found.gap < 0.02
-    assert found.law.epsilon <= 5.0
+    assert lattice.error * (1 - 1e-6) <= allocated.error <= lattice.error * 1.01
+    assert allocated.lower_error <= lattice.error and allocated.gap < 0.02
+    assert allocated.law.epsilon <= 5.0
 
 
 @pytest.mark.parametrize(("sizes", "total"), [((2, 3, 10, 100, 5), 2.0), ((9, 16, 7, 15, 6, 5, 2, 2), 8.0)])
 def test_the_search_over_profiles_agrees_with_the_program_one_way(sizes, total):
     problem = AllocationProblem(workload(marginals, sizes), total)
-    found, program = allocation_profiles.solve(problem), allocation_program.solve(problem)
-    assert program.error * (1 - 1e-6) <= found.error <= program.error * 1.01
-    assert found.lower_error <= program.error * (1 + 1e-9) and found.gap < 0.01
-    assert total * (1 - 1e-6) <= found.design.upper <= total
+    allocated, program = allocation_profiles.solve(problem), allocation_program.solve(problem)
+    assert program.error * (1 - 1e-6) <= allocated.error <= program.error * 1.01
+    assert allocated.lower_error <= program.error * (1 + 1e-9) and allocated.gap < 0.01
+    assert total * (1 - 1e-6) <= allocated.design.upper <= total
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("total", "gap"), [(1.0, 0.2), (4.0, 0.02)])
 def test_pairs_among_more_attributes_than_can_be_listed_have_a_bound(total, gap):
     w = workload(pairs, range(2, 23))
-    found = allocation_search.solve(AllocationProblem(w, total))
-    assert found.lower_error <= found.error < best_split(w, single_blocks(w), total).error
-    assert found.gap < gap and found.law.epsilon <= total
+    allocated = allocation_search.solve(AllocationProblem(w, total))
+    assert allocated.lower_error <= allocated.error < best_split(w, single_blocks(w), total).error
+    assert allocated.gap < gap and allocated.law.epsilon <= total
 
 
 def test_effects_given_totals_are_means_over_change_sets():
@@ -481,11 +485,11 @@ def test_pairs_wanted_in_part_are_bounded_by_those_that_form_a_clique():
 def test_the_bound_is_below_the_programs_optimum(kind, cells, monkeypatch):
     monkeypatch.setattr("optrr_solvers.allocating.bound.MAX_ALLOCATION_CELLS", cells)
     problem = AllocationProblem(workload(kind, (9, 16, 7, 15, 6)), 2.0)
-    found = allocation_program.solve(problem)
-    bound = lower_error(problem, found.law)
-    assert bound <= found.error * (1 + 1e-9)
+    allocated = allocation_program.solve(problem)
+    bound = lower_error(problem, allocated.law)
+    assert bound <= allocated.error * (1 + 1e-9)
     # two totals know nothing of triples
-    assert bound >= found.error * (1 - 1e-4 if cells or kind is marginals else 0.0 if kind is named else 0.65)
+    assert bound >= allocated.error * (1 - 1e-4 if cells or kind is marginals else 0.0 if kind is named else 0.65)
 
 
 def test_the_minimum_under_cuts_is_the_plain_programs():
@@ -505,21 +509,21 @@ def test_the_minimum_under_cuts_is_the_plain_programs():
 def test_the_search_serves_many_different_attributes():
     sizes = np.arange(2, 32)
     problem = AllocationProblem(workload(marginals, sizes), 6.0)
-    found = allocation_search.solve(problem)
+    allocated = allocation_search.solve(problem)
     split = best_split(problem.workload, single_blocks(problem.workload), 6.0)
-    assert found.error < split.error and found.law.epsilon <= 6.0
-    assert found.gap < 1e-3
+    assert allocated.error < split.error and allocated.law.epsilon <= 6.0
+    assert allocated.gap < 1e-3
 
 
 def test_the_search_keeps_pairs():
     sizes = (2, 3, 4, 5)
     w = workload(marginals, sizes)
-    found = allocation_search.solve(AllocationProblem(w, 2.0), pairs=tuple(combinations(range(4), 2)))
-    lam = found.law.pair_eigenvalues()
-    one = found.design.problem.eigenvalues
+    allocated = allocation_search.solve(AllocationProblem(w, 2.0), pairs=tuple(combinations(range(4), 2)))
+    lam = allocated.law.pair_eigenvalues()
+    one = allocated.design.problem.eigenvalues
     assert all(lam[i, j] >= one[i] * one[j] * (1 - 1e-6) for i, j in combinations(range(4), 2))
     free = allocation_lattice.solve(AllocationProblem(w, 2.0)).error
-    assert free * (1 - 1e-9) <= found.error <= best_split(w, single_blocks(w), 2.0).error
+    assert free * (1 - 1e-9) <= allocated.error <= best_split(w, single_blocks(w), 2.0).error
 
 
 # --- splits ------------------------------------------------------------------------------------------------------------
@@ -585,19 +589,19 @@ def test_the_smallest_total_is_where_the_plain_program_turns_feasible(sizes, sca
     tables = list(combinations(range(len(sizes)), 2))
     targets = {t: scale * (1 + 0.2 * k) for k, t in enumerate(tables)}
     w = workload(pairs, sizes)
-    found = smallest_total(AllocationProblem(w, 1.0, targets=np.asarray([targets[t] for t in w.tables])))
-    assert found.gap < 1e-4
-    assert np.all(w.table_errors(w.eigenvalues(found.law)) <= [targets[t] for t in w.tables])
-    assert worst_ratio(sizes, found.upper + 0.01, targets) < 1
-    assert worst_ratio(sizes, found.lower - 0.01, targets) > 1
+    smallest = smallest_total(AllocationProblem(w, 1.0, targets=np.asarray([targets[t] for t in w.tables])))
+    assert smallest.gap < 1e-4
+    assert np.all(w.table_errors(w.eigenvalues(smallest.law)) <= [targets[t] for t in w.tables])
+    assert worst_ratio(sizes, smallest.upper + 0.01, targets) < 1
+    assert worst_ratio(sizes, smallest.lower - 0.01, targets) > 1
 
 
 def test_accuracies_of_single_attributes_are_a_design():
     sizes = (2, 3, 7)
     w = workload(marginals, sizes)
     targets = (1 - 1 / w.sizes) / eigenvalues_of(w.sizes, np.asarray([0.5, 1.0, 1.5])) ** 2
-    found = smallest_total(AllocationProblem(w, 1.0, targets=targets))
-    assert found.upper == pytest.approx(solve(Problem(w.sizes, np.asarray([0.5, 1.0, 1.5]))).upper, rel=1e-9)
+    smallest = smallest_total(AllocationProblem(w, 1.0, targets=targets))
+    assert smallest.upper == pytest.approx(solve(Problem(w.sizes, np.asarray([0.5, 1.0, 1.5]))).upper, rel=1e-9)
 
 
 def test_targets_at_a_given_total_hold():
@@ -606,8 +610,8 @@ def test_targets_at_a_given_total_hold():
     free = allocation_program.solve(AllocationProblem(w, 3.0))
     targets = np.full(3, np.inf)
     targets[0] = 0.8 * w.table_errors(free.eigenvalues)[0]
-    found = allocation_program.solve(AllocationProblem(w, 3.0, targets=targets))
-    assert w.table_errors(found.eigenvalues)[0] <= targets[0] * (1 + 1e-6)
-    assert found.error > free.error and found.gap < 1e-4
+    allocated = allocation_program.solve(AllocationProblem(w, 3.0, targets=targets))
+    assert w.table_errors(allocated.eigenvalues)[0] <= targets[0] * (1 + 1e-6)
+    assert allocated.error > free.error and allocated.gap < 1e-4
     with pytest.raises(MethodTooLarge, match="use method 'program'"):
         allocation_lattice.solve(AllocationProblem(w, 3.0, targets=targets))

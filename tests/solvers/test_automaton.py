@@ -114,9 +114,9 @@ def test_totals_of_two_kinds_give_the_table_that_they_describe():
     density = lambda x: np.sin(x[:, 0] * 1.3 + x[:, 1] * 0.7)  # noqa: E731
     sets = np.array(naive.change_sets(6))
     table = TableLaw(sizes, density(sets @ steps))
-    found = automaton_of(sizes, totals_diagram(Totals(steps, density)), table.epsilon, table.conditional_epsilons())
-    assert naive.drawn_probabilities(found.layers) == naive.drawn_probabilities(table.automaton.layers)
-    assert found.states == table.automaton.states
+    automaton = automaton_of(sizes, totals_diagram(Totals(steps, density)), table.epsilon, table.conditional_epsilons())
+    assert naive.drawn_probabilities(automaton.layers) == naive.drawn_probabilities(table.automaton.layers)
+    assert automaton.states == table.automaton.states
 
 
 def test_a_mixture_of_diagrams_is_the_mixture():
@@ -124,10 +124,10 @@ def test_a_mixture_of_diagrams_is_the_mixture():
     sizes = np.array([3, 2, 4])
     a, b = (TableLaw(sizes, rng.normal(size=8)) for _ in range(2))
     both = mixture([(0.25, a.diagram()), (0.75, b.diagram())])
-    found = naive.drawn_probabilities(automaton_of(sizes, both, 9.0, np.full(3, 9.0)).layers)
+    drawn = naive.drawn_probabilities(automaton_of(sizes, both, 9.0, np.full(3, 9.0)).layers)
     mixed = 0.25 * np.exp(a.log_density) + 0.75 * np.exp(b.log_density)
     expected = naive.change_table(sizes, mixed)
-    for s, p in found.items():
+    for s, p in drawn.items():
         assert float(p) == pytest.approx(expected[s], rel=1e-12)
 
 

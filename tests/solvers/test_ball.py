@@ -40,12 +40,12 @@ def meets(problem, solution):
 @pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (3, 5), (1, 8), (0.05, 10)])
 def test_agrees_with_the_exact_program(m, low, high):
     problem = draw(m, low, high, seed=int(10 * high))
-    found, exact = solve(problem, EXACT), reduced.solve(problem)
-    assert found.upper >= exact.lower - 1e-9
-    assert found.lower <= exact.upper + 1e-12
-    assert found.upper == pytest.approx(exact.upper, abs=1e-6)
-    assert found.status is Status.OPTIMAL
-    meets(problem, found)
+    solution, exact = solve(problem, EXACT), reduced.solve(problem)
+    assert solution.upper >= exact.lower - 1e-9
+    assert solution.lower <= exact.upper + 1e-12
+    assert solution.upper == pytest.approx(exact.upper, abs=1e-6)
+    assert solution.status is Status.OPTIMAL
+    meets(problem, solution)
 
 
 @pytest.mark.full
@@ -61,9 +61,9 @@ def test_agrees_with_classes(seed):
     rng = np.random.default_rng(seed)
     members = rng.integers(5, 25, 3)
     problem = Problem(np.repeat(rng.integers(2, 8, 3), members), np.repeat(rng.uniform(0.05, 4, 3), members))
-    found, exact = solve(problem, EXACT), classes.solve(problem)
-    assert found.upper == pytest.approx(exact.upper, abs=1e-6)
-    assert found.lower <= exact.upper + 1e-9
+    solution, exact = solve(problem, EXACT), classes.solve(problem)
+    assert solution.upper == pytest.approx(exact.upper, abs=1e-6)
+    assert solution.lower <= exact.upper + 1e-9
 
 
 def test_agrees_with_the_closed_form():
@@ -77,49 +77,49 @@ def test_agrees_with_the_closed_form():
 @pytest.mark.parametrize("m", [50])
 def test_gap_in_easy_regimes(m, low, high):
     problem = draw(m, low, high)
-    found = solve(problem)
-    assert 0 <= found.gap <= 1e-3
-    assert found.status is Status.OPTIMAL
-    meets(problem, found)
+    solution = solve(problem)
+    assert 0 <= solution.gap <= 1e-3
+    assert solution.status is Status.OPTIMAL
+    meets(problem, solution)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("low, high", [(3, 5), (1, 8), (0.05, 10)])
 def test_gap_in_hard_regimes(low, high):
     problem = draw(50, low, high)
-    found = solve(problem)
-    assert 0 <= found.gap <= 1e-3
-    meets(problem, found)
+    solution = solve(problem)
+    assert 0 <= solution.gap <= 1e-3
+    meets(problem, solution)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("m", [100, 300])
 @pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (1, 3), (3, 5), (1, 8), (0.05, 10)])
 def test_gap_at_hundreds_of_attributes(m, low, high):
-    found = solve(draw(m, low, high))
-    assert 0 <= found.gap <= max(1e-3, 1e-5 * found.upper if high >= 5 else 0.0)
+    solution = solve(draw(m, low, high))
+    assert 0 <= solution.gap <= max(1e-3, 1e-5 * solution.upper if high >= 5 else 0.0)
 
 
 @pytest.mark.slow
 def test_a_thousand_attributes():
     problem = draw(1000, 0.5, 2)
-    found = solve(problem)
-    assert 0 <= found.gap <= 1e-3 * found.upper
-    meets(problem, found)
+    solution = solve(problem)
+    assert 0 <= solution.gap <= 1e-3 * solution.upper
+    meets(problem, solution)
 
 
 def test_many_alike_attributes_share_their_work():
     problem = Problem(np.repeat([2, 5, 3, 7], 5000), np.repeat([0.1, 0.4, 1.0, 0.7], 5000))
-    found = solve(problem)
-    assert len(found.law.classes) == 4
-    assert 0 <= found.gap <= 1e-3 * found.upper
+    solution = solve(problem)
+    assert len(solution.law.classes) == 4
+    assert 0 <= solution.gap <= 1e-3 * solution.upper
 
 
 @pytest.mark.slow
 def test_kl_is_below_and_kronecker_above():
     for problem in (draw(40, 0.05, 1), draw(40, 1, 8)):
-        found = solve(problem)
-        assert lower_bound(problem, None) <= found.lower <= found.upper <= problem.kronecker_epsilon
+        solution = solve(problem)
+        assert lower_bound(problem, None) <= solution.lower <= solution.upper <= problem.kronecker_epsilon
 
 
 def test_samples_have_the_flips_and_pairs_of_the_law():
@@ -149,9 +149,9 @@ def test_samples_have_the_flips_and_pairs_of_the_law():
 )
 def test_extreme_problems_are_bracketed(sizes, epsilons):
     problem = Problem(np.asarray(sizes), np.asarray(epsilons))
-    found = solve(problem, BallOptions(time_limit=20))
-    assert 0 <= found.gap <= max(1e-3, 2e-3 * found.upper)
-    meets(problem, found)
+    solution = solve(problem, BallOptions(time_limit=20))
+    assert 0 <= solution.gap <= max(1e-3, 2e-3 * solution.upper)
+    meets(problem, solution)
 
 
 @pytest.mark.parametrize("sizes", [[2, 5, 10], [2, 3, 3, 3, 3], [4, 3, 5, 2, 7, 8]])
@@ -159,34 +159,34 @@ def test_extreme_problems_are_bracketed(sizes, epsilons):
 def test_epsilons_beyond_the_reach_of_linear_programs(sizes, epsilon):
     """At equal ε so large, only the unchanged record is favoured: Q = 1 + (e^ε/(1 + (r−1)e^−ε)) Π r / r_min up to e^−ε."""
     problem = Problem(sizes, np.full(len(sizes), epsilon))
-    found = solve(problem, EXACT)
-    assert found.status is Status.OPTIMAL and found.gap < 1e-6
+    solution = solve(problem, EXACT)
+    assert solution.status is Status.OPTIMAL and solution.gap < 1e-6
     # f_i/d_i is smallest for the smallest r: that attribute decides, all other products of sizes come on top
-    assert found.upper == pytest.approx(epsilon + np.log(np.prod(sizes) / min(sizes)), abs=1e-6)
-    meets(problem, found)
+    assert solution.upper == pytest.approx(epsilon + np.log(np.prod(sizes) / min(sizes)), abs=1e-6)
+    meets(problem, solution)
 
 
 def test_one_epsilon_far_above_the_others_has_a_step_that_leaves_the_numbers():
     problem = Problem([2, 5, 10], [20.93836896, 40.99698806, 31.51206989])
-    found = solve(problem)
-    assert max(problem.epsilons) <= found.lower <= found.upper <= problem.kronecker_epsilon
-    meets(problem, found)
+    solution = solve(problem)
+    assert max(problem.epsilons) <= solution.lower <= solution.upper <= problem.kronecker_epsilon
+    meets(problem, solution)
 
 
 @pytest.mark.full
 def test_extreme_epsilons_are_answered_or_refused():
     problem = Problem(np.full(30, 3), np.linspace(40, 50, 30))
     try:
-        found = solve(problem, BallOptions(time_limit=5))
+        solution = solve(problem, BallOptions(time_limit=5))
     except SolveFailed as refusal:
         assert "\n" not in str(refusal)
     else:
-        assert found.lower <= found.upper
+        assert solution.lower <= solution.upper
         # flips of e^-50 are lost where tables add up to 1, so nothing but nonnegative numbers is added here
         for i in range(problem.m):
-            achieved = epsilon_by_totals(found.law, i)
+            achieved = epsilon_by_totals(solution.law, i)
             assert achieved >= problem.epsilons[i] - 1e-9 * (1 + problem.epsilons[i])
-            assert achieved == pytest.approx(found.law.attribute_epsilons()[i], rel=1e-9)
+            assert achieved == pytest.approx(solution.law.attribute_epsilons()[i], rel=1e-9)
 
 
 def epsilon_by_totals(law, attribute):
@@ -230,12 +230,12 @@ def test_time_limit_returns_the_best_bracket_labelled(monkeypatch):
     complete = solve(problem, options)
     last[0], looks[0] = looks[0] - 3, 0
     seen = []
-    found = solve(problem, BallOptions(time_limit=1e6, relative_tolerance=0.0, progress=lambda *x: seen.append(x)))
-    assert found.status is Status.BRACKETED
-    assert any("time limit" in note for note in found.notes)
-    assert found.lower < complete.upper < found.upper < problem.kronecker_epsilon
+    solution = solve(problem, BallOptions(time_limit=1e6, relative_tolerance=0.0, progress=lambda *x: seen.append(x)))
+    assert solution.status is Status.BRACKETED
+    assert any("time limit" in note for note in solution.notes)
+    assert solution.lower < complete.upper < solution.upper < problem.kronecker_epsilon
     assert seen and seen[-1][0] == 1.0
-    meets(problem, found)
+    meets(problem, solution)
 
 
 def test_no_time_at_all_is_refused():
@@ -281,10 +281,10 @@ def test_low_rank_newton_direction_is_the_dense_one():
 
 def test_the_certificate_alone_gives_the_lower_bound():
     problem = draw(60, 0.5, 2)
-    found = solve(problem)
-    assert found.certificate is not None
-    assert lower_bound(problem, found.certificate) == found.lower
-    w = WeightedClasses.of(problem, found.certificate.classes, found.certificate.weights)
+    solution = solve(problem)
+    assert solution.certificate is not None
+    assert lower_bound(problem, solution.certificate) == solution.lower
+    w = WeightedClasses.of(problem, solution.certificate.classes, solution.certificate.weights)
     assert sum(int(a) * int(n) for a, n in zip(w.weights, w.counts, strict=True)) < 1 << 62
 
 
@@ -300,12 +300,12 @@ def test_named_pairs_are_kept(few_rounds, m, low, high):
     problem = draw(m, low, high, largest=5)
     pairs = tuple((i, j) for i in range(m) for j in range(i + 1, m))
     kept = Problem(problem.sizes, problem.epsilons, pairs=pairs)
-    found = solve(kept)
+    solution = solve(kept)
     lam = problem.eigenvalues
     for i, j in pairs[:: m // 3]:
-        assert found.law.eigenvalues((i, j))[1, 1] >= lam[i] * lam[j] * (1 - 1e-7)
-    assert solve(problem).lower - 1e-9 <= found.lower <= found.upper <= problem.kronecker_epsilon
-    meets(problem, found)
+        assert solution.law.eigenvalues((i, j))[1, 1] >= lam[i] * lam[j] * (1 - 1e-7)
+    assert solve(problem).lower - 1e-9 <= solution.lower <= solution.upper <= problem.kronecker_epsilon
+    meets(problem, solution)
 
 
 def test_pairs_of_alike_attributes_cost_next_to_nothing():
@@ -313,8 +313,8 @@ def test_pairs_of_alike_attributes_cost_next_to_nothing():
     pairs = tuple((i, j) for i in range(300) for j in range(i + 1, 300))
     problem = Problem(np.full(300, 2), np.full(300, 0.1), pairs=pairs)
     exact = classes.solve(problem)
-    found = solve(problem)
-    assert exact.upper - 1e-9 <= found.upper <= exact.upper + 0.05
+    solution = solve(problem)
+    assert exact.upper - 1e-9 <= solution.upper <= exact.upper + 0.05
 
 
 def test_pairs_among_too_many_different_attributes_are_refused_at_once():
@@ -330,12 +330,12 @@ def paired(m):
 
 def test_pairs_report_their_progress(few_rounds):
     seen = []
-    found = solve(paired(10), BallOptions(progress=lambda *x: seen.append(x)))
+    solution = solve(paired(10), BallOptions(progress=lambda *x: seen.append(x)))
     done = [x[0] for x in seen]
     assert done == sorted(done)
     assert sum(0.5 < x < 1 for x in done) > 10
-    assert seen[-1] == (1.0, found.upper, found.lower)
-    assert all(upper >= found.upper and lower <= found.upper for _, upper, lower in seen)
+    assert seen[-1] == (1.0, solution.upper, solution.lower)
+    assert all(upper >= solution.upper and lower <= solution.upper for _, upper, lower in seen)
 
 
 @pytest.mark.parametrize("radii", [0, 12])
@@ -350,12 +350,12 @@ def test_pairs_stop_at_the_time_limit(few_rounds, monkeypatch, radii):
         return not watch.late
 
     monkeypatch.setattr(ball_pairs.Watch, "goes_on", goes_on)
-    found = solve(problem, BallOptions(time_limit=1e6))
+    solution = solve(problem, BallOptions(time_limit=1e6))
     assert looks[0] == radii + 1
-    assert any("time limit" in note for note in found.notes)
-    assert whole.upper <= found.upper <= problem.kronecker_epsilon and found.lower <= whole.upper
-    assert radii or found.upper == problem.kronecker_epsilon
-    meets(problem, found)
+    assert any("time limit" in note for note in solution.notes)
+    assert whole.upper <= solution.upper <= problem.kronecker_epsilon and solution.lower <= whole.upper
+    assert radii or solution.upper == problem.kronecker_epsilon
+    meets(problem, solution)
 
 
 @pytest.mark.slow
@@ -365,10 +365,10 @@ def test_pairs_bracket_the_exact_optimum(seed):
     rng = np.random.default_rng(seed)
     sizes, epsilons = rng.integers(2, 9, 8), np.exp(rng.uniform(np.log(0.05), np.log(4), 8))
     problem = Problem(sizes, epsilons, pairs=tuple(itertools.combinations(range(8), 2)))
-    found, exact = solve(problem), reduced.solve(problem).upper
-    assert found.lower <= exact + 1e-9 and exact - 1e-7 <= found.upper <= problem.kronecker_epsilon
-    assert found.upper <= 1.01 * exact and found.lower >= 0.98 * exact
-    meets(problem, found)
+    solution, exact = solve(problem), reduced.solve(problem).upper
+    assert solution.lower <= exact + 1e-9 and exact - 1e-7 <= solution.upper <= problem.kronecker_epsilon
+    assert solution.upper <= 1.01 * exact and solution.lower >= 0.98 * exact
+    meets(problem, solution)
 
 
 def test_two_attributes_whose_pair_leaves_no_gain_get_kroneckers_total():
@@ -394,8 +394,8 @@ def test_draws_of_a_mixture_keep_flips_and_pairs(few_rounds):
 def test_frequencies_make_a_fine_certificate_where_totals_spread():
     """8000 attributes: a gap that a grid certificate does not reach, from weights of a millionth of a nat."""
     problem = draw(8000, 0.5, 2)
-    found = solve(problem)
-    assert 0 <= found.gap <= 2e-5 * found.upper
-    assert max(found.certificate.weights) > 1e5
-    assert lower_bound(problem, None) <= found.lower
-    meets(problem, found)
+    solution = solve(problem)
+    assert 0 <= solution.gap <= 2e-5 * solution.upper
+    assert max(solution.certificate.weights) > 1e5
+    assert lower_bound(problem, None) <= solution.lower
+    meets(problem, solution)

@@ -77,8 +77,8 @@ def test_the_paths_agree_on_a_thousand_alike_attributes(monkeypatch):
         monkeypatch.setattr(module, "EXACT_CELLS", 1 << 12)
         exact = lower_bound(problem, certificate)
         monkeypatch.setattr(module, "EXACT_CELLS", 0)
-        found = lower_bound(problem, certificate)
-        assert exact - 1e-11 * max(1, exact) <= found <= exact
+        bound = lower_bound(problem, certificate)
+        assert exact - 1e-11 * max(1, exact) <= bound <= exact
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,10 +123,10 @@ def test_kl_bound_against_60_digits(r, e):
             f = mp.mpf(r - 1) / (r - 1 + mp.exp(mp.mpf(e)))
             d = mp.mpf(r - 1) / r
             true = m * (f * mp.log(f / d) + (1 - f) * mp.log((1 - f) / (1 - d)))
-            found = mp.mpf(kl_bound(Problem([r] * m, [e] * m)))
-            assert found <= true
+            bound = mp.mpf(kl_bound(Problem([r] * m, [e] * m)))
+            assert bound <= true
             scale = m * (f * abs(mp.log(f / d)) + (1 - f) * mp.log((1 - f) / (1 - d)))
-            assert true - found <= 100 * 2.0**-53 * scale
+            assert true - bound <= 100 * 2.0**-53 * scale
 
 
 def test_weights_of_very_different_size():

@@ -50,8 +50,8 @@ def test_two_attributes_equal_the_printed_cases(a, b):
         with mp.workdps(60):
             x0, (x1, x2) = naive.por_two(a, b, mp.exp(mp.mpf(e)), mp.exp(mp.mpf(g)))
             expected = [[float(mp.log(x0)), float(mp.log(x2))], [float(mp.log(x1)), 0.0]]
-        found = closed_form.two_attributes(Problem([a, b], [e, g]))
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+        computed = closed_form.two_attributes(Problem([a, b], [e, g]))
+        np.testing.assert_allclose(computed, expected, rtol=1e-11, atol=1e-13)
 
 
 def test_two_attributes_agree_with_a_linear_program():

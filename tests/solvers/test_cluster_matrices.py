@@ -33,10 +33,10 @@ def record_probabilities(law) -> dict[tuple[int, ...], float]:
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, -1.0])
 def test_joint_response_keeps_the_record_or_takes_any_other_alike(sizes, epsilon):
-    found = record_probabilities(joint_law(sizes, epsilon))
+    probabilities = record_probabilities(joint_law(sizes, epsilon))
     kept = 1 / (1 + (math.prod(sizes) - 1) * math.exp(-epsilon))
-    others = {record: p for record, p in found.items() if any(record)}
-    assert found[(0,) * len(sizes)] == pytest.approx(kept, rel=1e-12)
+    others = {record: p for record, p in probabilities.items() if any(record)}
+    assert probabilities[(0,) * len(sizes)] == pytest.approx(kept, rel=1e-12)
     assert all(p == pytest.approx(kept * math.exp(-epsilon), rel=1e-12) for p in others.values())
     assert joint_retention(sizes, epsilon) == pytest.approx(kept, rel=1e-12)
     assert joint_law(sizes, epsilon).epsilon == pytest.approx(abs(epsilon), rel=1e-12)
@@ -65,9 +65,9 @@ def test_inverse_distance_matrix_is_sic_equation_10(sizes):
         weights[record] = 1 / distance if distance else 0.0
     total = sum(weights.values())
     assert inverse_distance_normaliser(sizes) == pytest.approx(total, rel=1e-13)
-    found = record_probabilities(inverse_distance_law(sizes, 0.8))
+    probabilities = record_probabilities(inverse_distance_law(sizes, 0.8))
     for record, weight in weights.items():
-        assert found[record] == pytest.approx(0.8 if not any(record) else 0.2 * weight / total, rel=1e-12)
+        assert probabilities[record] == pytest.approx(0.8 if not any(record) else 0.2 * weight / total, rel=1e-12)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -108,8 +108,8 @@ def test_the_epsilons_that_sic_prints():
 
 def test_one_epsilon_that_sic_prints_belongs_to_no_five_attributes():
     adult = [9, 16, 7, 15, 6, 5, 2, 42, 2]
-    found = [inverse_distance_law(five, 0.9).epsilon for five in combinations(adult, 5)]
-    assert min(abs(e - 11.975) for e in found) > 0.03
+    epsilons = [inverse_distance_law(five, 0.9).epsilon for five in combinations(adult, 5)]
+    assert min(abs(e - 11.975) for e in epsilons) > 0.03
 
 
 @pytest.mark.parametrize("retention", [0.0, 1.0, -0.1, math.nan])

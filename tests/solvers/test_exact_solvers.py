@@ -108,8 +108,8 @@ def test_cvxpy_agrees_where_the_total_is_below_15() -> None:
         if s.upper >= 15:
             continue
         compared += 1
-        found = cvxpy_optimum(problem) if problem.m <= 6 else por_optimum(problem)
-        assert found == pytest.approx(s.upper, abs=1e-6)
+        optimum = cvxpy_optimum(problem) if problem.m <= 6 else por_optimum(problem)
+        assert optimum == pytest.approx(s.upper, abs=1e-6)
     assert compared > 150
 
 
@@ -262,6 +262,6 @@ def test_auto_without_any_time_returns_a_baseline_that_keeps_every_accuracy():
     problem = Problem(2 + np.arange(40) % 5, np.linspace(2.0, 5.0, 40))
     heuristic = inductive.solve(problem)
     assert heuristic.upper < problem.kronecker_epsilon and np.any(heuristic.attribute_epsilons < problem.epsilons - 0.1)
-    found = solve(problem, options=SolveOptions(time_limit=1e-9))
-    assert found.status is Status.BASELINE and found.method == "kronecker"
-    assert np.all(found.attribute_epsilons >= problem.epsilons * (1 - 1e-12))
+    solution = solve(problem, options=SolveOptions(time_limit=1e-9))
+    assert solution.status is Status.BASELINE and solution.method == "kronecker"
+    assert np.all(solution.attribute_epsilons >= problem.epsilons * (1 - 1e-12))

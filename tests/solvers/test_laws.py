@@ -109,12 +109,12 @@ def test_eigenvalues_are_those_of_the_matrix_with_their_multiplicities(case):
     law, q, p = case
     whole = naive.change_table(law.sizes, q)
     lam = law.eigenvalues(range(law.m))
-    found = []
+    eigenvalues = []
     for u in naive.change_sets(law.m):
         chosen = [i for i in range(law.m) if u[i]]
         assert lam[u] == pytest.approx(naive.eigenvalue(law.sizes, whole, chosen), abs=1e-13)
-        found += [lam[u]] * int(np.prod([law.sizes[i] - 1 for i in chosen]))
-    np.testing.assert_allclose(np.sort(found), np.sort(np.linalg.eigvalsh(p)), atol=1e-12)
+        eigenvalues += [lam[u]] * int(np.prod([law.sizes[i] - 1 for i in chosen]))
+    np.testing.assert_allclose(np.sort(eigenvalues), np.sort(np.linalg.eigvalsh(p)), atol=1e-12)
 
 
 def test_pair_and_one_way_eigenvalues(case):
@@ -245,24 +245,24 @@ def test_all_mass_uniform_or_none():
 
 @pytest.mark.parametrize(("n", "size"), [(1, 2), (2, 10**6), (17, 2), (40, 5), (1000, 10**6), (20_000, 3)])
 def test_binomial_logarithms_against_40_digits(n, size):
-    found, bound = log_change_counts(n, size), log_change_counts_error(n, size)
+    logarithms, bound = log_change_counts(n, size), log_change_counts_error(n, size)
     ends = np.arange(min(n + 1, 40))
     ks = np.unique(np.concatenate([ends, n - ends, RNG.integers(0, n + 1, 100)]))
     with mp.workdps(40):
         for k in ks.tolist():
             exact = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
             exact += k * mp.log(mp.mpf(size - 1) / size) - (n - k) * mp.log(size)
-            assert abs(exact - mp.mpf(float(found[k]))) <= bound[k] / 2, k
+            assert abs(exact - mp.mpf(float(logarithms[k]))) <= bound[k] / 2, k
 
 
 def test_binomial_logarithms_at_a_million():
     n, size = 1_000_000, 2
-    found, bound = log_change_counts(n, size), log_change_counts_error(n, size)
-    assert np.exp(found).sum() == pytest.approx(1, abs=1e-11)
+    logarithms, bound = log_change_counts(n, size), log_change_counts_error(n, size)
+    assert np.exp(logarithms).sum() == pytest.approx(1, abs=1e-11)
     with mp.workdps(40):
         for k in (0, 1, 17, 475_021, 499_000, 500_000, 999_999, n):
             exact = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1) - n * mp.log(2)
-            assert abs(exact - mp.mpf(float(found[k]))) <= bound[k] / 2, k
+            assert abs(exact - mp.mpf(float(logarithms[k]))) <= bound[k] / 2, k
 
 
 def test_uniform_logarithms_agree_between_table_and_counts():

@@ -83,9 +83,9 @@ def test_the_multipliers_are_those_of_a_law_worth_one():
 def test_one_ball_comes_close_to_what_is_certified():
     """Thirty attributes: the last ball alone is within 2 % of the certified lower bound, where the first one is 5 % above."""
     problem, requirements, ball = wanted(30, 6)
-    found = solve(problem, BallOptions())
-    assert found.gap <= 0.01 * found.upper
+    solution = solve(problem, BallOptions())
+    assert solution.gap <= 0.01 * solution.upper
     *_, last = polish(requirements, ball, 100)
     column = requirements.column(on_grid(requirements, last.ball))
     alone = float(np.logaddexp(0.0, -requirements.log_scale([column], np.ones(1))))
-    assert found.lower <= alone <= 1.02 * found.lower
+    assert solution.lower <= alone <= 1.02 * solution.lower

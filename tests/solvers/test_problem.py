@@ -21,8 +21,12 @@ def test_flips_keeps_and_gaps_against_60_digits(r, e):
         f = mp.mpf(r - 1) / (r - 1 + mp.exp(mp.mpf(e)))
         gap = mp.mpf(r - 1) / r - f
         # ln(r−1) − ε is rounded at up to 64, hence 64 roundings relative
-        for found, exact in ((flip_probabilities(r, e), f), (keep_probabilities(r, e), 1 - f), (flip_gaps(r, e), gap)):
-            assert abs(mp.mpf(float(found)) / exact - 1) < 64 * 2.0**-53
+        for computed, exact in (
+            (flip_probabilities(r, e), f),
+            (keep_probabilities(r, e), 1 - f),
+            (flip_gaps(r, e), gap),
+        ):
+            assert abs(mp.mpf(float(computed)) / exact - 1) < 64 * 2.0**-53
         assert Problem([r], [e]).eigenvalues[0] == pytest.approx(float(gap * r / (r - 1)), rel=1e-14)
 
 

@@ -65,8 +65,8 @@ def test_the_bound_is_that_of_its_definition_rounded_down():
         c = certificate(rng, problem)
         if not any(c.effects):
             continue
-        exact, found = by_definition(problem, c), lower_bound(problem, c)
-        assert exact - 1e-10 * (1 + exact) <= found <= exact * (1 + 1e-15)
+        exact, bound = by_definition(problem, c), lower_bound(problem, c)
+        assert exact - 1e-10 * (1 + exact) <= bound <= exact * (1 + 1e-15)
 
 
 def test_no_bound_is_above_the_optimum_of_the_program():

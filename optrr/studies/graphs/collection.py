@@ -182,11 +182,11 @@ def assemble(reports: Sequence[ArrayLike], channel: EdgeChannel) -> RandomizedGr
 
 def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:
     """Which slots flip, ascending."""
-    found = []
+    flips = []
     fine = np.uint64(channel.fine)
     for start in range(0, slots, _PAIRS):
         count = min(_PAIRS, slots - start)
         words = source.words((count + 3) // 4).view(np.uint16)[:count]
         candidates = np.flatnonzero(words < channel.coarse)
-        found.append(start + candidates[source.words(candidates.size) < fine])
-    return np.concatenate(found)
+        flips.append(start + candidates[source.words(candidates.size) < fine])
+    return np.concatenate(flips)

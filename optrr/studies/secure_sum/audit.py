@@ -56,21 +56,22 @@ class Evidence:
     def verdict(self, group: Group) -> str:
         """Who broke the protocol, as far as this party can tell: one line."""
         absent = sorted(set(self.partials) - set(self.audits))
-        found = [f"party {j} took no part in the audit" for j in absent]
+        findings = [f"party {j} took no part in the audit" for j in absent]
         for i, points in sorted(self.audits.items()):
             if self._part(points, self.me) != committed(group, self.received[i]):
-                found.append(f"party {i} published other shares than it sent to party {self.me}")
+                findings.append(f"party {i} published other shares than it sent to party {self.me}")
             elif not self._cancel(group, points):
-                found.append(f"the shares of party {i} do not add up to zero")
-        if not found:
-            found = [
+                findings.append(f"the shares of party {i} do not add up to zero")
+        if not findings:
+            findings = [
                 f"the partial sum of party {j} does not belong to its seal and the shares sent to it, unless it objects "
                 "to a sender's audit"
                 for j in sorted(self.partials)
                 if not self._belongs(group, j)
             ]
         return (
-            "; ".join(found) or "the audit finds nothing wrong: somebody sent different messages to different parties"
+            "; ".join(findings)
+            or "the audit finds nothing wrong: somebody sent different messages to different parties"
         )
 
     def _cells(self) -> int:

@@ -64,7 +64,7 @@ def encode(message: Message) -> bytes:
 def decode(raw: bytes) -> Message:
     """A message from bytes. Raises SecureSumFailed for anything else."""
     try:
-        found: Message = msgspec.msgpack.decode(raw, type=Message)
+        message: Message = msgspec.msgpack.decode(raw, type=Message)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SecureSumFailed(f"received {len(raw)} bytes that are no message of the protocol ({error})") from error
-    return found
+    return message

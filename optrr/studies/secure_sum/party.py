@@ -204,11 +204,11 @@ class SecureSumParty:
         return self._that_open_the_seals(self._group, total)
 
     def _with_right_totals(self, total: Numbers) -> IntArray:
-        found = np.add.reduceat(total, np.cumsum([0, *self._tables[:-1]]))
-        wrong = np.flatnonzero(found != self.parties)
+        counted = np.add.reduceat(total, np.cumsum([0, *self._tables[:-1]]))
+        wrong = np.flatnonzero(counted != self.parties)
         if wrong.size:
             raise SecureSumFailed(
-                f"table {int(wrong[0])} counts {int(found[wrong[0]])} of {self.parties} parties: some party broke the "
+                f"table {int(wrong[0])} counts {int(counted[wrong[0]])} of {self.parties} parties: some party broke the "
                 "protocol; stop, and start a new session"
             )
         return total
@@ -269,10 +269,10 @@ class SecureSumParty:
         if self._group is None or message.seal is None:
             return
         try:
-            found = self._checks.check(self._group, self._statement, message.sender, message.seal)
+            digest = self._checks.check(self._group, self._statement, message.sender, message.seal)
         except SealBroken as error:
             raise self._refused(message, str(error)) from error
-        self._seals[message.sender], self._seal_digests[message.sender] = message.seal, found
+        self._seals[message.sender], self._seal_digests[message.sender] = message.seal, digest
 
     def _all_seals(self) -> bytes:
         """Digest of all parties' seals, as this party has them; empty without proofs."""

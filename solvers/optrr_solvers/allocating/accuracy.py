@@ -104,8 +104,8 @@ def _by_design(problem: AllocationProblem, options: SolveOptions, started: float
             "ask for less accuracy"
         )
     caps = problem.cap if problem.capped else None
-    found = design(Problem(problem.workload.sizes, epsilons, caps=caps, names=problem.names), options=options)
-    return SmallestTotal(found.law, found.upper, found.lower, time.perf_counter() - started)
+    solution = design(Problem(problem.workload.sizes, epsilons, caps=caps, names=problem.names), options=options)
+    return SmallestTotal(solution.law, solution.upper, solution.lower, time.perf_counter() - started)
 
 
 def kronecker_total(problem: AllocationProblem) -> float:
@@ -130,10 +130,10 @@ def _by_program(problem: AllocationProblem, lattice: EffectLattice, started: flo
         # scaled by a total nearer the answer the program is better conditioned
         scale = factor * (start if best is None else best.upper)
         for margin in _MARGINS:
-            found = _Program(problem, lattice, scale, margin).run(started)
-            if found is not None and (best is None or found.gap < best.gap):
-                best = found
-            if found is not None:
+            total = _Program(problem, lattice, scale, margin).run(started)
+            if total is not None and (best is None or total.gap < best.gap):
+                best = total
+            if total is not None:
                 break
         if best is not None and best.gap <= _GOOD_GAP * (1 + best.upper):
             break

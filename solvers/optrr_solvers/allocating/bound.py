@@ -94,7 +94,7 @@ def minimum_under_cuts(
         bounds=[(0, None)] * limits.size,
         options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-14},
     )
-    return max((at(np.asarray(y)) for y in (answer.x, start)), key=lambda found: found[1])
+    return max((at(np.asarray(y)) for y in (answer.x, start)), key=lambda minimum: minimum[1])
 
 
 def _lone(coefficients: FloatArray, cut: Cut) -> float:

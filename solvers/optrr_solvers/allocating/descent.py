@@ -220,11 +220,11 @@ def correct(effects: FloatArray, weights: FloatArray, curve: Curve) -> FloatArra
         lam = effects @ weights
         model, goal = _model(effects, lam, curve, used, limited)
         try:
-            found, _ = nnls(model, goal, maxiter=100 * model.shape[1])
+            shares, _ = nnls(model, goal, maxiter=100 * model.shape[1])
         except RuntimeError:
             # cycling in the active set: the mixture so far is a valid one
             return weights
-        step = found[: weights.size] / found[: weights.size].sum() - weights
+        step = shares[: weights.size] / shares[: weights.size].sum() - weights
         gain = float((curve.slope(lam) + curve.push(lam)) @ (effects @ step))
         value = curve.value(lam)
         # below rounding of Φ no step can be told from noise

@@ -48,9 +48,9 @@ def solve(problem: AllocationProblem, options: AllocationOptions = AllocationOpt
     mixture = descent.run(tolerance, options.rounds)
     law = mixture.of_cells()
     gate = Answer(problem, lattice, "lattice", started, mixture.rounds)
-    found = gate.of(law.excess / law.uniform, mixture.lower)
+    allocated = gate.of(law.excess / law.uniform, mixture.lower)
     if descent.within_limits(corner.effects):
         # tightened limits may cost the last digits that Kronecker's split has
         baseline = gate.of(start.excess / start.uniform, mixture.lower)
-        return baseline if baseline.error < found.error else found
-    return found
+        return baseline if baseline.error < allocated.error else allocated
+    return allocated

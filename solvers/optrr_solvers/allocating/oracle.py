@@ -64,11 +64,11 @@ class KnapsackOracle:
         while True:
             inside = h > value
             mass = float(self.mu[inside].sum())
-            found = float(self.mu[inside] @ h[inside]) / (y + mass)
+            raised = float(self.mu[inside] @ h[inside]) / (y + mass)
             # each pass can only raise the value; it stops rising when the set no longer changes
-            if not found > value * (1 + 2.0**-50):
+            if not raised > value * (1 + 2.0**-50):
                 break
-            value = found
+            value = raised
         return value, Atom(y / (y + mass), inside / (y + mass))
 
 

@@ -112,13 +112,13 @@ def scaled_to_total(
     nothing, everything = family.limited(np.zeros_like(ratios)), family.limited(np.full_like(ratios, np.inf))
     scales = float(np.min(nothing / ratios)), float(np.max(everything / ratios))
     try:
-        found = calibrate(lambda s: family.solve(s * ratios), total, scales, guess=guess, tolerance=tolerance)
+        calibrated = calibrate(lambda s: family.solve(s * ratios), total, scales, guess=guess, tolerance=tolerance)
     except Infeasible as reason:
         least = family.solve(nothing).upper
         raise Infeasible(
             f"the floors need a total epsilon of {least:.6g}, more than {total:g}; raise the total or lower a floor"
         ) from reason
-    return found.solution, found.scale
+    return calibrated.solution, calibrated.scale
 
 
 class _Search:
@@ -145,21 +145,21 @@ class _Search:
         for _ in range(self.options.rounds):
             self.rounds += 1
             try:
-                found, scale = scaled_to_total(self.family, ratios, scale, _ON_THE_WAY)
+                solution, scale = scaled_to_total(self.family, ratios, scale, _ON_THE_WAY)
             except SolveFailed:
                 if self.best is None:
                     raise
                 # an extreme profile defeated the design solver: go half the way only
                 ratios = np.sqrt(ratios * self.best[1].attribute_epsilons)
                 continue
-            self._record(found)
+            self._record(solution)
             # with pairs kept the cuts hold too, but say little
-            cut = self._steer(found) if self.family.pairs else self._cut(found)
+            cut = self._steer(solution) if self.family.pairs else self._cut(solution)
             if cut is None:
                 break
             self.steers.append(cut)
             assert self.best is not None
-            profile = self._outer(found)
+            profile = self._outer(solution)
             if self.best[0] - self.lower <= self.options.tolerance * self.best[0]:
                 break
             if self.idle > _IDLE_ROUNDS:
@@ -175,21 +175,21 @@ class _Search:
         split = best_split(self.workload, single_blocks(self.workload), self.problem.total)
         return np.maximum(split.epsilons, EPSILON_RANGE[0])
 
-    def _record(self, found: Solution) -> None:
-        lam = self.workload.eigenvalues(found.law)
+    def _record(self, solution: Solution) -> None:
+        lam = self.workload.eigenvalues(solution.law)
         error = self.workload.error(lam) if np.all(lam > 0) else np.inf
         gained = self.best is None or error < self.best[0] * (1 - self.options.tolerance / 4)
         self.idle = 0 if gained else self.idle + 1
         if self.best is None or error < self.best[0]:
-            self.best = (error, found)
+            self.best = (error, solution)
 
-    def _cut(self, found: Solution) -> Cut | None:
+    def _cut(self, solution: Solution) -> Cut | None:
         """The cut that the design's certificate proves at total E; None where there is no certificate."""
-        if found.certificate is None:
+        if solution.certificate is None:
             return None
-        weights = _weights(found.certificate, self.workload.m)
-        plain = Certificate(found.certificate.classes, found.certificate.weights)
-        ray = found.problem.epsilons
+        weights = _weights(solution.certificate, self.workload.m)
+        plain = Certificate(solution.certificate.classes, solution.certificate.weights)
+        ray = solution.problem.epsilons
         goal = self.problem.total
         low, high = 1.0, 1.0
         try:
@@ -215,11 +215,11 @@ class _Search:
         sums = np.bincount(self.kind, weights=normal)
         return np.asarray((sums / np.bincount(self.kind))[self.kind])
 
-    def _steer(self, found: Solution) -> Cut:
+    def _steer(self, solution: Solution) -> Cut:
         """The tangent at the current law of the surface of constant total: w_i d_i + κ Σ_j v_ij (r_i−1)(r_j−1) λ_j."""
-        certificate = found.certificate
+        certificate = solution.certificate
         assert certificate is not None
-        m, sizes, lam = self.workload.m, self.workload.sizes, found.problem.eigenvalues
+        m, sizes, lam = self.workload.m, self.workload.sizes, solution.problem.eigenvalues
         normal = np.zeros(m)
         for members, w in zip(certificate.classes, certificate.weights, strict=True):
             normal[list(members)] = float(w) * self.uniform_flips[list(members)]
@@ -227,16 +227,16 @@ class _Search:
             for i in certificate.classes[a]:
                 for j in certificate.classes[b]:
                     if i < j or (a != b and i != j):
-                        each = float(v) * found.problem.kappa * float((sizes[i] - 1) * (sizes[j] - 1))
+                        each = float(v) * solution.problem.kappa * float((sizes[i] - 1) * (sizes[j] - 1))
                         normal[i] += each * lam[j]
                         normal[j] += each * lam[i]
         normal = self._averaged(normal / normal.sum())
-        return Cut(normal, float(normal @ found.law.one_way_eigenvalues()))
+        return Cut(normal, float(normal @ solution.law.one_way_eigenvalues()))
 
     def _plain(self, epsilons: FloatArray) -> Problem:
         return Problem(self.workload.sizes, np.clip(epsilons, *EPSILON_RANGE))
 
-    def _outer(self, found: Solution) -> FloatArray:
+    def _outer(self, solution: Solution) -> FloatArray:
         """Best λ_i subject to all cuts, shape (m,); raises the lower bound of F on the way."""
         low = eigenvalues_of(self.workload.sizes, np.maximum(self.problem.floor, EPSILON_RANGE[0]))
         # no ε_i exceeds the total
@@ -244,15 +244,15 @@ class _Search:
         high = eigenvalues_of(self.workload.sizes, np.minimum(self.problem.ceiling, most))
         # the set with pairs kept is not convex: only the latest tangent is to be believed, and it bounds nothing
         cuts = self.steers[-1:] if self.family.pairs else self.steers
-        profile, value = minimum_under_cuts(self._effective(found), cuts, low, high)
+        profile, value = minimum_under_cuts(self._effective(solution), cuts, low, high)
         if not self.family.pairs and all(len(w) == 1 for w in self.workload.effects):
             self.lower = max(self.lower, value)
         return profile
 
-    def _effective(self, found: Solution) -> FloatArray:
+    def _effective(self, solution: Solution) -> FloatArray:
         """a_i with −2 a_i/λ_i³ = ∂F/∂λ_i where λ_W moves like Π λ_i: a_i = λ_i² Σ_{W∋i} C_W/λ_W² / |class|."""
-        lam = self.workload.eigenvalues(found.law)
-        one = found.law.one_way_eigenvalues()
+        lam = self.workload.eigenvalues(solution.law)
+        one = solution.law.one_way_eigenvalues()
         # an effect that the law hides counts as under Kronecker
         lam = np.where(lam > 0, lam, self.workload.products(one))
         out = np.zeros(self.workload.m)
@@ -265,13 +265,13 @@ class _Search:
     def _answer(self, started: float) -> AllocatedLaw:
         assert self.best is not None
         self._record(scaled_to_total(self.family, self.best[1].problem.epsilons)[0])
-        error, found = self.best
+        error, solution = self.best
         if not np.isfinite(error):
             raise SolveFailed(
                 "search: every law found hides an effect of the workload; keep pairs, or use method 'lattice'"
             )
-        law = AllocatedLaw.of(self.problem, "search", found.law, self.lower, started, self.rounds)
-        return replace(law, design=found)
+        law = AllocatedLaw.of(self.problem, "search", solution.law, self.lower, started, self.rounds)
+        return replace(law, design=solution)
 
 
 def _weights(certificate: Certificate, m: int) -> FloatArray:

@@ -32,8 +32,8 @@ def solve(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...] = ()) -
     several = any(len(w) > 1 for w in problem.workload.effects)
     if not pairs and not problem.capped and (several or problem.workload.m <= _MANY):
         return allocation_balls.solve(problem)
-    found = allocation_profiles.solve(problem, pairs=pairs)
+    paired = allocation_profiles.solve(problem, pairs=pairs)
     if not pairs and not several:
-        return found
+        return paired
     free = solve(replace(problem, caps=None))
-    return replace(found, lower_error=min(max(free.lower_error, found.lower_error), found.error))
+    return replace(paired, lower_error=min(max(free.lower_error, paired.lower_error), paired.error))

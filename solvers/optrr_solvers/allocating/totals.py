@@ -87,10 +87,10 @@ class EffectTotals:
         nothing = (0,) * len(self.classes)
         start = np.zeros(self.most + 1)
         start[0] = 1.0
-        found = self._products(0, len(self.classes), {*keys, nothing}, start)
-        mass = found[nothing]
+        products = self._products(0, len(self.classes), {*keys, nothing}, start)
+        mass = products[nothing]
         at = np.flatnonzero(mass > _FAINT)
-        return at, mass[at], np.stack([found[key][at] for key in keys]) / mass[at]
+        return at, mass[at], np.stack([products[key][at] for key in keys]) / mass[at]
 
     def _products(self, low: int, high: int, wanted: set[_Usage], start: FloatArray) -> dict[_Usage, FloatArray]:
         """``start`` times the polynomials of classes low..high−1, for every wanted usage of these classes."""

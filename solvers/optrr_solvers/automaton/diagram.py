@@ -220,8 +220,8 @@ def _distinct(rows: IntArray) -> tuple[IntArray, IntArray]:
             seen[rows - low] = True
             number = np.cumsum(seen) - 1
             return np.flatnonzero(seen) + low, number[rows - low]
-        found, place = np.unique(rows, return_inverse=True)
-        return found, place
+        values, place = np.unique(rows, return_inverse=True)
+        return values, place
     first, place = equal_rows(list(rows.T))
     return rows[first], place
 

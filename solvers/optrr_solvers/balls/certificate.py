@@ -42,11 +42,11 @@ def counted(classes: Classes, *weights: FloatArray) -> Certificate:
     total = _EXACT_TOTAL if cells(classes) <= EXACT_CELLS else _COUNTED_TOTAL
     falling = np.sort(classes.epsilons)[::-1]
     largest = [np.where(classes.epsilons >= e, classes.epsilons, 0.0) for e in falling[:_LARGEST_ALONE]]
-    found = [
+    certificates = [
         Certificate(_members(classes), tuple(int(x) for x in np.round(w * (total / float(w @ classes.counts)))))
         for w in (*weights, classes.epsilons, *largest)
     ]
-    return max(found, key=lambda certificate: lower_bound(classes.problem, certificate))
+    return max(certificates, key=lambda certificate: lower_bound(classes.problem, certificate))
 
 
 def _unit(pool: Pool, point: Point, tolerance: float) -> float:

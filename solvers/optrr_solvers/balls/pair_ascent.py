@@ -69,10 +69,10 @@ class SampledDual:
 
         start = np.concatenate([w, a]) / unit
         bounds = [(0.0, None)] * size + [(0.0, None if ok else 0.0) for ok in self.allowed]
-        found = minimize(
+        optimum = minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "maxcor": 20}
         )
-        w, a = found.x[:size] * unit[:size], found.x[size:] * unit[size:]
+        w, a = optimum.x[:size] * unit[:size], optimum.x[size:] * unit[size:]
         return RankOnePoint(w, a, float(np.logaddexp(0.0, -self._apart.log_ratio(top, w, a)[0] - top)))
 
 

@@ -48,8 +48,8 @@ def rounded(problem: Problem, classes: Classes, point: RankOnePoint) -> list[Cer
     if shift * float(b.max()) < _FAINT:
         return []
     scale = _scale(classes, point)
-    found = [_at_scale(problem, classes, point, scale * finer) for finer in _FINER]
-    return [x for x in found if x is not None]
+    certificates = [_at_scale(problem, classes, point, scale * finer) for finer in _FINER]
+    return [x for x in certificates if x is not None]
 
 
 def _at_scale(problem: Problem, classes: Classes, point: RankOnePoint, scale: float) -> Certificate | None:

@@ -130,13 +130,13 @@ class Generation:
     def extend(self, prices: Prices, starts: list[Soft], steps: int) -> float:
         """Add the best ball found from each start; by how much, in logarithms, they beat the best column there was."""
         before = max((self.value(prices, c) for c in self.columns), default=-math.inf)
-        found = -math.inf
+        after = -math.inf
         for start in starts:
             if self.add(best_ball(self.wanted.classes, prices, start, steps)):
-                found = max(found, self.value(prices, self.columns[-1]))
+                after = max(after, self.value(prices, self.columns[-1]))
         if not math.isfinite(before):
-            return math.inf if math.isfinite(found) else -math.inf
-        return found - before
+            return math.inf if math.isfinite(after) else -math.inf
+        return after - before
 
     def mixture(self) -> tuple[list[Column], FloatArray]:
         """The columns with a share in the best mixture, and their shares, which add up to at most 1."""

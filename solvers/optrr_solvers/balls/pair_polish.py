@@ -61,11 +61,11 @@ def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[Polished]:
 
     for sharpness in _STAGES:
         merit.sharpen(x[:-1] * unit, float(x[-1]), sharpness)
-        found = minimize(
+        optimum = minimize(
             objective, x, jac=True, method="L-BFGS-B", bounds=bounds,
             options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 30},
         )  # fmt: skip
-        x = found.x
+        x = optimum.x
         merit.at(x[:-1] * unit, float(x[-1]))
         multipliers = merit.multipliers
         merit.renew()

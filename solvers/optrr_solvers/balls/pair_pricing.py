@@ -95,11 +95,11 @@ def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft
         )
 
     bounds = [(0.0, 20.0)] * classes.counts.size + [(start.radius / 20, 20 * start.radius)]
-    found = minimize(
+    optimum = minimize(
         objective, np.append(start.weights / unit, start.radius),
         jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "maxfun": 2 * steps},
     )  # fmt: skip
-    return Soft(found.x[:-1] * unit, float(found.x[-1]), start.width)
+    return Soft(optimum.x[:-1] * unit, float(optimum.x[-1]), start.width)
 
 
 class Tilted:

@@ -162,9 +162,9 @@ def _polish(search: _Search) -> None:
     start = generation.sources[max(range(len(generation.columns)), key=generation.alone)]
     work = wanted.needs.size
     steps = int(min(_POLISH_STEPS, max(_LEAST_POLISH, _POLISH_WORK / work)))
-    for found in polish(wanted, start, steps):
-        if generation.add(found.ball):
-            search.centre, search.polished = found.prices, found.ball
+    for polished in polish(wanted, start, steps):
+        if generation.add(polished.ball):
+            search.centre, search.polished = polished.prices, polished.ball
         if not search.watch.goes_on(_FIRST_PART):
             return
     ball = generation.sources[-1]
@@ -226,10 +226,10 @@ def _ascend(search: _Search, prices: Prices) -> list[Soft]:
     if not starts:
         return []
     starts = [(x, y * dual.allowed) for x, y in starts]
-    found = max((dual.ascend(x, y, _ASCENT_STEPS) for x, y in starts), key=lambda p: p.bound)
-    if search.point is None or found.bound > search.point.bound:
-        search.point = found
-        search.lower = max(search.lower, found.bound)
+    highest = max((dual.ascend(x, y, _ASCENT_STEPS) for x, y in starts), key=lambda p: p.bound)
+    if search.point is None or highest.bound > search.point.bound:
+        search.point = highest
+        search.lower = max(search.lower, highest.bound)
         search.watch.lower = search.lower
     point = search.point
     best = search.wanted.rank_one(point.w, point.a)
@@ -321,9 +321,9 @@ def _law(problem: Problem, search: _Search) -> Law:
 
 def _certificate(problem: Problem, base: Solution | None, search: _Search, upper: float) -> Certificate | None:
     """The best of the certified bounds."""
-    found = [] if base is None else [base.certificate]
+    certificates = [] if base is None else [base.certificate]
     if search.point is not None:
-        found += pair_certificate.rounded(problem, search.wanted.classes, search.point)
-    if not found:
+        certificates += pair_certificate.rounded(problem, search.wanted.classes, search.point)
+    if not certificates:
         return None
-    return max(found, key=lambda certificate: min(lower_bound(problem, certificate), upper))
+    return max(certificates, key=lambda certificate: min(lower_bound(problem, certificate), upper))

@@ -97,10 +97,10 @@ class BlockLaw(Law):
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """Block after block."""
         parts = [(members, law.diagram(most)) for members, law in self.blocks]
-        found = [(members, part) for members, part in parts if part is not None]
-        if len(found) < len(parts) or sum(part.states for _, part in found) > most:
+        diagrams = [(members, part) for members, part in parts if part is not None]
+        if len(diagrams) < len(parts) or sum(part.states for _, part in diagrams) > most:
             return None
-        return in_sequence(found)
+        return in_sequence(diagrams)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Each block on its own."""

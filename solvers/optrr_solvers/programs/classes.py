@@ -26,14 +26,14 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     if problem.caps is not None:
         raise MethodTooLarge("method 'classes' does not take conditional caps; use 'reduced' (up to 10 attributes)")
     lattice = Lattice(problem, problem.classes)
-    found = sifting.solve(lattice, method="classes", deadline=options.deadline(started))
-    law = CountLaw(problem.sizes, problem.classes, found.log_density)
+    optimum = sifting.solve(lattice, method="classes", deadline=options.deadline(started))
+    law = CountLaw(problem.sizes, problem.classes, optimum.log_density)
     return checked(
         problem,
         "classes",
         law,
-        found.certificate,
+        optimum.certificate,
         started=started,
         tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon),
-        statistics={"rounds": found.rounds, "iterations": found.iterations, "columns": found.columns},
+        statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
     )

@@ -62,16 +62,16 @@ class Lattice:
     def class_pairs(self) -> tuple[tuple[int, int], ...]:
         """Preserved pairs as pairs of classes (g ≤ h); each must be preserved for all members or for none."""
         class_of = group_numbers(self.classes)
-        found: dict[tuple[int, int], int] = {}
+        numbers: dict[tuple[int, int], int] = {}
         for i, j in self.problem.pairs:
             a, b = sorted((int(class_of[i]), int(class_of[j])))
-            found[a, b] = found.get((a, b), 0) + 1
-        for (a, b), count in found.items():
+            numbers[a, b] = numbers.get((a, b), 0) + 1
+        for (a, b), count in numbers.items():
             if count != self._pair_count(a, b):
                 raise InvalidProblem(
                     "alike attributes must be preserved all or none; name all their pairs or use method 'reduced'"
                 )
-        return tuple(sorted(found))
+        return tuple(sorted(numbers))
 
     def _pair_count(self, a: int, b: int) -> int:
         n = self.classes[a].size

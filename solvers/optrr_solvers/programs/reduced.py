@@ -31,16 +31,16 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
     deadline = options.deadline(started)
     if capped.binding(problem).size:
-        found = capped.solve(lattice, deadline)
+        optimum = capped.solve(lattice, deadline)
     else:
-        found = sifting.solve(lattice, method="reduced", deadline=deadline)
-    law = TableLaw(problem.sizes, found.log_density)
+        optimum = sifting.solve(lattice, method="reduced", deadline=deadline)
+    law = TableLaw(problem.sizes, optimum.log_density)
     return checked(
         problem,
         "reduced",
         law,
-        found.certificate,
+        optimum.certificate,
         started=started,
         tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon),
-        statistics={"rounds": found.rounds, "iterations": found.iterations, "columns": found.columns},
+        statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
     )

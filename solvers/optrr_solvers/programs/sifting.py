@@ -163,9 +163,9 @@ class _Small:
         t[cells] = 0
         mass = t * np.exp(np.minimum(self.log_caps, 700))
         residual = self.lattice.mass_times_rows(mass.reshape(self.lattice.shape))
-        found = np.linalg.solve(matrix, -residual[tight])
-        t[cells] = np.clip(found[:-1] * self.column_scale[basic] / self.caps[basic], 0, 1)
-        y = found[-1] * self.y_scale
+        solved = np.linalg.solve(matrix, -residual[tight])
+        t[cells] = np.clip(solved[:-1] * self.column_scale[basic] / self.caps[basic], 0, 1)
+        y = solved[-1] * self.y_scale
         if not y > 0:
             raise SolveFailed("the basis gives no positive y")
         # ln Q − 1 = −ln y in the scaled units; log_caps − log_mu is the scale's logarithm
