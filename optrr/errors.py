@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from optrr_solvers.errors import (
     Infeasible,
     InvalidCertificate,
@@ -20,10 +22,23 @@ __all__ = [
     "MethodTooLarge",
     "OptrrError",
     "SolveFailed",
+    "did_you_mean",
     "in_one_line",
 ]
+
+# How alike two words must be, of 0..1, for one to be taken for a slip of the other: one letter in three may differ.
+_NEAR = 0.6
 
 
 def in_one_line(message: object) -> str:
     """A backend's message on one line, so that it can stand inside ours."""
     return " ".join(str(message).split())
+
+
+def did_you_mean(written: str, known: Iterable[str]) -> str:
+    """``; did you mean 'epsilon'?`` where one of the known words is near what was written, else nothing."""
+    import difflib  # noqa: PLC0415 (only errors need it)
+
+    words = {word.casefold(): word for word in known}
+    near = difflib.get_close_matches(written.casefold(), words, n=1, cutoff=_NEAR)
+    return f"; did you mean {words[near[0]]!r}?" if near else ""

@@ -37,8 +37,8 @@ from optrr.inference.conditional import tail_of_one
 from optrr.inference.genotypes import ASSUMING
 from optrr.kernel import EffectKernel
 from optrr.records.domain import Domain
-from optrr.records.files import RecordFile
 from optrr.records.frames import FrameCodec
+from optrr.records.reading.registry import open_source
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 
@@ -60,7 +60,7 @@ def allele_tables(records: np.ndarray[tuple[int, int], np.dtype[np.integer]], la
 
 def read_allele_tables(path: Path, domain: Domain, layout: Layout, progress: Progress | None = None) -> IntArray:
     """The same from a CSV or Parquet file, batch by batch."""
-    file = RecordFile(path, domain)
+    file = open_source(path, domain)
     total = np.zeros((layout.variants, CELLS, CELLS), dtype=np.int64)
     codec: FrameCodec | None = None
     for batch in file.batches(list(domain.names)):

@@ -15,8 +15,8 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts, Variants, checked_people
 from optrr.records.domain import Domain
-from optrr.records.files import RecordFile
 from optrr.records.frames import FrameCodec
+from optrr.records.reading.registry import open_source
 
 # 0, 1, 2, and the missing value, whether or not a design randomizes it.
 _CATEGORIES = (*range(GENOTYPES), None)
@@ -24,12 +24,12 @@ _CATEGORIES = (*range(GENOTYPES), None)
 
 def table_columns(path: Path) -> list[str]:
     """Names of the table's columns."""
-    return list(RecordFile(path, Domain.of({"any": 2})).schema.names)
+    return list(open_source(path).schema.names)
 
 
 def text_column(path: Path, column: str) -> list[str | None]:
     """A column as text, None where it is empty. Raises InvalidInput where it is missing."""
-    file = RecordFile(path, Domain.of({column: ("", None)}))
+    file = open_source(path)
     if column not in file.schema.names:
         raise InvalidInput(f"{path} has no column {column!r}; it has {', '.join(map(repr, file.schema.names[:10]))}")
     out: list[str | None] = []
@@ -54,7 +54,7 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     if times > 1:
         raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")
     domain = Domain.of(dict.fromkeys(names, _CATEGORIES))
-    file = RecordFile(path, domain)
+    file = open_source(path, domain)
     codec: FrameCodec | None = None
     blocks: list[Codes] = []
     for batch in file.batches(names):

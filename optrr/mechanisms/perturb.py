@@ -16,8 +16,9 @@ import pyarrow as pa
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain, listed
-from optrr.records.files import RecordFile, RecordWriter, checked_suffix, whole_file
+from optrr.records.files import RecordWriter, checked_suffix, whole_file
 from optrr.records.frames import FrameCodec
+from optrr.records.reading.registry import open_source
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 Progress = Callable[[int], None]
@@ -95,8 +96,8 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     """
     target = Path(target_path)
     checked_suffix(target)
-    source = RecordFile(source_path, mechanism.domain)
-    if target.exists() and target.samefile(source.path):
+    source = open_source(source_path, mechanism.domain)
+    if any(target.exists() and target.samefile(path) for path in source.paths):
         raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
     schema = _without(source.schema, drop, mechanism.domain)
     codec = FrameCodec(mechanism.domain, schema)
@@ -108,7 +109,7 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
                 if progress is not None:
                     progress(codec.records)
         if not codec.records:
-            raise InvalidInput(f"{source.path} holds no records; give at least one")
+            raise InvalidInput(f"{source.name} holds no records; give at least one")
     return codec.records
 
 

@@ -38,8 +38,9 @@ from optrr.kernel import MatrixKernel
 from optrr.protocols.oracles import BITS, Oracle, best_report, drawn_epsilon, report, support_probabilities
 from optrr.records.cells import cells_table
 from optrr.records.domain import Attribute, Domain
-from optrr.records.files import RecordWriter, checked_suffix, record_batches, whole_file
+from optrr.records.files import RecordWriter, checked_suffix, whole_file
 from optrr.records.frames import FrameCodec
+from optrr.records.reading.registry import record_batches
 from optrr.results import TableResult
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source

@@ -20,8 +20,8 @@ from optrr.errors import InvalidInput
 from optrr.records.cells import cells_table
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain, listed
-from optrr.records.files import record_batches
 from optrr.records.frames import RECORDS, FrameCodec
+from optrr.records.reading.registry import record_batches
 from optrr.results import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 

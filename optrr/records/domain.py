@@ -25,6 +25,8 @@ Category = str | int | bool | None
 
 # How many names or categories an error message lists before it says how many more there are.
 _LISTED = 10
+# Characters of one name or category that a message shows.
+_LONGEST = 60
 
 
 def category_text(value: Category) -> str | None:
@@ -34,10 +36,15 @@ def category_text(value: Category) -> str | None:
     return value if value is None or isinstance(value, str) else str(value)
 
 
+def shown(text: str) -> str:
+    """Text from outside as a message may show it: in quotes, escaped where it does not print, and cut where it is long."""
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
 def listed(values: Sequence[object]) -> str:
     """The first few values for an error message, and how many more there are."""
     more = f", … ({len(values)} in all)" if len(values) > _LISTED else ""
-    return ", ".join(repr(v) for v in values[:_LISTED]) + more
+    return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
 
 
 @lru_cache(maxsize=256)

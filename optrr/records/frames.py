@@ -7,6 +7,7 @@ hold true values, and no ε covers those.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -17,9 +18,9 @@ import pyarrow as pa
 from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.columns import ColumnCodec
-from optrr.records.domain import Domain, listed
+from optrr.records.domain import Domain, listed, shown
 
 Frame = TypeVar("Frame")
 Kernel = Callable[[NDArray[np.int32]], None]
@@ -40,19 +41,28 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
     """
     repeats = [name for name, times in Counter(present).items() if times > 1]
     if repeats:
-        raise InvalidInput(f"column {repeats[0]!r} appears twice; give every column its own name")
+        raise InvalidInput(f"column {shown(repeats[0])} appears twice; give every column its own name")
     seen = set(present)
     missing = [name for name in wanted.names if name not in seen]
     if missing:
-        raise InvalidInput(f"column {missing[0]!r} is missing; the data has {listed(present)}")
+        raise InvalidInput(f"column {shown(missing[0])} is missing; {_instead(missing[0], present)}")
     if declared is None:
         return
     known = set(declared.names)
     extra = [name for name in present if name not in known]
     if extra:
         raise InvalidInput(
-            f"column {extra[0]!r} is not an attribute of the domain ({listed(declared.names)}); drop it or declare it"
+            f"column {shown(extra[0])} is not an attribute of the domain ({listed(declared.names)}); drop it or declare it"
         )
+
+
+def _instead(name: str, present: Sequence[str]) -> str:
+    """What the data has instead of a column: the same name in another form where there is one."""
+    form = unicodedata.normalize("NFKC", name)
+    twins = [p for p in present if unicodedata.normalize("NFKC", p) == form]
+    if twins:
+        return f"the data has it in another Unicode form ({twins[0]!a}, declared is {name!a}); write both names alike"
+    return f"the data has {listed(present)}{did_you_mean(name, present)}"
 
 
 class FrameCodec:
@@ -117,7 +127,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
         see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
     """
     checked_columns(column_names(data), domain, domain)
-    table = _as_table(data)
+    table = frame_table(data)
     if not table.num_rows:
         raise InvalidInput("the data holds no records; give at least one")
     codec = FrameCodec(domain, table.schema)
@@ -130,7 +140,7 @@ def column_names(data: Any) -> list[str]:
     """Names of a frame's columns, as text."""
     if is_pandas_dataframe(data) or is_polars_dataframe(data):
         return [str(name) for name in data.columns]
-    return list(_as_table(data).schema.names)
+    return list(frame_table(data).schema.names)
 
 
 def frame_batches(data: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -144,7 +154,7 @@ def frame_batches(data: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
         for start in range(0, len(data), RECORDS):
             yield from _from_pandas(data.iloc[start : start + RECORDS, positions]).to_batches()
         return
-    yield from _as_table(data).select(list(columns)).to_batches(max_chunksize=RECORDS)
+    yield from frame_table(data).select(list(columns)).to_batches(max_chunksize=RECORDS)
 
 
 def is_frame(data: object) -> bool:
@@ -156,7 +166,8 @@ def is_frame(data: object) -> bool:
     return speaks_arrow and not isinstance(data, pa.RecordBatchReader)
 
 
-def _as_table(data: Any) -> pa.Table:
+def frame_table(data: Any) -> pa.Table:
+    """The frame as an Arrow table. Raises InvalidInput for what is none, or does not fit Arrow's types."""
     if isinstance(data, pa.Table):
         return data
     if is_pandas_dataframe(data):
@@ -176,10 +187,19 @@ def _as_table(data: Any) -> pa.Table:
 def _from_pandas(data: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, TypeError) as error:
-        raise InvalidInput(
-            f"the data frame does not fit Arrow types ({in_one_line(error)}); give every column one type"
-        ) from error
+    except (pa.ArrowException, TypeError, ValueError):
+        # what Arrow says holds the value it stumbled over
+        raise InvalidInput(f"{_unfit_column(data)} mixes types; give every column one type") from None
+
+
+def _unfit_column(data: Any) -> str:
+    """The first column of a pandas frame that Arrow has no type for."""
+    for position, name in enumerate(data.columns):
+        try:
+            pa.Array.from_pandas(data.iloc[:, position])
+        except (pa.ArrowException, TypeError, ValueError):
+            return f"column {shown(str(name))}"
+    return "the data frame"
 
 
 def _like(data: Any, result: pa.Table, codec: FrameCodec) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from optrr.records.domain import Attribute, Category, Domain
-from optrr.records.files import record_batches
+from optrr.records.reading.registry import record_batches
 
 
 def observed_domain(data: Any, columns: Sequence[str]) -> Domain:

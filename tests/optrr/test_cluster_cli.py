@@ -15,7 +15,7 @@ from optrr.protocols.cluster_design import cluster_design, clusters_of
 from optrr.protocols.cluster_laws import ClusterMatrix
 from optrr.records.counts import count
 from optrr.records.domain import Domain
-from optrr.records.files import RecordFile
+from optrr.records.reading.registry import open_source
 from optrr_solvers import Status
 from optrr_solvers.laws import BlockLaw
 
@@ -127,7 +127,7 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
 def test_estimates_across_clusters_are_unbiased(first_round):
     folder, codes = first_round
     second = cluster_design(design(DOMAIN, 1.5, method="kronecker"), [("a", "b"), ("c", "d")])
-    batches = RecordFile(folder / "true.csv", DOMAIN).batches(DOMAIN.names)
+    batches = open_source(folder / "true.csv", DOMAIN).batches(DOMAIN.names)
     assert sum(b.num_rows for b in batches) == len(codes)
     truth = count(codes, DOMAIN, ("a", "b", "c")).proportions
     total = np.zeros_like(truth)

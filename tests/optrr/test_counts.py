@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from optrr.errors import InvalidInput
 from optrr.records import counts as module
-from optrr.records import files as batches
 from optrr.records import frames
 from optrr.records.counts import Counts, count, count_many
 from optrr.records.domain import Domain
+from optrr.records.reading import memory
+from optrr.records.reading import parquet_files as batches
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 3, "smokes": ["yes", "no", None], "town": ["x", "y"]})
 SETS = [("sex",), ("age", "smokes"), ("smokes", "age"), ("town", "sex", "age"), DOMAIN.names]
@@ -77,7 +78,7 @@ def _sources(records, folder):
 @pytest.mark.parametrize("chunk", [7, None], ids=["chunks of 7", "one chunk"])
 def test_every_source_agrees_with_plain_counting(tmp_path, monkeypatch, chunk):
     if chunk:
-        for place in (frames, batches, module):
+        for place in (frames, batches, memory, module):
             monkeypatch.setattr(place, "RECORDS", chunk)
     records = _records(200)
     for source, data in _sources(records, tmp_path).items():

@@ -88,6 +88,8 @@ def test_observed_domain_of_public_data(tmp_path):
     path.write_text("a,b\n10,x\n9,\n")
     assert observed_domain(path, ["b", "a"]) == Domain.of({"b": ["x", None], "a": ["10", "9"]})
     with pytest.raises(InvalidInput, match="'d' is missing"):
+        observed_domain(path, ["a", "d"])
+    with pytest.raises(InvalidInput, match="holds none of the names 'd'"):
         observed_domain(path, ["d"])
 
 

@@ -26,8 +26,8 @@ from optrr.genomics.randomize import randomize_records, randomized_cohort, recor
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import naive_score_test
 from optrr.kernel import unrandomized
-from optrr.records.files import RecordFile
 from optrr.records.frames import FrameCodec
+from optrr.records.reading.registry import open_source
 
 
 def cohort_of(codes: np.ndarray, seed: int = 0) -> Cohort:
@@ -116,7 +116,7 @@ def test_written_records_can_be_tested(tmp_path):
     randomize_records(records, design.mechanism, 5)
     for name in ("r.csv", "r.parquet"):
         write_records(records, design.domain, cohort.people, tmp_path / name)
-        file = RecordFile(tmp_path / name, design.domain)
+        file = open_source(tmp_path / name, design.domain)
         batches = list(file.batches(list(design.domain.names)))
         codec = FrameCodec(design.domain, batches[0].schema)
         np.testing.assert_array_equal(np.concatenate([codec.encode(b) for b in batches]), records)

@@ -1,0 +1,80 @@
+"""JSON lines: one object per line, one object per record."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from optrr.errors import InvalidInput
+from optrr.records.domain import Domain
+from optrr.records.reading.bytes_in import ByteSource, readable
+from optrr.records.reading.source import RecordsAt, Source
+
+# Bytes read at once; a line must not be longer.
+_BLOCK = 1 << 22
+
+
+class JsonLines(Source):
+    """A file of JSON lines; a column has the type that it has at the beginning of the file."""
+
+    def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
+        self._data = ByteSource(str(where.place))
+        self.name = self._data.name
+        self.paths = () if self._data.path is None else (self._data.path,)
+        head = self._data.head(_BLOCK)
+        whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
+        if not whole.strip():
+            raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
+        try:
+            self.schema = pa_json.read_json(pa.BufferReader(whole)).schema
+        except pa.ArrowException:
+            raise InvalidInput(f"cannot read {self.name}: {self._reason()}") from None
+
+    def share_read(self) -> float | None:
+        """Share of the file's bytes."""
+        return self._data.share_read()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Record batches of about four megabytes of text."""
+        parse = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
+        read = pa_json.ReadOptions(block_size=_BLOCK)
+        with readable(self.name):
+            try:
+                with pa_json.open_json(self._data.open(), read_options=read, parse_options=parse) as rows:
+                    for batch in rows:
+                        yield batch.select(list(columns))
+            except pa.ArrowException:
+                raise InvalidInput(f"cannot read {self.name}: {self._reason()}") from None
+
+    def _reason(self) -> str:
+        """Which line is no record; Arrow's own words may hold one."""
+        remedy = "give one whole JSON object per line, each field of one type"
+        if self._data.path is None:
+            return f"it is not JSON lines; {remedy}"
+        with io.TextIOWrapper(self._data.open(), encoding="utf-8", errors="replace") as lines:
+            kinds: dict[str, type] = {}
+            for at, line in enumerate(lines, 1):
+                fault = _fault(line, kinds)
+                if fault:
+                    return f"line {at} {fault}; {remedy}"
+        return f"it is not JSON lines; {remedy}"
+
+
+def _fault(line: str, kinds: dict[str, type]) -> str | None:
+    if not line.strip():
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return "is cut off or no JSON"
+    if not isinstance(record, dict):
+        return f"is a {type(record).__name__}, not an object"
+    for name, value in record.items():
+        kind = float if type(value) is int else type(value)
+        if value is not None and kinds.setdefault(name, kind) is not kind:
+            return f"has another type of value for {name[:40]!r} than the lines before"
+    return None

@@ -1,0 +1,87 @@
+"""Database queries as record batches, through libraries that hand out Arrow: DuckDB, and ADBC for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.domain import Domain
+from optrr.records.frames import RECORDS
+from optrr.records.reading.source import RecordsAt, Source
+
+_DRIVERS = {
+    "sqlite": "adbc_driver_sqlite",
+    "postgresql": "adbc_driver_postgresql",
+    "postgres": "adbc_driver_postgresql",
+}
+# What a connection string may hold and nobody else should read.
+_PASSWORD = re.compile(r"(?<=:)[^:@/]+(?=@)")
+
+
+class Query(Source):
+    """The result of one SQL query, run again each time its batches are asked for."""
+
+    def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
+        self._place = str(where.place)
+        self.name = _PASSWORD.sub("…", self._place)
+        if not where.query:
+            raise InvalidInput(f"{self.name} is a database; say which records with a query, --query 'SELECT …'")
+        self._query = where.query
+        self._cursor: Any = None
+        with closing(self._connected()) as connection:
+            self.schema = self._run(
+                connection, f"SELECT * FROM ({self._query.rstrip().rstrip(';')}) AS records LIMIT 0"
+            ).schema
+
+    @property
+    def _is_duckdb(self) -> bool:
+        return self._place.startswith("duckdb:") or self._place.endswith((".duckdb", ".ddb"))
+
+    def _connected(self) -> Any:
+        scheme, _, rest = self._place.partition(":")
+        if self._is_duckdb:
+            duckdb = _library("duckdb")
+            file = self._place.removeprefix("duckdb:")
+            return self._asked(lambda: duckdb.connect(file, read_only=True))
+        driver = _library(f"{_DRIVERS[scheme]}.dbapi")
+        return self._asked(lambda: driver.connect(rest.removeprefix("//") if scheme == "sqlite" else self._place))
+
+    def _run(self, connection: Any, query: str) -> pa.RecordBatchReader:
+        def reader() -> pa.RecordBatchReader:
+            if self._is_duckdb:
+                return pa.RecordBatchReader.from_stream(connection.sql(query))
+            # the records end where their cursor is thrown away, so it is kept
+            self._cursor = connection.cursor()
+            self._cursor.execute(query)
+            return self._cursor.fetch_record_batch()
+
+        return self._asked(reader)
+
+    def _asked(self, ask: Any) -> Any:
+        try:
+            return ask()
+        except Exception as error:  # every driver has errors of its own
+            said = in_one_line(error).replace(self._place, self.name)[:300]
+            raise InvalidInput(f"cannot read {self.name}: {said}; check the database and the query") from None
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The result's batches, of at most 131,072 records."""
+        with closing(self._connected()) as connection:
+            for batch in self._run(connection, self._query):
+                for start in range(0, max(batch.num_rows, 1), RECORDS):
+                    yield batch.slice(start, RECORDS).select(list(columns))
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InvalidInput(
+            f"reading this database needs {name.split('.', maxsplit=1)[0].replace('_', '-')}; install optrr[sql]"
+        ) from error

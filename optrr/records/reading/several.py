@@ -1,0 +1,91 @@
+"""Several files of one kind read one after another: directories, patterns and lists, in the order of their names."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from optrr.errors import InvalidInput
+from optrr.records.domain import shown
+from optrr.records.reading.source import Place, RecordsAt, Source
+
+_WILD = "*?["
+
+
+def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
+    """The files of a directory, a pattern or a list; None for a place that is none of these.
+
+    In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data).
+
+    Raises
+    ------
+    InvalidInput
+        where there are none.
+    """
+    if not isinstance(place, str | os.PathLike):
+        listed = [path for each in place for path in files_at(each) or [Path(each)]]
+        if not listed:
+            raise InvalidInput("an empty list of files was given; name at least one")
+        return listed
+    text, path = str(place), Path(place)
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
+        if any("=" in part for p in found for part in p.relative_to(path).parts[:-1]):
+            raise InvalidInput(
+                f"{text} keeps a column in the names of its directories; write it without partitions, or name one of them"
+            )
+    elif any(c in text for c in _WILD) and not path.exists():
+        found = sorted(Path(p) for p in glob.glob(text) if Path(p).is_file())
+    else:
+        return None
+    if not found:
+        raise InvalidInput(f"there are no files at {text}; check the path")
+    return found
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+class Several(Source):
+    """Files that hold the same columns of the same types, read one after another."""
+
+    def __init__(self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source]) -> None:
+        self._files, self._opened = [replace(where, place=path, watch=None) for path in files], opened
+        parts = [opened(file) for file in self._files]
+        first = parts[0]
+        self.name, self.schema = str(where), first.schema
+        for part in parts[1:]:
+            self._checked(first, part)
+        self.paths = tuple(path for part in parts for path in part.paths)
+        rows = [part.rows for part in parts]
+        self.rows = None if None in rows else sum(r for r in rows if r is not None)
+        self._current, self._done = first, 0
+
+    @staticmethod
+    def _checked(first: Source, part: Source) -> None:
+        if part.schema.equals(first.schema):
+            return
+        types = {f.name: f.type for f in first.schema}
+        differing = [f.name for f in part.schema if types.get(f.name) != f.type]
+        missing = [name for name in types if name not in part.schema.names]
+        if differing or missing:
+            raise InvalidInput(
+                f"{part.name} differs from {first.name} in column {shown((differing + missing)[0])}; "
+                "give files with the same columns of the same types"
+            )
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of every file."""
+        for done, file in enumerate(self._files):
+            self._done, self._current = done, self._opened(file)
+            yield from self._current.batches(columns)
+
+    def share_read(self) -> float | None:
+        """Files done, and the share of the one at hand."""
+        return (self._done + (self._current.share_read() or 0.0)) / len(self._files)

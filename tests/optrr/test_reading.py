@@ -1,0 +1,259 @@
+"""Every place that records can come from gives the same records, and what cannot be read is refused with the remedy."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import sqlite3
+import sys
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from optrr.errors import InvalidInput
+from optrr.records.counts import count
+from optrr.records.domain import Domain
+from optrr.records.reading import csv_files
+from optrr.records.reading.registry import READERS, Reader, open_source
+from optrr.records.reading.source import RecordsAt, Source
+
+DOMAIN = Domain.of({"sé": ["F", "M"], "answer": ["yes; sure", "no, never"], "age": 3})
+N = 2_000
+TABLE = pa.table(
+    {
+        "sé": [["F", "M"][k % 2] for k in range(N)],
+        "answer": [["yes; sure", "no, never"][k // 2 % 2] for k in range(N)],
+        "age": [k % 3 for k in range(N)],
+    }
+)
+EXPECTED = TABLE.to_pylist()
+
+
+def read(data, domain=DOMAIN):
+    """All records, with numbers as numbers."""
+    source = open_source(data, domain)
+    rows = [r for batch in source.batches(DOMAIN.names) for r in batch.to_pylist()]
+    return [r | {"age": int(r["age"])} for r in rows]
+
+
+def csv_bytes(delimiter=",", encoding="utf-8"):
+    rows = [[r["sé"], r["answer"], str(r["age"])] for r in EXPECTED]
+    lines = [delimiter.join(f'"{v}"' if k == 1 else v for k, v in enumerate(row)) for row in rows]
+    return "\n".join([delimiter.join(DOMAIN.names), *lines, ""]).encode(encoding)
+
+
+def ipc_bytes(make=pa.ipc.new_stream):
+    sink = io.BytesIO()
+    with make(sink, TABLE.schema) as writer:
+        for batch in TABLE.to_batches(max_chunksize=300):
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def json_bytes():
+    return "".join(json.dumps(r) + "\n" for r in EXPECTED).encode()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_dialects_of_csv_are_seen(tmp_path, delimiter, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes(csv_bytes(delimiter, encoding))
+    assert read(path) == EXPECTED
+    # the same where no name is declared: the delimiter that splits the first line into most names
+    assert open_source(path).schema.names == list(DOMAIN.names)
+
+
+FILES = {
+    "a.tsv": lambda: csv_bytes("\t"),
+    "a.csv.gz": lambda: gzip.compress(csv_bytes()),
+    "a.csv.bz2": lambda: bz2.compress(csv_bytes(";")),
+    "a.csv.zst": lambda: pa.compress(csv_bytes(), codec="zstd", asbytes=True),
+    "a.jsonl": json_bytes,
+    "a.ndjson.gz": lambda: gzip.compress(json_bytes()),
+    "a.arrow": lambda: ipc_bytes(pa.ipc.new_file),
+    "a.feather": lambda: ipc_bytes(pa.ipc.new_file),
+    "a.arrows": ipc_bytes,
+    "a.arrows.zst": lambda: pa.compress(ipc_bytes(), codec="zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_kinds_of_files(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(FILES[name]())
+    assert read(path) == EXPECTED
+    assert read(str(path)) == EXPECTED
+    renamed = tmp_path / "renamed.data"
+    if name.count(".") == 1:
+        path.rename(renamed)
+        reader = next(r for r in READERS if any(name.endswith(s) for s in r.suffixes))
+        assert read(RecordsAt(renamed, format=reader.name)) == EXPECTED
+
+
+@pytest.mark.parametrize("make", [csv_bytes, lambda: gzip.compress(csv_bytes(";")), json_bytes, ipc_bytes])
+def test_pipes_tell_what_they_carry_and_are_read_once(monkeypatch, make):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(make()))))
+    source = open_source("-", DOMAIN)
+    rows = [r for batch in source.batches(DOMAIN.names) for r in batch.to_pylist()]
+    assert [r | {"age": int(r["age"])} for r in rows] == EXPECTED
+    with pytest.raises(InvalidInput, match="only once"):
+        list(source.batches(DOMAIN.names))
+
+
+def test_parquet_does_not_come_through_a_pipe(monkeypatch):
+    sink = io.BytesIO()
+    pq.write_table(TABLE, sink)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(sink.getvalue()))))
+    with pytest.raises(InvalidInput, match="cannot come through a pipe"):
+        open_source("-", DOMAIN)
+
+
+def test_directories_patterns_and_lists(tmp_path):
+    folder = tmp_path / "out.parquet"
+    folder.mkdir()
+    for k in range(4):
+        pq.write_table(TABLE.slice(500 * k, 500), folder / f"part-{k}.parquet")
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".part-0.parquet.crc").write_bytes(b"x")
+    for data in (folder, str(folder / "part-*.parquet"), sorted(folder.glob("part-*")), [folder]):
+        assert read(data) == EXPECTED
+    assert open_source(folder).rows == N
+    parts = [tmp_path / f"{k}.csv" for k in range(2)]
+    for k, part in enumerate(parts):
+        pa_csv.write_csv(TABLE.slice(1000 * k, 1000), part)
+    assert read(parts) == EXPECTED
+    with pytest.raises(InvalidInput, match=r"part-0.parquet differs from .*0.csv in column 'age'"):
+        open_source([parts[0], folder / "part-0.parquet"])
+    with pytest.raises(InvalidInput, match="there are no files"):
+        open_source(str(tmp_path / "*.arrow"))
+    (tmp_path / "spark" / "sex=F").mkdir(parents=True)
+    pq.write_table(TABLE, tmp_path / "spark" / "sex=F" / "a.parquet")
+    with pytest.raises(InvalidInput, match="keeps a column in the names of its directories"):
+        open_source(tmp_path / "spark")
+
+
+def test_frames_lazy_frames_streams_and_iterators():
+    frame = pl.DataFrame(TABLE)
+    for data in (TABLE, frame, TABLE.to_pandas(), frame.lazy(), TABLE.to_reader(), iter(TABLE.to_batches())):
+        assert read(data) == EXPECTED
+    lazy = open_source(frame.lazy().filter(pl.col("age") == 1))
+    for _ in range(2):  # a lazy frame is computed each time it is asked for
+        assert sum(b.num_rows for b in lazy.batches(["age"])) == sum(r["age"] == 1 for r in EXPECTED)
+    once = open_source(iter(TABLE.to_batches()))
+    list(once.batches(["age"]))
+    with pytest.raises(InvalidInput, match="can be read only once"):
+        list(once.batches(["age"]))
+    mixed = iter([*TABLE.to_batches(), pa.record_batch({"other": [1]})])
+    with pytest.raises(InvalidInput, match="batches of different columns"):
+        list(open_source(mixed).batches(["age"]))
+
+
+def test_duckdb(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "people.duckdb"
+    connection = duckdb.connect(str(path))
+    connection.register("given", TABLE)
+    connection.execute("CREATE TABLE people AS SELECT * FROM given")
+    assert read(connection.sql("SELECT * FROM people")) == EXPECTED
+    connection.close()
+    for place in (str(path), f"duckdb:{path}"):
+        where = RecordsAt(place, query='SELECT "sé", answer, age FROM people;')
+        assert read(where) == EXPECTED
+    with pytest.raises(InvalidInput, match="say which records with a query"):
+        open_source(str(path), DOMAIN)
+    with pytest.raises(InvalidInput, match="check the database and the query"):
+        open_source(RecordsAt(str(path), query="SELECT nothing FROM nowhere"), DOMAIN)
+
+
+def test_sqlite(tmp_path):
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        connection.execute('CREATE TABLE people ("sé" TEXT, answer TEXT, age INTEGER)')
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?)", [tuple(r.values()) for r in EXPECTED])
+    connection.close()
+    source = RecordsAt(f"sqlite:{tmp_path / 'people.db'}", query="SELECT * FROM people ORDER BY rowid")
+    assert read(source) == EXPECTED
+    assert read(source) == EXPECTED
+
+
+def test_a_password_is_not_shown():
+    where = RecordsAt("postgresql://somebody:secret@nowhere.invalid/people")
+    with pytest.raises(InvalidInput, match=r"somebody:…@nowhere") as caught:
+        open_source(where)
+    assert "secret" not in str(caught.value)
+
+
+def test_progress_tells_the_share(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "BLOCK", 1 << 12)
+    (tmp_path / "a.csv").write_bytes(csv_bytes())
+    pq.write_table(TABLE, tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        seen = []
+        where = RecordsAt(tmp_path / name, watch=lambda done, share, seen=seen: seen.append((done, share)))
+        count(where, DOMAIN, ["age"])
+        assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+        assert seen[-1] == (N, 1.0)
+        assert all(0 < share <= 1 for _, share in seen)
+
+
+def test_one_line_adds_a_reader(monkeypatch):
+    from optrr.records.reading import registry  # noqa: PLC0415
+
+    monkeypatch.setattr(registry, "READERS", (*READERS, Reader("here", f"{__name__}:Here", schemes=("here:",))))
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Here.__module__])
+    assert read("here:anything") == EXPECTED
+
+
+class Here(Source):
+    """The table above, as if it were a place."""
+
+    def __init__(self, where, domain):
+        self.name, self.schema = str(where), TABLE.schema
+
+    def batches(self, columns):
+        yield from TABLE.select(list(columns)).to_batches()
+
+
+REFUSED = {
+    "no header": ("a.csv", b"F,yes,1\nM,no,2\n", "holds none of the names 'sé'", "yes"),
+    "ragged": ("a.csv", csv_bytes() + b"F,1\n", f"record {N + 1} has 2 fields and the first line 3", "F,1"),
+    "open quote": ("a.csv", csv_bytes() + b'F,"' + b"secret" * 600_000, "a quoted value does not end", "secret"),
+    "utf-8 too late": (
+        "a.csv",
+        csv_bytes() * 1 + b"F,no\n" * 300_000 + b"\xff,no,1\n",
+        "record 2001 has 2 fields",
+        "ÿ",
+    ),
+    "json cut off": ("a.jsonl", json_bytes() + b'{"s\xc3\xa9": "Z', f"line {N + 1} is cut off or no JSON", "Z"),
+    "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is a list, not an object", "Z"),
+    "json of two types": ("a.jsonl", json_bytes() + b'{"age": "Z"}\n', "another type of value for 'age'", "Z"),
+    "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
+    "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "is not a whole Arrow file", None),
+    "not gzip": ("a.csv.gz", csv_bytes(), "check the path, and that the file is whole", None),
+    "parquet cut off": ("a.parquet", b"PAR1 and no more", "is not a whole Parquet file", None),
+    "excel": ("a.xlsx", b"PK", "export it as one of these", None),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read(tmp_path, case):
+    name, content, message, hidden = REFUSED[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+    assert hidden is None or hidden not in str(caught.value).replace(str(path), "").split(";")[0].replace(message, "")
+
+
+def test_two_unicode_forms_of_a_name_are_told_apart():
+    frame = pd.DataFrame({"se\u0301": ["F"], "answer": ["yes; sure"], "age": [1]})
+    with pytest.raises(InvalidInput, match=r"another Unicode form \('se\\u0301', declared is 's\\xe9'\)"):
+        count(frame, DOMAIN, DOMAIN.names)
