@@ -1,0 +1,76 @@
+/** A category as a deployment file writes it; null stands for "missing". */
+export type Category = string | null;
+
+/** One category for each attribute's name. */
+export type Answers = Readonly<Record<string, Category>>;
+
+/** A deployment file that was checked. `layers` is the client's own form of it: hand the object on as it is. */
+export interface Deployment {
+  readonly format: "optrr-deployment/1";
+  readonly software: string;
+  /** Digest of the design that the file belongs to: what "once" is counted by. */
+  readonly design: string;
+  readonly digest: string;
+  readonly attributes: readonly { readonly name: string; readonly categories: readonly Category[] }[];
+  readonly bits: number;
+  /** Nats, as decimal text with 15 places, rounded up. */
+  readonly epsilon: {
+    readonly total: string;
+    readonly attributes: readonly string[];
+    readonly conditional: readonly string[];
+  };
+  readonly layers: readonly object[];
+}
+
+/** What is sent, and all that is sent. */
+export interface Report {
+  readonly format: "optrr-report/1";
+  readonly design: string;
+  /** 128 random bits as 32 hexadecimal digits: a report that arrives twice is counted once. */
+  readonly id: string;
+  /** The randomized record: one category for each attribute, in the file's order. */
+  readonly values: readonly Category[];
+}
+
+/** What is remembered of a design. A store may be asked to keep more beside it. */
+export interface Entry {
+  readonly report: Report;
+  /** Total ε of the design in nats, as decimal text with 15 places. */
+  readonly epsilon: string;
+}
+
+/** Where entries are kept by the digest of their design. */
+export interface Store {
+  /**
+   * Replaces the entry under `key` by what `change` makes of it (undefined: there was none) and returns the new one.
+   *
+   * Nothing else, in no other tab or process, may read or write between the reading and the writing, and the promise
+   * resolves only when the entry is written for good: a second draw is a second release.
+   */
+  update<E extends Entry | undefined>(key: string, change: (kept: Entry | undefined) => E): Promise<E>;
+  /** All entries. */
+  all(): Promise<Entry[]>;
+}
+
+/** What a client must refuse. The message names what does not fit and holds no answer. */
+export class Refused extends Error {}
+
+/** Checks the bytes of a deployment file. Throws Refused for everything that docs/deployment-format.md, §5, tells to refuse. */
+export function readDeployment(bytes: ArrayBuffer | ArrayBufferView): Promise<Deployment>;
+
+/**
+ * One draw, with the bytes of `crypto.getRandomValues`: the randomized record, in the file's order.
+ *
+ * Every draw that is shown to anybody spends ε again. Use `answerOnce`, unless you remember the record yourself.
+ * Throws Refused where an answer is missing, undeclared or for an attribute that is not in the file.
+ */
+export function randomize(deployment: Deployment, answers: Answers): Category[];
+
+/**
+ * The entry that the store has for this design, whatever the answers are now; where there is none, a draw, which is
+ * stored before it is returned (`isNew`). The answers are not kept.
+ */
+export function answerOnce(deployment: Deployment, answers: Answers, store: Store): Promise<Entry & { isNew: boolean }>;
+
+/** Every design that was answered, and the sum of their ε in nats, added as decimals. */
+export function ledger(store: Store): Promise<{ entries: Entry[]; epsilon: string }>;

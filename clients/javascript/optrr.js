@@ -1,0 +1,154 @@
+// Randomizes one person's record, as docs/deployment-format.md of optrr specifies; optrr.d.ts describes what is exported.
+
+export class Refused extends Error {}
+
+const must = (holds, what) => {
+  if (!holds) throw new Refused(what);
+};
+const isText = (x) => typeof x === "string" && !/\p{Cs}/u.test(x);
+const isHex = (x, digits) => isText(x) && x.length === digits && !/[^0-9a-f]/.test(x);
+const isBelow = (x, limit) => Number.isInteger(x) && x >= 0 && x < limit;
+const isSet = (list) => new Set(list).size === list.length;
+const keysOf = (x) => Object.keys(x).join();
+const hex = (bytes) => Array.from(bytes, (x) => x.toString(16).padStart(2, "0")).join("");
+const random = (count) => crypto.getRandomValues(new Uint8Array(count));
+const cut = (text, digits, s) => text.slice(digits * s, digits * (s + 1));
+
+export async function readDeployment(bytes) {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    const file = JSON.parse(text);
+    const { digest, ...content } = file;
+    must(file.format === "optrr-deployment/1", "format");
+    // parsing keeps the order of keys, and keysOf is compared with sorted ones
+    must(keysOf(file) === "attributes,bits,design,digest,epsilon,format,layers,software", "keys");
+    must(text.replace(/\n$/, "") === JSON.stringify(file), "form");
+    const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(content)));
+    must(digest === hex(new Uint8Array(sum)), "digest");
+    const { attributes, bits, design, software } = file;
+    must(isText(software) && isHex(design, 64), "design");
+    must(isBelow(bits, 6145) && bits && bits % 64 === 0, "bits");
+    must(attributes.length && isSet(attributes.map((x) => x.name)) && attributes.every(isAttribute), "attributes");
+    const layers = readLayers(file);
+    checkEpsilon(file, totalOf(layers, bits));
+    return { ...file, layers };
+  } catch (cause) {
+    throw new Refused("this file cannot be used: " + cause.message, { cause });
+  }
+}
+
+const isAttribute = (x) =>
+  keysOf(x) === "categories,name" &&
+  isText(x.name) &&
+  x.name &&
+  isBelow(x.categories.length - 2, 999999) &&
+  isSet(x.categories) &&
+  x.categories.every((category) => category === null || isText(category));
+
+const FORM =
+  /^(choice ends,kind,next|uniform attribute,kind,next|change attribute,changed,kept,kind,(second,second_threshold,)?threshold)$/;
+
+/** For each layer: texts with a limit for each state, and lists with the next states below each limit and beyond the last. */
+function readLayers({ attributes, bits, layers }) {
+  const digits = bits / 4;
+  const visited = layers.flatMap((x) => (x.kind === "choice" ? [] : [x.attribute])).sort((a, b) => a - b);
+  must(visited.length === attributes.length && visited.every((x, i) => x === i), "layers of attributes");
+  must(layers.at(-1).kind !== "choice", "the last layer");
+  return layers.map((layer, k) => {
+    const { kind, attribute, ends, next, second_threshold, threshold, second, changed, kept } = layer;
+    const choice = kind === "choice";
+    const given = (list) => list.filter((x) => x !== undefined);
+    const texts = choice ? next.slice(1).map((_, c) => cut(ends, digits, c)) : given([second_threshold, threshold]);
+    const lists = choice ? next.map((x) => [x]) : given([second, changed, kept, next]);
+    const states = lists[0].length;
+    must(FORM.test(kind + " " + keysOf(layer)) && states && lists.every((x) => x.length === states), "layer " + k);
+    must(texts.every((x) => isHex(x, digits * states) && (!choice || /^.{16}0*$/.test(x))), "thresholds of layer " + k);
+    must(!choice || texts.join("") === ends, "ends of layer " + k);
+    return { kind, attribute, size: choice ? 1 : attributes[attribute].categories.length, texts, lists };
+  });
+}
+
+const logSum = (logs) => {
+  const most = Math.max(...logs);
+  return most + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - most), 0));
+};
+
+/** The ε of §4: from the last layer to the first, ln of the largest and smallest probability of one output after each state. */
+function totalOf(layers, bits) {
+  // ln(x/2^bits)
+  const log = (x) => {
+    must(x > 0n, "order of thresholds");
+    const text = x.toString(16);
+    return Math.log(Number("0x" + text.slice(0, 13).padEnd(13, 0))) + (4 * text.length - 52 - bits) * Math.LN2;
+  };
+  let after = [[0, 0]];
+  for (const { kind, size, texts, lists } of [...layers].reverse())
+    after = lists[0].map((_, s) => {
+      const bounds = [0n, ...texts.map((x) => BigInt("0x" + cut(x, bits / 4, s))), 1n << BigInt(bits)];
+      const logs = lists.map((x, k) => log(bounds[k + 1] - bounds[k]));
+      must(lists.every((x) => isBelow(x[s], after.length)), "a next state");
+      return [Math.max, Math.min].map((pick, side) => {
+        const paths = lists.map((x, k) => logs[k] + after[x[s]][side]);
+        return kind === "change"
+          ? pick(paths.pop(), logSum(paths) - Math.log(size - 1))
+          : logSum(paths) - Math.log(size);
+      });
+    });
+  must(after.length === 1, "the first layer");
+  return after[0][0] - after[0][1];
+}
+
+const nats = (text) => {
+  must(isText(text) && /^-?(0|[1-9]\d*)\.\d{15}$/.test(text), "form of an epsilon");
+  return BigInt(text.replace(".", ""));
+};
+
+function checkEpsilon({ attributes, epsilon }, truth) {
+  const [own, conditional] = [epsilon.attributes, epsilon.conditional].map((list) => list.map(nats));
+  const total = nats(epsilon.total);
+  must(keysOf(epsilon) === "attributes,conditional,total" && own.length === attributes.length, "epsilon");
+  must(conditional.length === own.length && [total, ...conditional].every((x) => x >= 0n && x <= total), "epsilon");
+  must(truth <= Number(epsilon.total) + 1e-9 * (1 + truth), "epsilon is too small");
+}
+
+const numberBelow = (n) => {
+  for (;;) {
+    const w = n > 1 ? new DataView(random(4).buffer).getUint32() : 0;
+    // the uneven last stretch would favour some numbers
+    if (w < 2 ** 32 - (2 ** 32 % n)) return w % n;
+  }
+};
+
+export function randomize({ attributes, bits, layers }, answers) {
+  const codes = attributes.map(({ name, categories }) => categories.indexOf(answers[name]));
+  must(Object.keys(answers).length === codes.length && !codes.includes(-1), "give a category for each attribute");
+  let s = 0;
+  for (const { kind, attribute, size, texts, lists } of layers) {
+    const word = kind === "uniform" || hex(random(bits / 8));
+    const way = texts.filter((x) => cut(x, bits / 4, s) <= word).length;
+    // taken whether or not the attribute changes, so that how much is taken says nothing of the answer
+    const step = kind === "change" ? 1 + numberBelow(size - 1) : numberBelow(size);
+    if (kind === "uniform") codes[attribute] = step;
+    if (kind === "change" && way < texts.length) codes[attribute] = (codes[attribute] + step) % size;
+    s = lists[way][s];
+  }
+  return codes.map((code, i) => attributes[i].categories[code]);
+}
+
+export async function answerOnce(deployment, answers, store) {
+  const { design, epsilon } = deployment;
+  let isNew = false;
+  const entry = await store.update(design, (kept) => {
+    if (kept) return kept;
+    isNew = true;
+    const values = randomize(deployment, answers);
+    return { epsilon: epsilon.total, report: { format: "optrr-report/1", design, id: hex(random(16)), values } };
+  });
+  return { ...entry, isNew };
+}
+
+export async function ledger(store) {
+  const entries = await store.all();
+  const sum = String(entries.reduce((total, x) => total + nats(x.epsilon), 0n)).padStart(16, "0");
+  return { entries, epsilon: sum.slice(0, -15) + "." + sum.slice(-15) };
+}

@@ -1,0 +1,66 @@
+// What the page says in numbers. Pure functions of numbers and texts, so that they can be tested without a page.
+
+const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+// Math.exp may be off by a unit in the last place; a factor is never said to be smaller than it is.
+const OUTWARD = 1 + 2 ** -50;
+
+// From here a factor is written as a power of ten.
+const LONGEST = 1e6;
+
+/** e^ε with three digits, rounded up; what is read is never below what is spent. */
+export function factorText(epsilon) {
+  const factor = Math.exp(epsilon) * OUTWARD;
+  return factor < LONGEST ? plain(factor) : power(epsilon);
+}
+
+/** The odds after a report where they were even before, in percent, rounded up: 100 e^ε/(1 + e^ε). */
+export function percentAtBest(epsilon) {
+  return Math.min(100, Math.ceil((100 * OUTWARD) / (1 + Math.exp(-epsilon))));
+}
+
+/** The sentence that is read before anything is drawn. */
+export function promise(epsilon) {
+  return `Whatever you answer, anyone who sees what is sent can at best change their odds by a factor of ${factorText(epsilon)}.`;
+}
+
+/** The same for a reader who does not think in odds. */
+export function example(epsilon) {
+  const percent = percentAtBest(epsilon);
+  const before =
+    "Suppose someone wonders which of two sets of answers is yours, and holds both to be equally likely, 50 to 50. " +
+    "After seeing what is sent, ";
+  if (epsilon <= 0) return `${before}that is still so: nothing can be learned from it.`;
+  if (percent < 100) return `${before}they can be at most ${percent} percent sure of one of them.`;
+  return `${before}they may be all but certain of one of them. That protects you very little.`;
+}
+
+/** How often an answer is replaced, to the nearest whole number of 100 people. */
+export function changeText(flip) {
+  const changed = Math.round(100 * flip);
+  if (changed === 0) return "In fewer than 1 of 100 reports this answer is replaced by another one.";
+  if (changed === 100) return "In nearly all reports this answer is replaced by another one.";
+  return `In about ${changed} of 100 reports this answer is replaced by another one.`;
+}
+
+/** An ε as people read it: three decimals, rounded up. */
+export function epsilonText(epsilon) {
+  return (Math.ceil(epsilon * 1000 * OUTWARD) / 1000).toFixed(3);
+}
+
+function plain(value) {
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(value)));
+  const scale = 10 ** Math.min(decimals, 2);
+  const step = value < 1000 ? 1 / scale : 10 ** (Math.floor(Math.log10(value)) - 2);
+  const up = value < 1000 ? Math.ceil(value * scale) / scale : Math.ceil(value / step) * step;
+  return up.toLocaleString("en", { maximumFractionDigits: 2 });
+}
+
+function power(epsilon) {
+  const log = epsilon / Math.LN10;
+  let exponent = Math.floor(log);
+  let lead = Math.ceil(10 ** (log - exponent) * (1 + 1e-9) * 10) / 10;
+  if (lead >= 10) [lead, exponent] = [lead / 10, exponent + 1];
+  const raised = [...String(exponent)].map((digit) => SUPERSCRIPTS[Number(digit)]).join("");
+  return `${lead} × 10${raised}`;
+}

@@ -1,0 +1,95 @@
+// Runs the JavaScript client over given bytes and records, in Node and in browsers alike.
+
+const encode = (text) => new TextEncoder().encode(text);
+const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (x) => parseInt(x, 16));
+
+/** Puts a stream in the place of the system's random bytes; returns how many were taken. */
+export function feed(stream) {
+  let at = 0;
+  crypto.getRandomValues = (array) => {
+    if (at + array.length > stream.length) throw new Error("the stream is used up");
+    array.set(stream.subarray(at, at + array.length));
+    at += array.length;
+    return array;
+  };
+  return () => at;
+}
+
+const answersOf = (deployment, values) => Object.fromEntries(deployment.attributes.map((x, i) => [x.name, values[i]]));
+
+/** For every case of every vector the randomized record, what was taken of its stream, and what a stream shorter by a byte gives. */
+export function vectors(client, list) {
+  return Promise.all(list.map((vector) => cases(client, vector)));
+}
+
+async function cases(client, { deployment: text, cases: given }) {
+  const deployment = await client.readDeployment(encode(text));
+  return given.map(({ bytes, record }) => {
+    const answers = answersOf(deployment, record);
+    const stream = bytesOf(bytes);
+    const taken = feed(stream);
+    const randomized = attempt(() => client.randomize(deployment, answers));
+    const all = taken();
+    feed(stream.subarray(0, -1));
+    return { randomized, taken: all, shorter: attempt(() => client.randomize(deployment, answers)) };
+  });
+}
+
+function attempt(act) {
+  try {
+    return act();
+  } catch (error) {
+    return String(error.message);
+  }
+}
+
+/** The message with which each file is refused, null where it is taken. */
+export async function refusedFiles(client, { files }) {
+  const refused = [];
+  for (const { text } of files) {
+    const error = await client.readDeployment(encode(text)).then(() => null, (error) => error);
+    refused.push(error && [error instanceof client.Refused, error.message]);
+  }
+  return refused;
+}
+
+/** The message with which each record is refused before any byte is taken, null where it is not. */
+export async function refusedRecords(client, { deployment: text, records }) {
+  const deployment = await client.readDeployment(encode(text));
+  return records.map(({ record }) => {
+    feed(new Uint8Array());
+    try {
+      client.randomize(deployment, record);
+      return null;
+    } catch (error) {
+      return [error instanceof client.Refused, error.message];
+    }
+  });
+}
+
+/** SHA-256 of the randomized codes of many records, as 32 bits each, and how many bytes of the stream they took. */
+export async function many(client, { text, codes, stream }) {
+  const deployment = await client.readDeployment(encode(text));
+  const lists = deployment.attributes.map((x) => x.categories);
+  const positions = lists.map((list) => new Map(list.map((category, code) => [category, code])));
+  const out = new Uint32Array(codes.length);
+  const taken = feed(stream);
+  for (let at = 0; at < codes.length; at += lists.length) {
+    const record = answersOf(deployment, lists.map((list, i) => list[codes[at + i]]));
+    client.randomize(deployment, record).forEach((category, i) => (out[at + i] = positions[i].get(category)));
+  }
+  const sum = await crypto.subtle.digest("SHA-256", out);
+  return { taken: taken(), digest: Array.from(new Uint8Array(sum), (x) => x.toString(16).padStart(2, "0")).join("") };
+}
+
+/** How often each record came out of one, drawn with the system's own bytes. */
+export async function draws(client, { deployment: text, record, count }) {
+  const deployment = await client.readDeployment(encode(text));
+  const answers = answersOf(deployment, record);
+  const seen = new Map();
+  for (let k = 0; k < count; k++) {
+    const key = JSON.stringify(client.randomize(deployment, answers));
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+  }
+  return [...seen].map(([key, times]) => [JSON.parse(key), times]);
+}

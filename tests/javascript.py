@@ -1,0 +1,37 @@
+"""Node for tests: the client in clients/javascript, or another text of it, run over the tasks of clients/harness.js."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+CLIENT = TESTS.parent / "clients" / "javascript"
+_OLDEST_NODE = 20
+
+
+@cache
+def node() -> str:
+    """Node's program; the test is skipped without one that is new enough."""
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip("Node is not installed (apt install nodejs)")
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.removeprefix("v").split(".")[0]) < _OLDEST_NODE:
+        pytest.skip(f"Node is {version}; the client's tests need {_OLDEST_NODE} or later")
+    return program
+
+
+def run(task: str, given: Any, client: Path = CLIENT / "optrr.js", timeout: float = 600) -> Any:
+    """The result of a task of the harness."""
+    job = json.dumps({"client": str(client), "task": task, "input": given})
+    command = [node(), str(TESTS / "clients" / "node.mjs")]
+    done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
