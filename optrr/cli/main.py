@@ -35,6 +35,7 @@ _COMMANDS = {
         "gwas_study",
         "What association tests lose at a total epsilon, by simulation.",
     ),
+    "serve": ("optrr.cli.serving", "serve", "Run a survey: page, collector and results."),
     "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
 }
 

@@ -1,0 +1,106 @@
+"""The survey over HTTP: its page, the collector, and the results; one ASGI application.
+
+==============================  =======================================================================================
+GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
+GET  /sampler.json              the deployment file that the page draws with
+GET  /survey.json               the texts of the page
+POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
+GET  /health                    200 while reports can be kept
+GET  /results, /results/…       for whoever has the token
+==============================  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import sqlalchemy as sa
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import ASGIApp
+
+from optrr.survey.answers import JSON, json_response
+from optrr.survey.database import begin_survey
+from optrr.survey.group_commit import GroupCommit
+from optrr.survey.guard import Guard
+from optrr.survey.incoming import Refused, ReportReader
+from optrr.survey.page import HEADERS, page_files
+from optrr.survey.preparing import Survey
+from optrr.survey.results import Results
+from optrr.survey.results_web import ResultsPages
+from optrr.survey.session import Admission
+from optrr.survey.store import Outcome, Store
+from optrr.survey.stored_records import StoredRecords
+
+_KEPT = json_response({"kept": True})
+_CONFLICT = "another report has this id; what was kept first stays, and nothing was changed"
+
+
+def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> ASGIApp:
+    """The application that serves this survey and keeps its reports in the engine's database.
+
+    Raises
+    ------
+    InvalidInput
+        where the database cannot be used, or holds another survey.
+    """
+    begin_survey(engine, survey.files)
+    records = StoredRecords(engine)
+    results = Results(survey.design, records, survey.title)
+    pages = ResultsPages(results, records, survey.files.design, admission, secure)
+    store = Store(engine)
+    collector = Collector(ReportReader(survey.files.digest, survey.deployment.domain), store)
+
+    @asynccontextmanager
+    async def lifespan(_app: object) -> AsyncIterator[None]:
+        yield
+        await collector.close()
+        engine.dispose()
+
+    return Guard(Router([*_page_routes(survey), *collector.routes(), *pages.routes()], lifespan=lifespan))
+
+
+class Collector:
+    """Takes reports and answers for the store's health."""
+
+    def __init__(self, reader: ReportReader, store: Store) -> None:
+        self._reader, self._store = reader, store
+        self._commits = GroupCommit(store)
+
+    def routes(self) -> list[Route]:
+        """Where reports go, and where health is asked for."""
+        return [
+            Route("/reports", self._take, methods=["POST"]),
+            Route("/health", self._health, methods=["GET"]),
+        ]
+
+    async def _take(self, request: Request) -> Response:
+        report = await self._reader.read(request)
+        if await self._commits.add(report) is Outcome.CONFLICT:
+            raise Refused(409, _CONFLICT)
+        return _KEPT
+
+    async def _health(self, _request: Request) -> Response:
+        await asyncio.to_thread(self._store.ping)
+        return json_response({"status": "ok"})
+
+    async def close(self) -> None:
+        """Write what waits."""
+        await self._commits.close()
+
+
+def _page_routes(survey: Survey) -> list[BaseRoute]:
+    served = {f"/{path}": Response(file.body, 200, HEADERS, file.media_type) for path, file in page_files().items()}
+    served["/sampler.json"] = Response(survey.files.sampler, 200, HEADERS, JSON)
+    served["/survey.json"] = Response(survey.wording_json, 200, HEADERS, JSON)
+    return [Route(path, _always(response), methods=["GET"]) for path, response in served.items()]
+
+
+def _always(response: Response) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(_request: Request) -> Response:
+        return response
+
+    return endpoint

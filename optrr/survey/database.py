@@ -1,0 +1,175 @@
+"""The database of a survey: SQLite in a file, or PostgreSQL for collectors on many machines; one schema for both.
+
+One database holds one survey: which design, its files as they were when the survey began, and the reports. A report is
+its identifier and its packed record (:mod:`optrr.survey.packing`); neither a time nor an address is kept. In SQLite the
+reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
+
+What is committed is on disk: SQLite writes ahead and syncs at every commit (``synchronous=FULL``), PostgreSQL waits for its
+own log (``synchronous_commit``), and one that was told not to sync at all is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable
+
+from optrr.errors import InvalidInput, in_one_line
+
+FORMAT = "optrr-survey/1"
+IDENTIFIER_BYTES = 16
+
+# Seconds that a connection waits for another one's write (SQLite) or for the server (PostgreSQL).
+_PATIENCE = 10
+# Taken while the tables are made, so that collectors which start together do not make them twice; any number will do.
+_ADVISORY_LOCK = 0x6F707472
+
+_metadata = sa.MetaData()
+_surveys = sa.Table(
+    "survey",
+    _metadata,
+    sa.Column("key", sa.Integer, sa.CheckConstraint("key = 1"), primary_key=True),
+    sa.Column("format", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("design", sa.LargeBinary, nullable=False),
+    sa.Column("sampler", sa.LargeBinary, nullable=False),
+)
+reports = sa.Table(
+    "reports",
+    _metadata,
+    sa.Column("identifier", sa.LargeBinary(IDENTIFIER_BYTES), primary_key=True),
+    sa.Column("record", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+@dataclass(frozen=True)
+class SurveyFiles:
+    """What a survey is about: the digest of its design, the design file, and the deployment file that clients read."""
+
+    digest: str
+    design: bytes
+    sampler: bytes
+
+
+def database_url(text: str) -> sa.URL:
+    """The address of a database: ``postgresql://…``, ``sqlite:///…``, or the path of a SQLite file.
+
+    Raises
+    ------
+    InvalidInput
+        for another kind of database, or what is no address. The text is not repeated: it may hold a password.
+    """
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=text)
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise InvalidInput(
+            "the address of the database cannot be read; write postgresql://user@host/name or sqlite:///path"
+        ) from error
+    kind = url.drivername.split("+")[0]
+    if kind in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if kind == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url.set(drivername="sqlite")
+    raise InvalidInput(
+        f"a survey's reports cannot be kept in {kind!r} {'' if url.database else 'without a file'}".rstrip()
+        + "; give postgresql://user@host/name or the path of a SQLite file"
+    )
+
+
+def shown(url: sa.URL) -> str:
+    """The address without its password."""
+    return url.database or "" if url.drivername == "sqlite" else url.render_as_string(hide_password=True)
+
+
+@contextmanager
+def readable(url: sa.URL) -> Iterator[None]:
+    """Turns a database's errors into one line that names the database."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}") from error
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"database {shown(url)} needs the package {error.name}; install optrr[postgresql]"
+        ) from error
+
+
+def open_database(url: sa.URL) -> sa.Engine:
+    """An engine whose commits are on disk when they return."""
+    with readable(url):
+        sqlite = url.drivername == "sqlite"
+        arguments: dict[str, Any] = {"timeout": _PATIENCE} if sqlite else {"connect_timeout": _PATIENCE}
+        engine = sa.create_engine(url, pool_pre_ping=not sqlite, connect_args=arguments, hide_parameters=True)
+    sa.event.listen(engine, "connect", _durable_sqlite if sqlite else _durable_postgresql)
+    return engine
+
+
+def _durable_sqlite(connection: Any, _record: object) -> None:
+    """Write-ahead log, synced at every commit, down to the platter where the system tells the two apart (macOS)."""
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=1"):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _durable_postgresql(connection: Any, _record: object) -> None:
+    """A commit returns when its log is on the server's disk, whatever the server's or the user's default is."""
+    connection.execute("SET synchronous_commit = on")
+    syncs = connection.execute("SHOW fsync").fetchone()[0]
+    connection.commit()
+    if syncs != "on":
+        raise InvalidInput("the PostgreSQL server runs with fsync off and can lose acknowledged reports; switch it on")
+
+
+def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
+    """Make the tables, if they are not there, and say whose they are.
+
+    Raises
+    ------
+    InvalidInput
+        where the database holds another design's survey, or cannot be written.
+    """
+    row = {"key": 1, "format": FORMAT, "digest": files.digest, "design": files.design, "sampler": files.sampler}
+    with readable(engine.url), engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        for table in (_surveys, reports):
+            connection.execute(CreateTable(table, if_not_exists=True))
+        connection.execute(insert_new(engine, _surveys), [row])
+        kept = connection.execute(sa.select(_surveys.c.format, _surveys.c.digest)).one()
+    if kept.format != FORMAT:
+        raise InvalidInput(
+            f"database {shown(engine.url)} has format {kept.format!r}; this version writes {FORMAT!r}: give a new one"
+        )
+    if kept.digest != files.digest:
+        raise InvalidInput(
+            f"database {shown(engine.url)} holds the reports of another design ({kept.digest[:12]}…, not "
+            f"{files.digest[:12]}…); serve that design, or give another database"
+        )
+
+
+def held_survey(engine: sa.Engine) -> SurveyFiles:
+    """What the database is about. Raises InvalidInput where it holds no survey."""
+    with readable(engine.url), engine.connect() as connection:
+        if not sa.inspect(connection).has_table(_surveys.name):
+            raise InvalidInput(f"database {shown(engine.url)} holds no survey; give one that `optrr serve` wrote")
+        row = connection.execute(sa.select(_surveys)).one_or_none()
+    if row is None or row.format != FORMAT:
+        raise InvalidInput(f"database {shown(engine.url)} holds no survey of format {FORMAT!r}")
+    return SurveyFiles(row.digest, bytes(row.design), bytes(row.sampler))
+
+
+def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
+    """INSERT that leaves out the rows whose key is there."""
+    if engine.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 (one of the two is used)
+
+        return postgresql.insert(table).on_conflict_do_nothing()
+    from sqlalchemy.dialects import sqlite  # noqa: PLC0415
+
+    return sqlite.insert(table).on_conflict_do_nothing()

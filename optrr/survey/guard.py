@@ -1,0 +1,92 @@
+"""What stands around every answer: strict headers, and one JSON error for whatever goes wrong.
+
+Headers that an answer does not set itself forbid everything: nothing runs, nothing is embedded, nothing is cached, no
+referrer. An unexpected error is written to standard error by its kind and place; neither the log nor the answer shows
+what was sent, and no log line has an address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from optrr.survey.answers import error_response
+from optrr.survey.incoming import Refused
+from optrr.survey.store import StoreUnavailable
+
+# Seconds that an answer may take; results of many reports are computed in this time, a report is kept in far less.
+ANSWER_SECONDS = 120.0
+
+STRICT_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_SENTENCES = {404: "there is nothing at this address", 405: "this address does not take that method"}
+_LATER = "the report cannot be kept just now; send the same report again later"
+
+
+class Guard:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["app"] = self  # tells the router to raise its refusals instead of answering in plain text
+        started = False
+
+        async def send_strictly(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                for name, value in STRICT_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._app(scope, receive, send_strictly)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            answer = answer_to(error)
+            if not started:
+                await answer(scope, receive, send_strictly)
+
+
+def answer_to(error: Exception) -> Response:
+    """The answer to a request that ended in this error."""
+    if isinstance(error, Refused):
+        return error_response(error.status, error.sentence)
+    if isinstance(error, HTTPException):
+        return error_response(error.status_code, _SENTENCES.get(error.status_code, error.detail), error.headers)
+    if isinstance(error, StoreUnavailable):
+        _log(f"reports cannot be kept: {error}")
+        return error_response(503, _LATER, {"Retry-After": "5"})
+    if isinstance(error, TimeoutError):
+        return error_response(503, "the answer took too long; ask again later", {"Retry-After": "30"})
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    _log(f"{type(error).__name__} at {where.filename}:{where.lineno}")
+    return error_response(500, "the collector failed; whoever runs it finds the place in its log")
+
+
+def _log(line: str) -> None:
+    print(f"optrr serve: {line}", file=sys.stderr, flush=True)

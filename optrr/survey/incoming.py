@@ -1,0 +1,123 @@
+"""What a client may send: one report as JSON, checked before anything is kept.
+
+A refusal is one sentence and a status. It repeats nothing of what was sent, because a broken client might send what its
+person entered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import msgspec
+from starlette.requests import Request
+
+from optrr.records.domain import Attribute, Domain
+from optrr.survey.packing import Packing
+from optrr.survey.store import Report
+
+# Seconds in which a body must have arrived.
+BODY_SECONDS = 15.0
+# The form of a report, as the deployment format states it.
+FORMAT = "optrr-report/1"
+# Bytes for the keys, the digest, the identifier and generous white space.
+_FRAME_BYTES = 1024
+# Bytes of one UTF-16 unit written as \uXXXX, as some JSON writers do for all that is not ASCII; and of quotes, comma and space.
+_ESCAPED, _AROUND = 6, 8
+_IDENTIFIER = re.compile(r"[0-9a-f]{32}")
+
+
+class Refused(Exception):
+    """A request that is not served: its HTTP status, and one sentence for whoever sent it."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    design: str
+    id: str
+    values: list[str | None]
+
+
+class ReportReader:
+    """Reads reports of one design, which has this identity in its deployment file, over its domain."""
+
+    def __init__(self, identity: str, domain: Domain) -> None:
+        self._identity, self._names = identity, domain.names
+        self._codes = [a.codes for a in domain]
+        self._packing = Packing(domain)
+        self._decode = msgspec.json.Decoder(_Body).decode
+        self.most_bytes = _FRAME_BYTES + sum(_longest(a) for a in domain)
+
+    async def read(self, request: Request) -> Report:
+        """The report in a request.
+
+        Raises
+        ------
+        Refused
+            with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, or values that it
+            does not have).
+        """
+        return self.report(await body_of(request, "application/json", self.most_bytes))
+
+    def report(self, body: bytes) -> Report:
+        """The report in a body. Raises Refused."""
+        try:
+            sent = self._decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Refused(400, "the body is not a report; send an object with format, design, id and values") from None
+        if sent.format != FORMAT:
+            raise Refused(422, f"the report has another format than {FORMAT}")
+        if sent.design != self._identity:
+            raise Refused(422, "the report is for another design than this survey's; load the page again")
+        if not _IDENTIFIER.fullmatch(sent.id):
+            raise Refused(422, "the report's id is not 32 lower-case hexadecimal digits")
+        return Report(bytes.fromhex(sent.id), self._packing.pack(self._coded(sent.values)))
+
+    def _coded(self, values: list[str | None]) -> list[int]:
+        if len(values) != len(self._codes):
+            raise Refused(422, f"the report has {len(values)} values; this design has {len(self._codes)} attributes")
+        codes = [known.get(value, -1) for known, value in zip(self._codes, values, strict=True)]
+        if min(codes) < 0:
+            name = self._names[codes.index(-1)]
+            raise Refused(422, f"attribute {name!r} has a value that is none of its declared categories")
+        return codes
+
+
+def _longest(attribute: Attribute) -> int:
+    """Bytes that a value may take, however it is written."""
+    return _AROUND + max(_ESCAPED * (len((text or "null").encode("utf-16-le")) // 2) for text in attribute.texts)
+
+
+async def body_of(request: Request, media_type: str, limit: int) -> bytes:
+    """The body of a request, never holding more than ``limit`` bytes and one chunk.
+
+    Raises
+    ------
+    Refused
+        for another media type or an encoding (415), a body that is larger (413, before it is read where its length is
+        stated), or one that takes longer than 15 seconds (408).
+    """
+    headers = request.headers
+    if headers.get("content-type", "").split(";")[0].strip().lower() != media_type:
+        raise Refused(415, f"the body must be sent as {media_type}")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(415, "the body must be sent without an encoding")
+    stated = headers.get("content-length")
+    if stated is not None and (not stated.isdecimal() or int(stated) > limit):
+        raise Refused(413, f"the body is larger than {limit} bytes, the most a request of this kind can have")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise Refused(
+                        413, f"the body is larger than {limit} bytes, the most a request of this kind can have"
+                    )
+    except TimeoutError:
+        raise Refused(408, "the body did not arrive in time; send it again") from None
+    return bytes(body)

@@ -1,0 +1,167 @@
+"""The results of a survey while it runs: how many reports, tables with intervals and charts, and what can be downloaded.
+
+Everything is computed from the stored reports by the one way from randomized records to numbers: counts, the mechanism's
+kernel, estimates and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from optrr.charts import figure_svg
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput, OptrrError
+from optrr.estimation import Estimate, estimate
+from optrr.inference import test as test_association
+from optrr.records.counts import Counts, count_many
+from optrr.reports.page import Chart, Page, Section, Table, Text
+from optrr.rounding import epsilon_text
+from optrr.survey.stored_records import StoredRecords
+
+# Attributes whose tables stand on the page when none are named, and the cells of a table that is drawn as a chart.
+MOST_TABLES = 30
+_MOST_CHARTED = 60
+# Attributes of one table, and its cells.
+_MOST_CROSSED = 3
+_MOST_CELLS = 2000
+# Below this many reports nothing can be estimated.
+FEWEST = 2
+
+_Result = TypeVar("_Result")
+
+
+class Results:
+    """Tables of one survey's stored reports."""
+
+    def __init__(self, design: Design, records: StoredRecords, title: str) -> None:
+        self.design, self.title = design, title
+        self._records = records
+
+    def page(self, names: Sequence[str] = ()) -> Page:
+        """One table of the named attributes crossed, or one of every attribute.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown or repeated names, or too large a table.
+        """
+        tables = self._counts(names)
+        n = tables[0].n if tables else 0
+        lead = [
+            f"{n} {'report' if n == 1 else 'reports'}, each randomized where it was given, at a total epsilon of "
+            f"{epsilon_text(self.design.epsilon)} nats."
+        ]
+        if n < FEWEST:
+            waiting = Text("Estimates begin with the second report.")
+            return Page(self.title, [Section("Results", [waiting])], lead)
+        sections = [self._section(counts) for counts in tables]
+        if not names and self.design.domain.m > MOST_TABLES:
+            more = f"The first {MOST_TABLES} of {self.design.domain.m} attributes; choose others by name."
+            sections.append(Section("Further attributes", [Text(more)]))
+        return Page(self.title, sections, lead)
+
+    def table(self, names: Sequence[str] = ()) -> pa.Table:
+        """Counts and estimates, a row per cell.
+
+        Columns are the named attributes, or ``attribute`` and ``category`` for all attributes one by one; then count (of
+        randomized reports), estimate, standard_error, lower, upper (proportions; null where there are none).
+        """
+        tables = self._counts(names, most=self.design.domain.m)
+        parts = [self._rows(counts, bool(names)) for counts in tables]
+        if not parts or not tables[0].n:
+            raise InvalidInput("there are no reports yet; come back after the first")
+        return pa.concat_tables(parts)
+
+    def _counts(self, names: Sequence[str], most: int = MOST_TABLES) -> list[Counts]:
+        """The tables' counts, in one pass; none where there are no reports."""
+        sets = [self._crossed(names)] if names else [(name,) for name in self.design.domain.names[:most]]
+        if next(iter(self._records), None) is None:
+            return []
+        return list(count_many(self._records, self.design.domain, sets, allow_extra=True).values())
+
+    def _crossed(self, names: Sequence[str]) -> tuple[str, ...]:
+        domain = self.design.domain.subset(names)
+        cells = int(np.prod(domain.sizes.astype(float)))
+        if domain.m > _MOST_CROSSED or cells > _MOST_CELLS:
+            raise InvalidInput(
+                f"a table of {domain.m} attributes with {cells} cells is not shown here; cross at most {_MOST_CROSSED} "
+                f"with {_MOST_CELLS} cells, or download the reports"
+            )
+        return domain.names
+
+    def _section(self, counts: Counts) -> Section:
+        title = " × ".join(counts.domain.names)
+        try:
+            estimated = estimate(counts, self.design.mechanism)
+        except OptrrError as error:  # a table that this mechanism hides is said to be hidden, the others are shown
+            return Section(title, [Text(str(error), warning=True)])
+        parts: list[Text | Table | Chart] = [_shown(counts, estimated)]
+        if estimated.proportions.size <= _MOST_CHARTED and estimated.interval != "none":
+            described = (
+                f"Estimated proportions of {title} with {100 * estimated.confidence:g}% intervals, as in the table"
+            )
+            parts.append(Chart(figure_svg(estimated.plot()), description=described))
+        parts += [Text(note, warning=True) for note in estimated.notes]
+        if counts.domain.m == 2:
+            parts.append(self._association(counts))
+        return Section(title, parts)
+
+    def _association(self, counts: Counts) -> Text:
+        try:
+            tested = test_association(counts, self.design.mechanism, random_state=0)
+        except OptrrError as error:
+            return Text(f"No test of independence: {error}", warning=True)
+        return Text(f"Independence: {tested.headline()}.{' '.join(('', *tested.notes))}")
+
+    def _rows(self, counts: Counts, crossed: bool) -> pa.Table:
+        shape = counts.table.shape
+        try:
+            numbers = estimate(counts, self.design.mechanism).to_arrow().select(_NUMBERS)
+        except OptrrError:
+            missing = pa.nulls(int(np.prod(shape)), pa.float64())
+            numbers = pa.table(dict.fromkeys(_NUMBERS, missing))
+        cells = counts.to_arrow()
+        tallies = cells.column(cells.num_columns - 1)
+        if crossed:
+            out = cells.select(list(counts.domain.names))
+        else:
+            name = counts.domain.names[0]
+            out = pa.table({"attribute": [name] * tallies.length(), "category": cells.column(0)})
+        for name, column in zip(("count", *_NUMBERS), (tallies, *numbers.columns), strict=True):
+            free = name
+            while free in out.column_names:
+                free += "_"
+            out = out.append_column(free, _without_nan(column))
+        return out
+
+
+_NUMBERS = ["estimate", "standard_error", "lower", "upper"]
+
+
+def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+
+
+def _shown(counts: Counts, estimated: Estimate) -> Table:
+    cells = counts.to_arrow().to_pylist()
+    rows = []
+    for at, cell in enumerate(cells):
+        *categories, reports = cell.values()
+        place = np.unravel_index(at, counts.table.shape)
+        numbers = (
+            float(a[place])
+            for a in (estimated.proportions, estimated.standard_errors, estimated.lower, estimated.upper)
+        )
+        rows.append([*("(missing)" if c is None else c for c in categories), reports, *map(_known, numbers)])
+    heads = [*counts.domain.names, "randomized reports", "estimate", "standard error", "from", "to"]
+    return Table(heads, rows, note=f"Proportions of the true answers; {estimated.interval_note}.")
+
+
+def _known(number: float) -> float | None:
+    return None if isnan(number) else number

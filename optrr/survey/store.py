@@ -1,0 +1,82 @@
+"""The store: reports go to the database in batches, each batch one transaction and so one sync of the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import sqlalchemy as sa
+
+from optrr.survey.database import insert_new, reports
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One person's report: 16 bytes drawn by the client, and the packed randomized record."""
+
+    identifier: bytes
+    record: bytes
+
+
+class Outcome(Enum):
+    """What became of a report: it is on disk, once, or another record has its identifier."""
+
+    KEPT = "kept"
+    CONFLICT = "conflict"
+
+
+class StoreUnavailable(Exception):
+    """The database did not take a batch; none of its reports may be acknowledged."""
+
+
+class Store:
+    """Reports of one survey; every method may be called from any thread."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._insert = insert_new(engine, reports)
+
+    def add(self, batch: Sequence[Report]) -> list[Outcome]:
+        """Keep every report once; on return all that are KEPT are on disk.
+
+        A report that was there with the same record, or stands twice in the batch, is kept once and reported as KEPT again.
+
+        Raises
+        ------
+        StoreUnavailable
+            where the database fails. The batch may then be there or not: sending it again settles it.
+        """
+        first: dict[bytes, bytes] = {}
+        for report in batch:
+            first.setdefault(report.identifier, report.record)
+        # in one order everywhere: two collectors that insert the same reports must not wait for each other
+        rows = [{"identifier": identifier, "record": first[identifier]} for identifier in sorted(first)]
+        try:
+            with self._engine.begin() as connection:
+                added = connection.execute(self._insert, rows).rowcount
+                kept = first if added == len(rows) else self._kept(connection, first)
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreUnavailable(type(error).__name__) from error
+        return [Outcome.KEPT if kept[r.identifier] == r.record else Outcome.CONFLICT for r in batch]
+
+    @staticmethod
+    def _kept(connection: sa.Connection, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:
+        query = sa.select(reports.c.identifier, reports.c.record).where(reports.c.identifier.in_(list(wanted)))
+        return {bytes(identifier): bytes(record) for identifier, record in connection.execute(query)}
+
+    def count(self) -> int:
+        """Number of reports. Raises StoreUnavailable where the database fails."""
+        try:
+            with self._engine.connect() as connection:
+                return connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreUnavailable(type(error).__name__) from error
+
+    def ping(self) -> None:
+        """Raise StoreUnavailable where the database does not answer."""
+        try:
+            with self._engine.connect() as connection:
+                connection.execute(sa.select(1))
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreUnavailable(type(error).__name__) from error

@@ -1,0 +1,310 @@
+"""The store of a survey: packed records, durable batches, one database for many collectors."""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+from postgresql_server import postgresql, reason_to_skip
+
+from optrr.designing.design import Design, design
+from optrr.errors import InvalidInput
+from optrr.records.counts import count
+from optrr.records.domain import Domain
+from optrr.survey import group_commit
+from optrr.survey.database import (
+    SurveyFiles,
+    begin_survey,
+    database_url,
+    held_survey,
+    open_database,
+    reports,
+    shown,
+)
+from optrr.survey.group_commit import GroupCommit
+from optrr.survey.packing import Packing
+from optrr.survey.store import Outcome, Report, Store, StoreUnavailable
+from optrr.survey.stored_records import StoredRecords, is_database
+
+DOMAIN = Domain.of({"income": ["low", "high", None], "age": 300, "member": [True, False], "mixed": [1, "one"]})
+OTHERS = iter(range(1_000_000))
+
+
+@pytest.fixture(scope="module")
+def made() -> Design:
+    return design(DOMAIN, 1.0)
+
+
+@pytest.fixture(scope="module")
+def files(made: Design, tmp_path_factory: pytest.TempPathFactory) -> SurveyFiles:
+    path = tmp_path_factory.mktemp("design") / "design.json"
+    made.save(path)
+    return SurveyFiles("a" * 64, path.read_bytes(), b"sampler")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    reason = reason_to_skip()
+    if reason:
+        pytest.skip(reason)
+    with postgresql() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database that is there and empty."""
+    if request.param == "sqlite":
+        return str(tmp_path / "survey with a ? and 100%.db")
+    url: str = request.getfixturevalue("server")
+    name = f"survey_{next(OTHERS)}"
+    engine = sa.create_engine(database_url(url), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return url.rsplit("/", 1)[0] + f"/{name}"
+
+
+@pytest.fixture
+def opened(new_url: str, files: SurveyFiles) -> Iterator[Callable[[], sa.Engine]]:
+    engines: list[sa.Engine] = []
+
+    def open_again() -> sa.Engine:
+        engines.append(open_database(database_url(new_url)))
+        begin_survey(engines[-1], files)
+        return engines[-1]
+
+    yield open_again
+    for engine in engines:
+        engine.dispose()
+
+
+def random_reports(rng: np.random.Generator, n: int) -> tuple[list[Report], np.ndarray]:
+    codes = rng.integers(0, DOMAIN.sizes, (n, DOMAIN.m))
+    packing = Packing(DOMAIN)
+    return [Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()], codes
+
+
+def held(engine: sa.Engine) -> dict[bytes, bytes]:
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(reports)).all()
+    assert len({bytes(r.identifier) for r in rows}) == len(rows)
+    return {bytes(r.identifier): bytes(r.record) for r in rows}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packing_comes_back(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([2, 3, 255, 256, 257, 65536, 65537, 1_000_000], rng.integers(1, 13))
+    packing = Packing(Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)}))
+    codes = np.concatenate([rng.integers(0, sizes, (50, sizes.size)), sizes[None] - 1, 0 * sizes[None]])
+    packed = [packing.pack(row) for row in codes.tolist()]
+    assert {len(p) for p in packed} == {packing.width}
+    assert packing.width == sum(1 if r <= 256 else 2 if r <= 65536 else 4 for r in sizes)
+    assert np.array_equal(packing.unpack(packed), codes)
+    assert packing.unpack([]).shape == (0, sizes.size)
+
+
+def test_changed_records_are_refused() -> None:
+    packing = Packing(Domain.of({"a": 3, "b": 2}))
+    with pytest.raises(InvalidInput, match="another width"):
+        packing.unpack([b"\0\0", b"\0"])
+    with pytest.raises(InvalidInput, match="another width"):
+        packing.unpack([b"\0\0\0", b"\0"])
+    with pytest.raises(InvalidInput, match="a category"):
+        packing.unpack([b"\0\0", b"\3\0"])
+
+
+def test_a_report_is_kept_once(opened: Callable[[], sa.Engine]) -> None:
+    engine = opened()
+    store = Store(engine)
+    sent, _ = random_reports(np.random.default_rng(0), 30)
+    assert store.add(sent[:20]) == [Outcome.KEPT] * 20
+    assert store.add(sent[10:] + sent[:5]) == [Outcome.KEPT] * 25
+    other = Report(sent[0].identifier, sent[1].record)
+    assert store.add([sent[0], other, sent[2]]) == [Outcome.KEPT, Outcome.CONFLICT, Outcome.KEPT]
+    twice = [Report(b"n" * 16, sent[0].record), Report(b"n" * 16, sent[0].record), Report(b"n" * 16, sent[1].record)]
+    assert store.add(twice) == [Outcome.KEPT, Outcome.KEPT, Outcome.CONFLICT]
+    assert held(engine) == {r.identifier: r.record for r in [*sent, twice[0]]}
+    assert store.count() == 31
+
+
+def test_two_collectors_count_a_resent_report_once(opened: Callable[[], sa.Engine]) -> None:
+    """Each gets every report, in its own order and in batches of its own: no lock waits for another, nothing is there twice."""
+    sent, _ = random_reports(np.random.default_rng(1), 600)
+    outcomes: list[list[Outcome]] = [[], []]
+    start = threading.Barrier(2)
+    stores = [Store(opened()) for _ in outcomes]
+
+    def collect(k: int) -> None:
+        order = np.random.default_rng(k).permutation(len(sent))
+        start.wait()
+        for at in range(0, len(sent), 37):
+            outcomes[k] += stores[k].add([sent[i] for i in order[at : at + 37]])
+
+    threads = [threading.Thread(target=collect, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [[Outcome.KEPT] * len(sent)] * 2
+    assert held(opened()) == {r.identifier: r.record for r in sent}
+
+
+def test_reports_come_back_as_arrow(opened: Callable[[], sa.Engine], new_url: str, made: Design) -> None:
+    sent, codes = random_reports(np.random.default_rng(2), 200)
+    Store(opened()).add(sent)
+    records = StoredRecords.open(new_url)
+    assert records.digest == "a" * 64
+    assert records.domain == DOMAIN
+    table = pa.Table.from_batches(list(records))
+    assert [str(t) for t in table.schema.types] == ["string", "int64", "bool", "string"]
+    order = sorted(range(len(sent)), key=lambda i: sent[i].identifier)
+    assert table.to_pylist() == [
+        {"income": ["low", "high", None][a], "age": b, "member": [True, False][c], "mixed": ["1", "one"][d]}
+        for a, b, c, d in codes[order].tolist()
+    ]
+    # a stream may be read as often as wanted, and it sees what came meanwhile
+    assert np.array_equal(count(records, DOMAIN, "age").table, np.bincount(codes[:, 1], minlength=300))
+    Store(opened()).add(random_reports(np.random.default_rng(3), 10)[0])
+    assert count(records, DOMAIN, ("income", "member")).n == 210
+
+
+def test_a_database_belongs_to_one_design(opened: Callable[[], sa.Engine], files: SurveyFiles) -> None:
+    engine = opened()
+    assert held_survey(engine) == files
+    begin_survey(engine, files)
+    with pytest.raises(InvalidInput, match="holds the reports of another design"):
+        begin_survey(engine, SurveyFiles("b" * 64, b"", b""))
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE survey SET format = 'optrr-survey/9'"))
+    for refused in (lambda: begin_survey(engine, files), lambda: held_survey(engine)):
+        with pytest.raises(InvalidInput, match="format"):
+            refused()
+
+
+def test_what_is_committed_is_synced(opened: Callable[[], sa.Engine]) -> None:
+    engine = opened()
+    wanted = {"PRAGMA journal_mode": "wal", "PRAGMA synchronous": 2}
+    if engine.dialect.name == "postgresql":
+        wanted = {"SHOW synchronous_commit": "on", "SHOW fsync": "on"}
+        with engine.connect() as connection:
+            # a user's own default does not weaken it
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(
+                sa.text("ALTER ROLE optrr SET synchronous_commit = off")
+            )
+        engine = opened()
+    with engine.connect() as connection:
+        assert {question: connection.execute(sa.text(question)).scalar_one() for question in wanted} == wanted
+
+
+def test_columns_hold_neither_time_nor_address(opened: Callable[[], sa.Engine]) -> None:
+    columns = {t: [c["name"] for c in sa.inspect(opened()).get_columns(t)] for t in ("survey", "reports")}
+    assert columns == {"survey": ["key", "format", "digest", "design", "sampler"], "reports": ["identifier", "record"]}
+    assert sorted(sa.inspect(opened()).get_table_names()) == ["reports", "survey"]
+
+
+def test_sqlite_keeps_no_order_of_arrival(tmp_path: Path, files: SurveyFiles) -> None:
+    engine = open_database(database_url(str(tmp_path / "s.db")))
+    begin_survey(engine, files)
+    sent, _ = random_reports(np.random.default_rng(4), 50)
+    for report in sent:
+        Store(engine).add([report])
+    engine.dispose()
+    plain = sqlite3.connect(tmp_path / "s.db")
+    with pytest.raises(sqlite3.OperationalError, match="no such column: rowid"):
+        plain.execute("SELECT rowid FROM reports")
+    assert [r[0] for r in plain.execute("SELECT identifier FROM reports")] == sorted(r.identifier for r in sent)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mysql://root:secret@host/x", "'mysql'"),
+        ("sqlite://", "without a file"),
+        ("sqlite:///:memory:", "cannot be kept"),
+        ("postgresql://a:secret@host:port/x", "cannot be read"),
+    ],
+)
+def test_unusable_addresses_are_refused_without_their_password(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        database_url(text)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(files: SurveyFiles) -> None:
+    pytest.importorskip("psycopg")
+    engine = open_database(database_url("postgresql://optrr:secret@127.0.0.1:1/x"))
+    with pytest.raises(InvalidInput, match=r"127\.0\.0\.1") as caught:
+        begin_survey(engine, files)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert shown(engine.url) == "postgresql+psycopg://optrr:***@127.0.0.1:1/x"
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    text, empty = tmp_path / "a.db", tmp_path / "b.db"
+    text.write_text("income\nlow\n")
+    sqlite3.connect(empty).execute("CREATE TABLE t (a)")
+    assert not is_database(str(text))
+    assert is_database(str(empty))
+    for path, message in ((text, "no survey's database"), (tmp_path / "none.db", "no survey's"), (empty, "no survey;")):
+        with pytest.raises(InvalidInput, match=message):
+            StoredRecords.open(str(path))
+    assert not (tmp_path / "none.db").exists()
+
+
+def gathered(store: Store, sent: list[Report]) -> list[Outcome | BaseException]:
+    async def send() -> list[Outcome | BaseException]:
+        commits = GroupCommit(store)
+        outcomes = await asyncio.gather(*(commits.add(r) for r in sent), return_exceptions=True)
+        await commits.close()
+        return outcomes
+
+    return asyncio.run(send())
+
+
+def test_reports_that_come_together_share_a_transaction(tmp_path: Path, files: SurveyFiles) -> None:
+    engine = open_database(database_url(str(tmp_path / "s.db")))
+    begin_survey(engine, files)
+    commits = 0
+
+    def counted(_connection: object) -> None:
+        nonlocal commits
+        commits += 1
+
+    sa.event.listen(engine, "commit", counted)
+    sent, _ = random_reports(np.random.default_rng(5), 2500)
+    assert gathered(Store(engine), sent) == [Outcome.KEPT] * 2500
+    # all 2,500 wait when the writer first looks; 1,000 go into a transaction
+    assert commits == 3
+    assert held(engine) == {r.identifier: r.record for r in sent}
+
+
+def test_a_failing_database_acknowledges_nothing(tmp_path: Path, files: SurveyFiles) -> None:
+    engine = open_database(database_url(str(tmp_path / "s.db")))
+    begin_survey(engine, files)
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE reports"))
+    sent, _ = random_reports(np.random.default_rng(6), 5)
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in gathered(Store(engine), sent))
+
+
+def test_too_many_waiting_reports_are_told_to_come_again(
+    tmp_path: Path, files: SurveyFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "_WAITING", 10)
+    engine = open_database(database_url(str(tmp_path / "s.db")))
+    begin_survey(engine, files)
+    sent, _ = random_reports(np.random.default_rng(7), 30)
+    outcomes = gathered(Store(engine), sent)
+    kept = {r.identifier for r, outcome in zip(sent, outcomes, strict=True) if outcome is Outcome.KEPT}
+    assert len(kept) == 10
+    assert kept == set(held(engine))
+    assert os.path.exists(tmp_path / "s.db")
