@@ -25,6 +25,7 @@ _FRAME_BYTES = 1024
 # Bytes of one UTF-16 unit written as \uXXXX, as some JSON writers do for all that is not ASCII; and of quotes, comma and space.
 _ESCAPED, _AROUND = 6, 8
 _IDENTIFIER = re.compile(r"[0-9a-f]{32}")
+_LENGTH = re.compile(r"[0-9]{1,15}")
 
 
 class Refused(Exception):
@@ -107,7 +108,7 @@ async def body_of(request: Request, media_type: str, limit: int) -> bytes:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "the body must be sent without an encoding")
     stated = headers.get("content-length")
-    if stated is not None and (not stated.isdecimal() or int(stated) > limit):
+    if stated is not None and not (_LENGTH.fullmatch(stated) and int(stated) <= limit):
         raise Refused(413, f"the body is larger than {limit} bytes, the most a request of this kind can have")
     body = bytearray()
     try:

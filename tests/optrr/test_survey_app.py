@@ -1,0 +1,463 @@
+"""The survey over HTTP: what is accepted, what is refused and how, who sees the results."""
+
+import asyncio
+import io
+import json
+import random
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from survey_client import acceptable, call, called, report_body
+
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+from optrr.estimation import estimate
+from optrr.records.counts import count
+from optrr.survey import incoming
+from optrr.survey.app import survey_app
+from optrr.survey.database import database_url, open_database
+from optrr.survey.guard import STRICT_HEADERS
+from optrr.survey.packing import Packing
+from optrr.survey.page import HEADERS, page_files
+from optrr.survey.preparing import Survey, prepared
+from optrr.survey.session import Admission, new_token
+from optrr.survey.store import Report, Store
+
+SPECIFICATION = """
+title = "Wie es Ihnen geht <b>"
+language = "de"
+epsilon = 1.0
+[[attributes]]
+name = "income"
+categories = ["low", "high", ""]
+question = "Ihr Einkommen?"
+[[attributes]]
+name = "sex"
+categories = ["F", "M"]
+[[attributes]]
+name = "<age>"
+size = 4
+"""
+JSON = {"content_type": "application/json"}
+FORM = {"content_type": "application/x-www-form-urlencoded"}
+TOKEN = new_token()
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    path = tmp_path_factory.mktemp("survey") / "questions.toml"
+    path.write_text(SPECIFICATION)
+    return prepared(path)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[sa.Engine]:
+    engine = open_database(database_url(str(tmp_path / "survey.db")))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def app(survey: Survey, engine: sa.Engine) -> Any:
+    return survey_app(survey, engine, Admission(TOKEN), secure=False)
+
+
+def kept(engine: sa.Engine) -> int:
+    return Store(engine).count()
+
+
+def identifier() -> str:
+    return secrets.token_hex(16)
+
+
+def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
+    for path, file in page_files().items():
+        reply = call(app, "GET", f"/{path}")
+        assert (reply.status, reply.body) == (200, file.body)
+        assert HEADERS.items() <= {k.title(): v for k, v in reply.headers.items()}.items()
+    assert call(app, "GET", "/sampler.json").body == survey.deployment.to_bytes()
+    assert call(app, "GET", "/survey.json").json == {
+        "title": "Wie es Ihnen geht <b>",
+        "language": "de",
+        "questions": {"income": "Ihr Einkommen?"},
+    }
+    assert call(app, "GET", "/health").json == {"status": "ok"}
+
+
+def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    spaced = json.dumps(json.loads(body), indent=3).encode()
+    for sent in (body, body, spaced, [body[:7], body[7:]]):
+        reply = call(app, "POST", "/reports", sent, content_type="Application/JSON; charset=utf-8")
+        assert (reply.status, reply.json) == (200, {"kept": True})
+    assert kept(engine) == 1
+    other = body.replace(b"low", b"high")
+    assert call(app, "POST", "/reports", other, **JSON).status == 409
+    assert kept(engine) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        (lambda r: {**r, "design": "0" * 64}, 422, "another design"),
+        (lambda r: {**r, "format": "optrr-report/2"}, 422, "another format"),
+        (lambda r: {**r, "id": r["id"].upper() + "A"}, 422, "32 lower-case"),
+        (lambda r: {**r, "id": "A" * 32}, 422, "32 lower-case"),
+        (lambda r: {**r, "id": "٣" * 32}, 422, "32 lower-case"),
+        (lambda r: {**r, "values": ["low", "X", "3"]}, 422, "attribute 'sex' has a value that is none of its declared"),
+        (lambda r: {**r, "values": ["low", None, "3"]}, 422, "attribute 'sex'"),
+        (lambda r: {**r, "values": ["low", "F"]}, 422, "has 2 values; this design has 3"),
+        (lambda r: {**r, "values": ["low", "F", "3", "3"]}, 422, "has 4 values"),
+        (lambda r: {**r, "values": [0, 1, 3]}, 400, "not a report"),
+        (lambda r: {**r, "values": {"income": "low"}}, 400, "not a report"),
+        (lambda r: {**r, "true": ["low", "F", "3"]}, 400, "not a report"),
+        (lambda r: {k: v for k, v in r.items() if k != "id"}, 400, "not a report"),
+        (lambda r: [r], 400, "not a report"),
+    ],
+)
+def test_what_is_no_report_of_this_design_is_refused(
+    change: Any, status: int, message: str, app: Any, survey: Survey, engine: sa.Engine
+) -> None:
+    body = json.loads(report_body(survey.deployment.design, identifier(), ["low", "F", "3"]))
+    reply = call(app, "POST", "/reports", json.dumps(change(body)).encode(), **JSON)
+    assert reply.status == status
+    assert message in reply.json["error"]
+    assert set(reply.json) == {"error"}
+    assert "\n" not in reply.json["error"]
+    assert kept(engine) == 0
+
+
+def test_what_was_sent_is_never_repeated(app: Any, survey: Survey, capsys: pytest.CaptureFixture[str]) -> None:
+    body = report_body(survey.deployment.design, "5" * 32, ["secretvalue", "F", "3"])
+    reply = call(app, "POST", "/reports", body, **JSON)
+    assert reply.status == 422
+    said = reply.body.decode() + "".join(capsys.readouterr())
+    assert "secretvalue" not in said
+    assert "203.0.113.9" not in said
+
+
+def test_other_types_and_encodings_are_refused(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    for headers in ({}, {"content_type": "text/plain"}, {"content_type": "application/json+x"}):
+        assert call(app, "POST", "/reports", body, **headers).status == 415
+    assert call(app, "POST", "/reports", body, **JSON, content_encoding="gzip").status == 415
+    for method in ("GET", "PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert call(app, method, "/reports", body, **JSON).status == 405
+    # a page of another origin may not ask: there is no answer to a preflight
+    preflight = call(app, "OPTIONS", "/reports", origin="https://elsewhere.example")
+    assert not [name for name in preflight.headers if name.startswith("access-control")]
+    assert kept(engine) == 0
+
+
+def test_oversized_bodies_are_refused_before_they_are_read(app: Any, survey: Survey) -> None:
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+
+    async def stated(length: str) -> int:
+        read = 0
+
+        async def receive() -> dict[str, Any]:
+            nonlocal read
+            read += 1
+            return {"type": "http.request", "body": b" " * 1000, "more_body": True}
+
+        scope = {"type": "http", "method": "POST", "path": "/reports", "query_string": b"", "headers": []}
+        scope["headers"] = [(b"content-type", b"application/json"), (b"content-length", length.encode())]
+        statuses: list[int] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            statuses.append(message.get("status", 0))
+
+        await app(scope, receive, send)
+        assert read == 0
+        return statuses[0]
+
+    assert {asyncio.run(stated(length)) for length in ("1000000", "9" * 5000, "-1", "1e3", "٣")} == {413}
+    endless = call(app, "POST", "/reports", [body, *[b" " * 1000] * 1000], **JSON)
+    assert endless.status == 413
+    assert endless.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
+    """However a JSON writer escapes it, whatever the categories are."""
+    rng = random.Random(seed)
+    texts = [chr(rng.choice([0x41, 0xE9, 0x20AC, 0x1F600, 0x22, 0x5C, 1])) * rng.randint(1, 200) for _ in range(40)]
+    from optrr.records.domain import Attribute, Domain  # noqa: PLC0415
+
+    domain = Domain(tuple(Attribute(f"a{i}", (text, None)) for i, text in enumerate(texts)))
+    reader = incoming.ReportReader("d" * 64, domain)
+    escaped = json.dumps(
+        {"format": incoming.FORMAT, "design": "d" * 64, "id": "0" * 32, "values": texts}, indent=2, ensure_ascii=True
+    ).encode()
+    assert len(escaped) <= reader.most_bytes
+    assert reader.report(escaped).record == b"\0" * 40
+
+
+def test_a_body_that_does_not_come_is_given_up(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "BODY_SECONDS", 0.05)
+    scope = {"type": "http", "method": "POST", "path": "/reports", "query_string": b""}
+    scope["headers"] = [(b"content-type", b"application/json")]
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 408
+
+
+def test_every_answer_has_strict_headers(app: Any) -> None:
+    asked = [
+        ("GET", "/"),
+        ("GET", "/nothing"),
+        ("POST", "/reports"),
+        ("GET", "/health"),
+        ("GET", "/results"),
+        ("PUT", "/"),
+    ]
+    for method, path in asked:
+        reply = call(app, method, path)
+        policy = reply.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "script-src 'unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert {name.lower() for name in STRICT_HEADERS} <= set(reply.headers)
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert "server" not in reply.headers
+        names = [name for name, _ in reply.all_headers]
+        assert len(names) == len(set(names))
+
+
+def test_a_defect_is_one_sentence(
+    app: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secretvalue")
+
+    monkeypatch.setattr(incoming.ReportReader, "report", broken)
+    reply = call(app, "POST", "/reports", b"{}", **JSON)
+    assert reply.status == 500
+    assert "secretvalue" not in reply.json["error"]
+    log = capsys.readouterr().err
+    assert log.startswith("optrr serve: RuntimeError at ")
+    assert log.count("\n") == 1
+    assert "secretvalue" not in log
+
+
+def test_a_database_that_fails_keeps_nothing_and_says_so(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE reports RENAME TO gone"))
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    reply = call(app, "POST", "/reports", body, **JSON)
+    assert reply.status == 503
+    assert reply.headers["retry-after"] == "5"
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE gone RENAME TO reports"))
+    assert call(app, "POST", "/reports", body, **JSON).status == 200
+
+
+def malformed(rng: random.Random, body: bytes) -> bytes:
+    """A report with a few bytes, tokens or whole parts changed."""
+    tokens = [
+        b"null",
+        b"[]",
+        b"{}",
+        b'"',
+        b"1e999",
+        b"NaN",
+        b"\xff",
+        b"\\ud800",
+        b",",
+        b'"F"',
+        b"[" * 500,
+        b"\x00",
+        b"low",
+    ]
+    for _ in range(rng.randint(1, 4)):
+        a = rng.randrange(len(body) + 1)
+        b = min(len(body), a + rng.choice([0, 1, 1, 5, 40]))
+        piece = rng.choice([b"", rng.randbytes(rng.randint(1, 3)), rng.choice(tokens), body[:b]])
+        body = body[:a] + piece + body[b:]
+    return body
+
+
+def test_malformed_bodies_are_refused_and_not_kept(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    rng = random.Random(14)
+    categories = [list(a.texts) for a in survey.design.domain]
+    statuses: dict[int, int] = {}
+
+    async def send_all() -> None:
+        for _ in range(600):
+            body = malformed(rng, report_body(survey.deployment.design, rng.randbytes(16).hex(), ["low", "F", "3"]))
+            if acceptable(body, survey.deployment.design, categories):
+                continue
+            reply = await called(app, "POST", "/reports", body, **JSON)
+            statuses[reply.status] = statuses.get(reply.status, 0) + 1
+            assert set(reply.json) == {"error"}
+
+    asyncio.run(send_all())
+    assert set(statuses) == {400, 413, 422}
+    assert sum(statuses.values()) > 500
+    assert kept(engine) == 0
+
+
+def entered(app: Any) -> dict[str, str]:
+    reply = call(app, "POST", "/results", f"token={TOKEN}".encode(), **FORM)
+    assert reply.status == 303
+    assert reply.headers["location"] == "results"
+    return {"cookie": reply.headers["set-cookie"].split(";")[0]}
+
+
+def test_results_are_for_whoever_has_the_token(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    assert b'name="token"' in call(app, "GET", "/results").body
+    behind = ["counts.csv", "report.html", "reports.parquet", "design.json"]
+    forged = ["", "x", "99999999999.0", f"99999999999.{'0' * 64}", f"{'9' * 5000}.0", f"-1.{'0' * 64}", "٣.0"]
+    for cookie in forged:
+        given = {"cookie": f"optrr_results={cookie.encode().decode('latin-1')}"}
+        assert b'name="token"' in call(app, "GET", "/results", **given).body
+        assert {call(app, "GET", f"/results/{name}", **given).status for name in behind} == {403}
+    for token in ("", "wrong", TOKEN[:-1], TOKEN + "x"):
+        reply = call(app, "POST", "/results", f"token={token}".encode(), **FORM)
+        assert reply.status == 403
+        assert "set-cookie" not in reply.headers
+    assert call(app, "POST", "/results", b"token=" + b"x" * 5000, **FORM).status == 413
+    cookie = call(app, "POST", "/results", f"token={TOKEN}".encode(), **FORM).headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    secure = survey_app(survey, engine, Admission(TOKEN), secure=True)
+    assert "Secure" in call(secure, "POST", "/results", f"token={TOKEN}".encode(), **FORM).headers["set-cookie"]
+    # another token, as after a restart, ends what was admitted
+    assert (
+        b'name="token"'
+        in call(survey_app(survey, engine, Admission(new_token()), False), "GET", "/results", **entered(app)).body
+    )
+
+
+def test_an_admission_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    admission = Admission(TOKEN)
+    cookie = admission.cookie()
+    assert admission.admits(cookie)
+    moved = f"{int(cookie.split('.')[0]) + 1}.{cookie.split('.')[1]}"
+    assert not admission.admits(moved)
+    now = int(cookie.split(".")[0])
+    monkeypatch.setattr("optrr.survey.session.time.time", lambda: now + 1)
+    assert not admission.admits(cookie)
+    for weak in ("", "short", "é" * 30):
+        with pytest.raises(InvalidInput, match="random ones"):
+            Admission(weak)
+
+
+def fill(design: Design, engine: sa.Engine, n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    codes = design.mechanism.perturb_codes(np.stack([rng.integers(0, r, n) for r in design.domain.sizes], axis=1), seed)
+    packing = Packing(design.domain)
+    Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
+    return codes
+
+
+class Tags(HTMLParser):
+    def __init__(self, html: bytes) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_results_show_the_estimates_of_what_is_stored(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    admitted = entered(app)
+    assert b"Estimates begin" in call(app, "GET", "/results", **admitted).body
+    assert call(app, "GET", "/results/counts.csv", **admitted).status == 400
+    codes = fill(survey.design, engine, 900, 3)
+    table = pa_csv.read_csv(io.BytesIO(call(app, "GET", "/results/counts.csv", **admitted).body)).to_pylist()
+    for name in survey.design.domain.names:
+        expected = estimate(count(codes, survey.design.domain, name), survey.design.mechanism)
+        rows = [row for row in table if row["attribute"] == name]
+        # Arrow writes the shortest text that reads back to the same number
+        assert [row["estimate"] for row in rows] == expected.proportions.tolist()
+        assert [row["upper"] for row in rows] == expected.upper.tolist()
+        assert [row["count"] for row in rows] == np.bincount(codes[:, survey.design.domain.index(name)]).tolist()
+    page = call(app, "GET", "/results?attribute=income&attribute=sex", **admitted)
+    assert page.status == 200
+    assert b"900 reports" in page.body
+    assert b"Independence" in page.body
+    tags = Tags(page.body)
+    assert sum(tag == "svg" for tag, _ in tags.tags) == 1
+    assert not [t for t, a in tags.tags if t == "script" or any(name.startswith("on") for name in a)]
+    assert not [v for _, a in tags.tags for k, v in a.items() if k in ("src", "href") and re.match(r"\w+:|//", v or "")]
+    assert b"&lt;b&gt;" in page.body
+    assert b"<b>" not in page.body
+
+
+def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engine: sa.Engine) -> None:
+    admitted = entered(app)
+    codes = fill(survey.design, engine, 300, 4)
+    page = Tags(call(app, "GET", "/results?attribute=sex&attribute=%3Cage%3E", **admitted).body)
+    links = [a["href"] for t, a in page.tags if t == "a"]
+    assert len(links) == 4
+    for link in links:
+        reply = call(app, "GET", f"/{link}", **admitted)
+        assert (reply.status, reply.headers["content-disposition"].split(";")[0]) == (200, "attachment")
+    crossed = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/{links[0]}", **admitted).body))
+    assert crossed.column_names[:3] == ["sex", "<age>", "count"]
+    expected = count(codes, survey.design.domain, ("sex", "<age>"))
+    assert crossed["count"].to_pylist() == expected.table.ravel().tolist()
+    stored = pq.read_table(io.BytesIO(call(app, "GET", "/results/reports.parquet", **admitted).body))
+    assert np.array_equal(count(stored, survey.design.domain, ("sex", "<age>")).table, expected.table)
+    assert stored.column_names == list(survey.design.domain.names)
+    assert call(app, "GET", "/results/design.json", **admitted).body == survey.design_file.read_bytes()
+    for wrong in ("attribute=nobody", "attribute=sex&attribute=sex"):
+        assert call(app, "GET", f"/results?{wrong}", **admitted).status == 400
+    assert call(app, "POST", "/results/leave", **admitted).headers["location"] == "../results"
+
+
+def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None:
+    path = tmp_path / "q.toml"
+    path.write_text(SPECIFICATION)
+    first = prepared(path)
+    saved = (tmp_path / "q.design.json").read_bytes()
+    assert prepared(path).files == first.files
+    assert (tmp_path / "q.design.json").read_bytes() == saved
+    from_design = prepared(tmp_path / "q.design.json", path)
+    assert from_design.files == first.files
+    assert from_design.wording == first.wording
+    assert prepared(tmp_path / "q.design.json").wording_json == b"{}"
+    path.write_text(SPECIFICATION.replace("epsilon = 1.0", "epsilon = 2.0"))
+    with pytest.raises(InvalidInput, match="another specification"):
+        prepared(path)
+    other = tmp_path / "other.toml"
+    other.write_text('[[attributes]]\nname = "a"\nsize = 2\nepsilon = 1')
+    with pytest.raises(InvalidInput, match="other attributes"):
+        prepared(tmp_path / "q.design.json", other)
+    with pytest.raises(InvalidInput, match="texts of its own"):
+        prepared(path, other)
+    (tmp_path / "tables.json").write_text('{"format": "optrr-sampled-tables/1"}')
+    with pytest.raises(InvalidInput, match="has format 'optrr-sampled-tables/1'"):
+        prepared(tmp_path / "tables.json")
+
+
+def test_a_table_of_reports_knows_nothing_else(app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path) -> None:
+    body = report_body(survey.deployment.design, "0f" * 16, ["high", "M", "1"])
+    assert (
+        call(app, "POST", "/reports", body, **JSON, user_agent="browser", x_forwarded_for="203.0.113.9").status == 200
+    )
+    engine.dispose()
+    rows = sqlite3.connect(tmp_path / "survey.db").execute("SELECT * FROM reports").fetchall()
+    assert rows == [(bytes.fromhex("0f" * 16), bytes([1, 1, 1]))]
+    assert not [f.name for f in tmp_path.iterdir() if b"203.0.113.9" in f.read_bytes()]

@@ -1,0 +1,150 @@
+"""What the tests of a survey share: requests without a network, a server in a process of its own, and what it should accept."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+# Seconds for a server to start or stop on a busy machine.
+_PATIENCE = 120
+
+
+@dataclass
+class Reply:
+    """An answer: its headers are lower-case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+    all_headers: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def call(app: Any, method: str, path: str, body: bytes | list[bytes] = b"", **headers: str) -> Reply:
+    """One request to an ASGI application; a list is a body that comes in pieces and does not state its length."""
+    return asyncio.run(called(app, method, path, body, **headers))
+
+
+async def called(app: Any, method: str, path: str, body: bytes | list[bytes] = b"", **headers: str) -> Reply:
+    pieces = body if isinstance(body, list) else [body]
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    if not isinstance(body, list):
+        given.setdefault("content-length", str(len(body)))
+    path, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(k.encode(), v.encode("latin-1")) for k, v in given.items()],
+        "client": ("203.0.113.9", 4711),
+    }
+    waiting = [{"type": "http.request", "body": p, "more_body": i + 1 < len(pieces)} for i, p in enumerate(pieces)]
+    reply = Reply(0, {})
+
+    async def receive() -> dict[str, Any]:
+        if waiting:
+            return waiting.pop(0)
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            reply.status = message["status"]
+            reply.all_headers = [(k.decode().lower(), v.decode()) for k, v in message["headers"]]
+            reply.headers = dict(reply.all_headers)
+        else:
+            reply.body += message.get("body", b"")
+
+    await app(scope, receive, send)
+    return reply
+
+
+def report_body(design: str, identifier: str, values: list[str | None]) -> bytes:
+    return json.dumps({"format": "optrr-report/1", "design": design, "id": identifier, "values": values}).encode()
+
+
+def acceptable(body: bytes, design: str, categories: list[list[str | None]]) -> bool:
+    """Slow and obvious: whether a collector of this design may take the body."""
+    try:
+        sent = json.loads(body.decode("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        return False
+    if not isinstance(sent, dict) or set(sent) != {"format", "design", "id", "values"}:
+        return False
+    values = sent["values"]
+    return (
+        sent["format"] == "optrr-report/1"
+        and sent["design"] == design
+        and isinstance(sent["id"], str)
+        and re.fullmatch("[0-9a-f]{32}", sent["id"], re.ASCII) is not None
+        and isinstance(values, list)
+        and len(values) == len(categories)
+        and all(
+            any(v is c or (isinstance(v, str) and v == c) for c in cs) for v, cs in zip(values, categories, strict=True)
+        )
+    )
+
+
+class Server:
+    """``optrr serve`` in a process of its own, on a free port."""
+
+    def __init__(self, source: Path, *options: str, port: int = 0, **environment: str) -> None:
+        command = [sys.executable, "-c", "from optrr.cli import main; main()", "serve", str(source), *options]
+        self.log = source.with_name(f"{source.name}.{time.monotonic_ns()}.log")
+        self.out = self.log.with_suffix(".out")
+        with self.log.open("wb") as log, self.out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*command, "--port", str(port)], stdout=out, stderr=log, env={**os.environ, **environment}
+            )
+        self.port = self._port()
+
+    def _port(self) -> int:
+        for _ in range(50 * _PATIENCE):
+            shown = re.search(r"http://127\.0\.0\.1:(\d+)/\n", self.out.read_text())
+            if shown and "are kept in" in self.out.read_text():
+                return int(shown[1])
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.02)
+        raise TimeoutError(self.log.read_text())
+
+    @property
+    def token(self) -> str:
+        shown = re.search(r"token: (\S+)", self.out.read_text())
+        assert shown
+        return shown[1]
+
+    def connect(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
+
+    def get(self, path: str) -> bytes:
+        connection = self.connect()
+        connection.request("GET", path)
+        return connection.getresponse().read()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(_PATIENCE)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_PATIENCE)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
