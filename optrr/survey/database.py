@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
@@ -57,7 +58,7 @@ class SurveyFiles:
 
 
 def database_url(text: str) -> sa.URL:
-    """The address of a database: ``postgresql://…``, ``sqlite:///…``, or the path of a SQLite file.
+    """The address of a database: ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def database_url(text: str) -> sa.URL:
         for another kind of database, or what is no address. The text is not repeated: it may hold a password.
     """
     if "://" not in text:
-        return sa.URL.create("sqlite", database=text)
+        return sa.URL.create("sqlite", database=text.removeprefix("sqlite:"))
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError) as error:
@@ -85,7 +86,10 @@ def database_url(text: str) -> sa.URL:
 
 def shown(url: sa.URL) -> str:
     """The address without its password."""
-    return url.database or "" if url.drivername == "sqlite" else url.render_as_string(hide_password=True)
+    if url.drivername == "sqlite":
+        file = url.database or ""
+        return unquote(file.removeprefix("file:")) if "uri" in url.query else file
+    return url.render_as_string(hide_password=True)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ class Results:
     def _counts(self, names: Sequence[str], most: int = MOST_TABLES) -> list[Counts]:
         """The tables' counts, in one pass; none where there are no reports."""
         sets = [self._crossed(names)] if names else [(name,) for name in self.design.domain.names[:most]]
-        if next(iter(self._records), None) is None:
+        if next(self._records.batches(self.design.domain.names[:1]), None) is None:
             return []
         return list(count_many(self._records, self.design.domain, sets, allow_extra=True).values())
 

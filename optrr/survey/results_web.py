@@ -151,7 +151,7 @@ class ResultsPages:
         with tempfile.NamedTemporaryFile(prefix="optrr-", suffix=".parquet", delete=False) as file:
             try:
                 with pq.ParquetWriter(file, self._records.schema) as writer:
-                    for batch in self._records:
+                    for batch in self._records.batches(self._records.column_names()):
                         writer.write_batch(batch)
             except BaseException:
                 os.unlink(file.name)

@@ -6,8 +6,7 @@ identifiers stay behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ import sqlalchemy as sa
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Category, Domain
 from optrr.records.frames import RECORDS
+from optrr.records.reading.source import RecordsAt, Source
 from optrr.survey.database import database_url, held_survey, open_database, readable, reports, shown
 from optrr.survey.packing import Packing
 
@@ -33,60 +33,63 @@ class _DesignRecord(msgspec.Struct):
     attributes: list[_AttributeRecord]
 
 
-def is_database(text: str) -> bool:
-    """Whether this names a database: an address with ``://``, or a file that SQLite wrote."""
-    if "://" in text:
-        return True
-    try:
-        with Path(text).open("rb") as file:
-            return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
-    except OSError:
-        return False
-
-
-class StoredRecords:
-    """The records of a survey's database, read anew by every iteration, as one consistent state of it.
-
-    Iterates over record batches of at most 131,072 records; memory is that of one batch. ``domain`` declares the columns,
-    ``digest`` says which design randomized them.
+def survey_records(where: RecordsAt, _domain: Domain | None) -> StoredRecords:
+    """The records of the survey's database at this place: the path of a SQLite file, or ``postgresql://…``.
 
     Raises
     ------
     InvalidInput
         where there is no such database, or it holds no survey.
     """
+    url = database_url(str(where.place))
+    if url.drivername == "sqlite":
+        if not is_sqlite(Path(url.database or "")):
+            raise InvalidInput(f"there is no survey's database {shown(url)}; name the file that `optrr serve` writes")
+        # never makes a file that is not there, and takes a name with any letters in it
+        url = url.set(database=f"file:{quote(url.database or '')}", query={"mode": "rw", "uri": "true"})
+    return StoredRecords(open_database(url))
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether SQLite wrote this file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
+    except OSError:
+        return False
+
+
+class StoredRecords(Source):
+    """The records of a survey's database, each reading one consistent state of it.
+
+    ``domain`` declares the columns, ``digest`` says which design randomized them.
+
+    Raises
+    ------
+    InvalidInput
+        where the database holds no survey.
+    """
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         held = held_survey(engine)
+        self.name = f"survey {shown(engine.url)}"
         self.digest = held.digest
         self.domain = _declared_domain(held.design)
+        self.schema = pa.schema([pa.field(a.name, _values(a).type) for a in self.domain])
 
-    @classmethod
-    def open(cls, text: str) -> StoredRecords:
-        """The records of the database at this address."""
-        url = database_url(text)
-        if url.drivername == "sqlite":
-            if not is_database(url.database or ""):
-                raise InvalidInput(f"there is no survey's database {shown(url)}; name the file `optrr serve` writes")
-            url = url.set(database=f"file:{quote(url.database or '')}", query={"mode": "rw", "uri": "true"})
-        return cls(open_database(url))
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """One column per attribute: whole numbers, booleans or text, as its categories are."""
-        return pa.schema([pa.field(a.name, _values(a).type) for a in self.domain])
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Record batches of these columns, at most 131,072 records each, in the order of the reports' identifiers."""
         packing = Packing(self.domain)
-        values = [_values(a) for a in self.domain]
+        chosen = [(self.domain.index(name), _values(self.domain[name])) for name in columns]
+        schema = pa.schema([self.schema.field(name) for name in columns])
         query = sa.select(reports.c.record).order_by(reports.c.identifier)
         with readable(self._engine.url), self._engine.connect() as connection:
             rows = connection.execution_options(yield_per=RECORDS).execute(query).scalars()
             for part in rows.partitions():
                 codes = packing.unpack(part)
-                columns = [column.take(pa.array(codes[:, i])) for i, column in enumerate(values)]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                arrays = [values.take(pa.array(codes[:, i])) for i, values in chosen]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _declared_domain(design: bytes) -> Domain:

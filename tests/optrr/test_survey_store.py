@@ -17,6 +17,7 @@ from optrr.designing.design import Design, design
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.records.domain import Domain
+from optrr.records.reading.registry import open_source
 from optrr.survey import group_commit
 from optrr.survey.database import (
     SurveyFiles,
@@ -30,7 +31,7 @@ from optrr.survey.database import (
 from optrr.survey.group_commit import GroupCommit
 from optrr.survey.packing import Packing
 from optrr.survey.store import Outcome, Report, Store, StoreUnavailable
-from optrr.survey.stored_records import StoredRecords, is_database
+from optrr.survey.stored_records import StoredRecords, is_sqlite
 
 DOMAIN = Domain.of({"income": ["low", "high", None], "age": 300, "member": [True, False], "mixed": [1, "one"]})
 OTHERS = iter(range(1_000_000))
@@ -160,10 +161,11 @@ def test_two_collectors_count_a_resent_report_once(opened: Callable[[], sa.Engin
 def test_reports_come_back_as_arrow(opened: Callable[[], sa.Engine], new_url: str, made: Design) -> None:
     sent, codes = random_reports(np.random.default_rng(2), 200)
     Store(opened()).add(sent)
-    records = StoredRecords.open(new_url)
+    records = open_source(new_url)
+    assert isinstance(records, StoredRecords)
     assert records.digest == "a" * 64
     assert records.domain == DOMAIN
-    table = pa.Table.from_batches(list(records))
+    table = pa.Table.from_batches(list(records.batches(records.column_names())))
     assert [str(t) for t in table.schema.types] == ["string", "int64", "bool", "string"]
     order = sorted(range(len(sent)), key=lambda i: sent[i].identifier)
     assert table.to_pylist() == [
@@ -173,7 +175,7 @@ def test_reports_come_back_as_arrow(opened: Callable[[], sa.Engine], new_url: st
     # a stream may be read as often as wanted, and it sees what came meanwhile
     assert np.array_equal(count(records, DOMAIN, "age").table, np.bincount(codes[:, 1], minlength=300))
     Store(opened()).add(random_reports(np.random.default_rng(3), 10)[0])
-    assert count(records, DOMAIN, ("income", "member")).n == 210
+    assert count(new_url, DOMAIN, ("income", "member")).n == 210
 
 
 def test_a_database_belongs_to_one_design(opened: Callable[[], sa.Engine], files: SurveyFiles) -> None:
@@ -252,11 +254,11 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     text, empty = tmp_path / "a.db", tmp_path / "b.db"
     text.write_text("income\nlow\n")
     sqlite3.connect(empty).execute("CREATE TABLE t (a)")
-    assert not is_database(str(text))
-    assert is_database(str(empty))
+    assert not is_sqlite(text)
+    assert is_sqlite(empty)
     for path, message in ((text, "no survey's database"), (tmp_path / "none.db", "no survey's"), (empty, "no survey;")):
         with pytest.raises(InvalidInput, match=message):
-            StoredRecords.open(str(path))
+            open_source(path)
     assert not (tmp_path / "none.db").exists()
 
 

@@ -50,6 +50,7 @@ READERS = (
     Reader("jsonl", f"{_HERE}.json_files:JsonLines", (".jsonl", ".ndjson"), compressible=True),
     Reader("arrow", f"{_HERE}.arrow_files:ArrowFile", (".arrow", ".arrows", ".feather", ".ipc"), compressible=True),
     Reader("duckdb", f"{_HERE}.queries:Query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
+    Reader("survey", "optrr.survey.stored_records:survey_records", (".db",), ("sqlite:", "postgresql:", "postgres:")),
     Reader("sql", f"{_HERE}.queries:Query", (), ("sqlite:", "postgresql:", "postgres:"), takes_query=True),
 )
 
@@ -90,7 +91,9 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
 
 def _by_scheme(where: RecordsAt) -> Reader | None:
     text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
-    return next((r for r in READERS if any(text.startswith(s) for s in r.schemes)), None)
+    named = [r for r in READERS if any(text.startswith(s) for s in r.schemes)]
+    # a database is asked a query, or holds a survey and needs none
+    return next((r for r in named if r.takes_query == bool(where.query)), named[0] if named else None)
 
 
 def _reader_of(where: RecordsAt) -> Reader:
