@@ -229,8 +229,9 @@ def main() -> None:
         "# Type I error of every test at nominal 5 % and 0.1 %",
         f"{RUNS} data sets in each of {rows[-1]['setting']} settings, and {MORE_RUNS} new ones for each of the "
         f"{sum(r['runs'] == MORE_RUNS for r in rows)} rows that were outside, or exact and below, at first. "
-        "Within: 4–6 % and 0.05–0.2 %. Exact: below that for the steps of sparse tables, and the result says that a test at level α rejects at most α of the time. Stated: the result "
-        "says what was measured in tables as sparse. Refused: the mechanism hides the association.",
+        "Within: 4–6 % and 0.05–0.2 %. Exact: below that for the steps of sparse tables, and the result says that a test at "
+        "level α rejects at most α of the time. Stated: the result says what was measured in tables as sparse. Refused: the "
+        "mechanism hides the association.",
         markdown(summary(rows)),
         "## All settings",
         markdown(rows),

@@ -5,14 +5,15 @@ and evenness, where its gradient is 0, and where cells or categories are rare. I
 (:mod:`optrr.estimation.intervals`), which also serves there, along the tables of :mod:`optrr.estimation.paths`. Coverage over
 many tables, mechanisms and numbers of records is measured by benchmarks/derived_coverage.py.
 
-Where a statistic divides by what cannot be told from 0, there is no interval, and a note says what it would take: χ² and V
-divide by the share of every category, the correlation by the variances of the scores.
+Where a statistic divides by what cannot be told from 0, its interval holds for everything that the data leave possible
+(:mod:`optrr.estimation.faint`), and a note says what it would take for a shorter one: χ² and V divide by the share of every
+category, the correlation by the variances of the scores.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log, log10, prod, sqrt
+from math import ceil, isnan, log, log10, prod, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,8 +21,9 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.estimation import statistics
+from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Path, Sampling, interval
-from optrr.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared, spread_out
+from optrr.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared
 from optrr.estimation.result import check_bootstrap, check_confidence
 from optrr.estimation.simplex import projection
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -34,9 +36,6 @@ STATISTICS: tuple[str, ...] = get_args(StatisticName)
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048
-# A share or variance this many standard errors above 0 may be divided by. Coverage then holds among the data sets that pass,
-# also where only a tenth of them do (benchmarks).
-_CLEAR_OF_ZERO = 3.0
 # Below this many standard errors, nothing is said about how many records would do: the guess could be off by a factor of ten.
 _MEASURED = 1.0
 # An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
@@ -55,10 +54,11 @@ class Derived(Result):
 
     ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
     estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
-    χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion; NaN, with
-    ``reliable`` False and a note that says why, where no interval holds. ``standard_error`` is that of the estimate under a
-    table that has its value; NaN there, too, and for V where it cannot be told from 0. ``bootstrap_error`` is NaN unless asked
-    for, and where there is no interval.
+    χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
+    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``notes`` then
+    name it, ``value`` leaves such categories out, and ``bias`` and the errors are NaN. ``standard_error`` is that of the
+    estimate under a table that has its value; NaN, too, for V where it cannot be told from 0. ``bootstrap_error`` is NaN
+    unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a note says why.
     """
 
     statistic: str
@@ -129,7 +129,7 @@ class _Setting:
         if self.name == "correlation":
             assert self.scores is not None
             return Correlation(sampling, observed, table, self.scores)
-        return PhiSquared(sampling, observed, table)
+        return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
 
     def projected(self, observed: FloatArray) -> float:
         """The statistic of the projected estimate, in its own units."""
@@ -179,9 +179,13 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     check_bootstrap(bootstrap)
     setting = _setting(counts, mechanism, statistic, scores)
     observed = counts.proportions.ravel()
-    reasons = _why_none(setting, observed)
-    if reasons:
-        return _without_interval(setting, observed, reasons, confidence)
+    if np.count_nonzero(observed) == 1:
+        none = float("nan")
+        alike = _Limits(setting.projected(observed), none, none, (_ALIKE_NOTE,))
+        return _without_errors(setting, observed, alike, confidence)
+    conservative = _conservative(setting, observed, confidence)
+    if conservative:
+        return _without_errors(setting, observed, conservative, confidence)
     again = _bootstrap(setting, observed, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
     path = setting.path(observed)
     low, high = interval(path, confidence)
@@ -229,75 +233,82 @@ def _standard_error(setting: _Setting, path: Path, lower: float, value: float) -
     return deviation / (2 * (min(setting.shape) - 1) * value) if lower > 0 else float("nan")
 
 
-def _without_interval(setting: _Setting, observed: FloatArray, reasons: tuple[str, ...], confidence: float) -> Derived:
-    """The statistic of the projected estimate alone."""
-    value, none = setting.projected(observed), float("nan")
+@dataclass(frozen=True)
+class _Limits:
+    """A statistic in its own units with limits that are not those of a test inversion alone, and why."""
+
+    value: float
+    lower: float
+    upper: float
+    notes: tuple[str, ...]
+
+
+def _without_errors(setting: _Setting, observed: FloatArray, limits: _Limits, confidence: float) -> Derived:
+    none = float("nan")
     return Derived(
         statistic=setting.name,
         n=setting.sampling.n,
-        value=value,
-        plug_in=value,
+        value=limits.value,
+        plug_in=setting.projected(observed),
         bias=none,
         standard_error=none,
         bootstrap_error=none,
-        lower=none,
-        upper=none,
+        lower=limits.lower,
+        upper=limits.upper,
         confidence=confidence,
-        reliable=False,
-        notes=reasons,
+        reliable=not isnan(limits.lower),
+        notes=limits.notes,
     )
 
 
-def _why_none(setting: _Setting, observed: FloatArray) -> tuple[str, ...]:
-    """Why there is no interval; nothing where there is one."""
-    if np.count_nonzero(observed) == 1:
-        return (_ALIKE_NOTE,)
+def _conservative(setting: _Setting, observed: FloatArray, confidence: float) -> _Limits | None:
+    """What holds where the statistic divides by something that cannot be told from 0; nothing where it does not."""
+    tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
-        return _faint_categories(setting, observed)
+        clear = ClearCategories.of(setting.sampling, observed)
+        if clear.all_clear:
+            return None
+        path = setting.path(observed)
+        lower, upper = map(setting.shown, phi_squared_limits(path, clear, setting.sampling, observed, tail))
+        value = setting.shown(path.value) if clear.cells.any() else setting.projected(observed)
+        return _Limits(min(max(value, lower), upper), lower, upper, _faint_categories(setting, clear))
     if setting.name == "correlation":
-        return _faint_scores(setting, observed)
-    return ()
+        assert setting.scores is not None
+        moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
+        if not moments.faint():
+            return None
+        lower, upper = moments.correlation_limits(tail)
+        value = min(max(setting.projected(observed), lower), upper)
+        return _Limits(value, lower, upper, _faint_scores(setting, moments))
+    return None
 
 
-def _faint_categories(setting: _Setting, observed: FloatArray) -> tuple[str, ...]:
-    """Categories whose share cannot be told from 0."""
-    covariance = setting.sampling.covariance(spread_out(observed, setting.sampling.n))
-    raw = setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel()
-    shape, notes = (setting.shape[0], setting.shape[1]), []
-    for attribute, sums in zip(
-        setting.counts.domain, (statistics.row_sums(shape), statistics.column_sums(shape)), strict=True
-    ):
-        errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, covariance, sums, optimize=True))
-        ratios = sums @ raw / errors
-        for k in np.flatnonzero(ratios < _CLEAR_OF_ZERO):
-            share = f"the share of {attribute.name!r} = {attribute.categories[k]!r}"
-            notes.append(_faint(setting, share, float(ratios[k])) + ", or merge it with another category")
-    return tuple(notes)
+def _faint_categories(setting: _Setting, clear: ClearCategories) -> tuple[str, ...]:
+    return tuple(
+        _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
+        + ", or merge it with another category"
+        for attribute, ratios in zip(setting.counts.domain, clear.ratios, strict=True)
+        for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
+    )
 
 
-def _faint_scores(setting: _Setting, observed: FloatArray) -> tuple[str, ...]:
-    """Attributes whose scores' variance cannot be told from 0."""
-    assert setting.scores is not None
-    covariance = setting.sampling.covariance(spread_out(observed, setting.sampling.n))
-    table = setting.sampling.kernel.solve(observed.reshape(setting.shape))
-    shape, notes = (setting.shape[0], setting.shape[1]), []
-    for axis, sums in enumerate((statistics.row_sums(shape), statistics.column_sums(shape))):
-        margin, spread = sums @ table.ravel(), sums @ covariance @ sums.T
-        scores = setting.scores[axis] - margin @ setting.scores[axis]
-        # of the variance: the delta method's, and that of the squared mean, which is all where both halves are even
-        error = sqrt(scores**2 @ spread @ scores**2 + 2 * (scores @ spread @ scores) ** 2)
-        ratio = float(margin @ scores**2) / error
-        if ratio < _CLEAR_OF_ZERO:
-            notes.append(_faint(setting, f"the variance of {setting.counts.domain.names[axis]!r}", ratio))
-    return tuple(notes)
+def _faint_scores(setting: _Setting, moments: ScoreMoments) -> tuple[str, ...]:
+    names = setting.counts.domain.names
+    return tuple(
+        _faint(setting, f"the variance of {names[k]!r}", moments.variances[k][0] / moments.variances[k][1])
+        for k in moments.faint()
+    )
 
 
 def _faint(setting: _Setting, what: str, ratio: float) -> str:
     remedy = "collect more records or give it a larger epsilon"
     if ratio >= _MEASURED:
-        wanted = _rounded_up(setting.sampling.n * (_CLEAR_OF_ZERO / ratio) ** 2)
+        wanted = _rounded_up(setting.sampling.n * (CLEAR_OF_ZERO / ratio) ** 2)
         remedy = f"about {wanted} records would do; collect more, give it a larger epsilon"
-    return f"no interval for {setting.name}: {what} is less than {_CLEAR_OF_ZERO:g} standard errors above 0; {remedy}"
+    return (
+        f"the interval of {setting.name} is wide because it holds whatever {what} is, which is less than {CLEAR_OF_ZERO:g} "
+        f"standard errors above 0; {remedy}"
+    )
 
 
 def _if_wide(setting: _Setting, observed: FloatArray, share: float) -> tuple[str, ...]:
@@ -323,13 +334,12 @@ def _bootstrap(setting: _Setting, observed: FloatArray, samples: int, rng: np.ra
     """Standard deviation of the value over samples drawn from the fitted distribution."""
     fitted = projection(setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel())
     draws = rng.multinomial(setting.sampling.n, setting.sampling.observed(fitted), size=samples) / setting.sampling.n
-    values = [_value(setting, lam) for lam in draws]
+    values = [_value_of_sample(setting, lam) for lam in draws]
     return float(np.std(values, ddof=1))
 
 
-def _value(setting: _Setting, observed: FloatArray) -> float:
-    """As shown for a sample, which need not be clear of what the statistic cannot divide by."""
-    if _why_none(setting, observed):
+def _value_of_sample(setting: _Setting, observed: FloatArray) -> float:
+    """As shown for a sample, whose scores need not have variances clear of 0."""
+    if setting.scores is not None and ScoreMoments.of(setting.sampling, observed, setting.scores).faint():
         return setting.projected(observed)
-    path = setting.path(observed)
-    return setting.shown(path.value)
+    return setting.shown(setting.path(observed).value)

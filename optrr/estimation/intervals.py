@@ -35,6 +35,8 @@ from scipy.stats import norm
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
+# Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
+_ADDED = 0.5
 # Below this skewness the gamma law and the normal law agree to five digits at any quantile in use.
 _NO_SKEWNESS = 1e-3
 # Limits are found to this share of a half width, or to rounding.
@@ -87,6 +89,10 @@ class Sampling:
         pi = observed @ self._inverse
         return np.asarray((self._inverse.T * observed) @ self._inverse - np.outer(pi, pi)) / (n or self.n)
 
+    def noise(self, observed: FloatArray) -> FloatArray:
+        """(R, R) covariance of the unbiased estimate from observed proportions with half a record more in every cell."""
+        return self.covariance((observed * self.n + _ADDED) / (self.n + _ADDED * observed.size))
+
     def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> Law:
         """Of a quadratic function of the estimate under a table, without its bias, from its derivatives there."""
         observed = self.observed(table)
@@ -132,15 +138,17 @@ class Path(ABC):
 def interval(path: Path, confidence: float) -> tuple[float, float]:
     """Smallest and largest value of the statistic that its estimate does not reject."""
     tail = (1 - confidence) / 2
-    at_most, at_least = min(path.estimate, path.range[1]), max(path.estimate, path.range[0])
+    return limit(path, tail, 0), limit(path, tail, 1)
+
+
+def limit(path: Path, tail: float, side: int) -> float:
+    """The smallest (side 0) or largest (side 1) value under which the estimate's tail on that side is at least ``tail``."""
     reach = float(norm.isf(tail)) * path.deviation()
-    lower = _crossing(
-        lambda value: 1 - path.law(value).below(at_most - path.slack) - tail, path.value, -reach, path.range[0]
-    )
-    upper = _crossing(
-        lambda value: path.law(value).below(at_least + path.slack) - tail, path.value, reach, path.range[1]
-    )
-    return lower, upper
+    if side == 0:
+        at_most = min(path.estimate, path.range[1]) - path.slack
+        return _crossing(lambda value: 1 - path.law(value).below(at_most) - tail, path.value, -reach, path.range[0])
+    at_least = max(path.estimate, path.range[0]) + path.slack
+    return _crossing(lambda value: path.law(value).below(at_least) - tail, path.value, reach, path.range[1])
 
 
 def _crossing(function: Callable[[float], float], start: float, reach: float, end: float) -> float:

@@ -9,7 +9,10 @@ Interval estimation tests every value θ of a statistic at one table that has it
 
 φ² divides by margins, and an estimate T of it that is too small goes with margins that are too large. Noise that makes the
 difference has on average moved the table by (T − θ) S∇g/Var T, which is taken back before departures are scaled (a least
-favourable family: DiCiccio & Efron, Statistical Science 11, 1996, §8), so that what the law depends on moves along with θ.
+favourable family: DiCiccio & Efron, Statistical Science 11, 1996, §8), so that what the law depends on moves along with θ. The
+same is done for entropy and mutual information: scaled departures alone would move the margins as far as the cells, though the
+data know margins far better. On Adult's sex × income at ε 0.5, 20,000 records, deviations of the entropy's law at the truth
+were then a half to one and a half times the right one, by what noise had made of the table, and 6 % of lower limits missed.
 
 φ² and the correlation are taken at the unbiased estimate, less ½ tr(Hessian · estimated covariance). That makes them
 U-statistics up to third order, so that no fourth moments enter their variance. Entropy and mutual information are sums of
@@ -22,6 +25,7 @@ from abc import abstractmethod
 from math import log, prod
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import xlogy
 
@@ -29,10 +33,6 @@ from optrr.estimation import logarithms, statistics
 from optrr.estimation.intervals import Law, Path, Sampling
 from optrr.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
-
-# Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
-_ADDED = 0.5
-
 
 # The table is moved for at most so many standard errors of the estimate: no limit lies farther away, and further off the first
 # order does not hold.
@@ -42,14 +42,11 @@ _LEAST_SHARE = 0.25
 # Sums this many standard errors above 0 have their x ln x estimated without bias. Elsewhere biases are up to BIAS standard
 # errors, of either sign, and are added as errors are.
 _FAINT = 6.0
+# Share of the even table that a table without departures gets at most.
+_MOST_EVEN = 0.5
 # Scales are found to this precision: the law varies slowly with them, and its mean is the value itself.
 _SCALE = 1e-4
 _LARGEST_SCALE = 1e4
-
-
-def spread_out(observed: FloatArray, n: int) -> FloatArray:
-    """Observed proportions with half a record more in every cell."""
-    return np.asarray((observed * n + _ADDED) / (n + _ADDED * observed.size))
 
 
 class _Moved:
@@ -67,23 +64,23 @@ class _Moved:
 
 
 class PhiSquared(Path):
-    """φ² of a table with positive margins."""
+    """φ² of a table, or its part over the cells of clear categories."""
 
-    def __init__(self, sampling: Sampling, observed: FloatArray, table: FloatArray) -> None:
-        self._sampling, self._table = sampling, table
-        expansion = statistics.phi_squared(table)
+    def __init__(self, sampling: Sampling, observed: FloatArray, table: FloatArray, cells: NDArray[np.bool_]) -> None:
+        self._sampling, self._table, self._cells = sampling, table, cells
+        expansion = statistics.phi_squared(table, self._cells)
         self.plug_in = expansion.value
         self.estimate = expansion.value - expansion.bias(sampling.covariance(observed, sampling.n - 1))
         self.range = (0.0, min(table.shape) - 1.0)
         centre = self._scaled(table, self.value)
-        there = statistics.phi_squared(centre)
+        there = statistics.phi_squared(centre, self._cells)
         law = sampling.law(self.value, centre, there.gradient, there.hessian)
         self._moved = _Moved(sampling, table, there.gradient, law)
 
     def law(self, value: float) -> Law:
         """With departures from independence whose squares sum to the value."""
         table = self._scaled(self._moved.table(value - self.value), value)
-        expansion = statistics.phi_squared(table)
+        expansion = statistics.phi_squared(table, self._cells)
         return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
 
     def _scaled(self, table: FloatArray, value: float) -> FloatArray:
@@ -92,13 +89,13 @@ class PhiSquared(Path):
         departure = table - np.outer(table.sum(axis=1), table.sum(axis=0))
         if not departure.any():
             departure = _along_ranks(independent)
-        size = statistics.phi_squared(independent + departure).value
-        return np.asarray(independent + np.sqrt(value / size) * departure)
+        size = statistics.phi_squared(independent + departure, self._cells).value
+        return np.asarray(independent + np.sqrt(value / size) * departure if size > 0 else independent)
 
 
 def _positive(margin: FloatArray, estimate: FloatArray) -> FloatArray:
     """A margin that nowhere falls far below its estimate."""
-    kept = np.maximum(margin, _LEAST_SHARE * estimate)
+    kept = np.maximum(margin, _LEAST_SHARE * np.maximum(estimate, 0.0))
     return np.asarray(kept / kept.sum())
 
 
@@ -142,21 +139,27 @@ class _Logarithms(Path):
 
     def __init__(self, sampling: Sampling, observed: FloatArray, sums: FloatArray, signs: FloatArray) -> None:
         self._sampling, self._sums, self._signs = sampling, sums, signs
-        # half a record in every cell, so that what no report shows is not taken as known
-        covariance = sampling.covariance(spread_out(observed, sampling.n))
+        covariance = sampling.noise(observed)
         self._errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, covariance, sums, optimize=True))
         raw = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes)).ravel()
         noisy = sums @ raw
         self.estimate = self._combined(logarithms.debiased(noisy / self._errors), noisy)
         proper = projection(raw)
         self.plug_in = self._exact(proper)
+        proper = self._with_departures(proper)
         self._table = proper
-        faint = sums @ self._scaled(proper, self.value) < _FAINT * self._errors
+        centre = self._scaled(proper, self.value)
+        self._moved = _Moved(sampling, proper, self._derivatives(centre)[0], self._law_at(self.value, centre))
+        faint = sums @ centre < _FAINT * self._errors
         self.slack = logarithms.BIAS * float(np.sqrt(np.sum(self._errors[faint] ** 2)))
 
     @abstractmethod
     def _least(self, table: FloatArray) -> FloatArray:
         """(R,) the table of least value that departures are measured from."""
+
+    def _with_departures(self, table: FloatArray) -> FloatArray:
+        """(R,) the table, or one near it where nothing departs from its table of least value."""
+        return table
 
     @abstractmethod
     def _some_departure(self, least: FloatArray) -> FloatArray:
@@ -164,12 +167,17 @@ class _Logarithms(Path):
 
     def law(self, value: float) -> Law:
         """With departures scaled to the value."""
-        table = self._scaled(self._table, value)
+        return self._law_at(value, self._scaled(projection(self._moved.table(value - self.value)), value))
+
+    def _law_at(self, value: float, table: FloatArray) -> Law:
+        return self._sampling.law(value, table, *self._derivatives(table))
+
+    def _derivatives(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of the mean over the noise, as the expansion in Hermite polynomials has them."""
         y = self._sums @ table / self._errors
-        # derivatives of the mean over the noise, as the expansion in Hermite polynomials has them
         slope = self._signs * (logarithms.smoothed(y, 1) + np.log(self._errors))
         bend = self._signs * logarithms.smoothed(y, 2) / self._errors
-        return self._sampling.law(value, table, self._sums.T @ slope, (self._sums.T * bend) @ self._sums)
+        return self._sums.T @ slope, (self._sums.T * bend) @ self._sums
 
     def _exact(self, table: FloatArray) -> float:
         x = self._sums @ table
@@ -231,6 +239,14 @@ class MutualInformation(_Logarithms):
     def _least(self, table: FloatArray) -> FloatArray:
         cells = table.reshape(self._shape)
         return np.outer(cells.sum(axis=1), cells.sum(axis=0)).ravel()
+
+    def _with_departures(self, table: FloatArray) -> FloatArray:
+        """Where noise leaves an attribute one category, no table with its margins has another value: others get their noise."""
+        cells = table.reshape(self._shape)
+        if min(np.count_nonzero(cells.sum(axis=k)) for k in (0, 1)) > 1:
+            return table
+        even = min(float(self._errors.max()), _MOST_EVEN)
+        return (1 - even) * table + even / table.size
 
     def _some_departure(self, least: FloatArray) -> FloatArray:
         return np.asarray(_along_ranks(least.reshape(self._shape)).ravel())

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from optrr.errors import InvalidInput
@@ -87,10 +87,15 @@ def cramers_v(pi: FloatArray) -> float:
     return float(np.sqrt(phi_squared(pi).value / (min(pi.shape) - 1)))
 
 
-def phi_squared(pi: FloatArray) -> Expansion:
-    """φ² = χ²/n of an (r_a, r_b) table that sums to 1; cells may be negative, margins must not."""
+def phi_squared(pi: FloatArray, cells: NDArray[np.bool_] | None = None) -> Expansion:
+    """φ² = χ²/n of an (r_a, r_b) table that sums to 1, or the part of its sum over some ``cells``, a mask (r_a, r_b).
+
+    Cells may be negative, the whole table's margins in the cells summed must not.
+    """
     rows, columns = pi.sum(axis=1, keepdims=True), pi.sum(axis=0, keepdims=True)
     t = _phi_terms(pi, np.broadcast_to(rows, pi.shape), np.broadcast_to(columns, pi.shape))
+    if cells is not None:
+        t = _Terms(*(term * cells for term in vars(t).values()))
     gradient = t.x + t.r.sum(axis=1, keepdims=True) + t.c.sum(axis=0, keepdims=True)
     return Expansion(float(t.h.sum()), gradient.ravel(), _chained(t))
 

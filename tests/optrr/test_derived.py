@@ -17,8 +17,10 @@ from scipy.stats import gamma, norm
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.estimation import STATISTICS, derive, logarithms
+from optrr.estimation.faint import ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Law, Sampling
 from optrr.estimation.paths import NegativeEntropy, PhiSquared
+from optrr.estimation.simplex import projection
 from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
 
 PI = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
@@ -180,7 +182,8 @@ def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
     kernel, n = mechanism.kernel(("a", "b")), 3000
     sampling, seen = Sampling(kernel, n), kernel.expected(pi).ravel()
     draws = np.random.default_rng(4).multinomial(n, seen, size=1500) / n
-    estimates = np.array([PhiSquared(sampling, lam, kernel.solve(lam.reshape(4, 3))).estimate for lam in draws])
+    cells = np.ones((4, 3), dtype=bool)
+    estimates = np.array([PhiSquared(sampling, lam, kernel.solve(lam.reshape(4, 3)), cells).estimate for lam in draws])
     expansion = phi_squared(pi)
     law = sampling.law(expansion.value, pi, expansion.gradient, expansion.hessian)
     deviation = estimates.std()
@@ -265,18 +268,103 @@ def test_intervals_widen_with_confidence_and_narrow_with_records(mechanism):
             assert sharp.upper - sharp.lower < (wide.upper - wide.lower) / 3
 
 
-def test_a_category_that_cannot_be_told_from_0_leaves_no_interval(mechanism):
-    rare = PI.copy()
-    rare[3] = 1e-4
-    counts = drawn(mechanism, rare / rare.sum(), 10_000, 1, 8)[0]
-    for statistic in ("chi-square", "cramers-v"):
-        derived = derive(counts, mechanism, statistic)
-        assert not derived.reliable and np.isfinite(derived.value)
-        assert np.isnan([derived.lower, derived.upper, derived.standard_error]).all()
-        assert "the share of 'a' = 3" in derived.notes[0] and "merge it" in derived.notes[0]
-        assert derived.summary()["lower"] is None
+RARE = np.vstack([PI[:3], np.full((1, 3), 1e-4)])
+RARE /= RARE.sum()
+
+
+def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_note(mechanism):
+    """40 data sets, of which 95 % or more are to hold: fewer than 34 once in 1000 where seeds change."""
+    truth, held = cramers_v(RARE), 0
+    for counts in drawn(mechanism, RARE, 10_000, 40, 8):
+        derived = derive(counts, mechanism, "cramers-v")
+        assert derived.lower <= derived.value <= derived.upper <= 1
+        if derived.notes:
+            assert "the share of 'a' = 3" in derived.notes[0] and "merge it" in derived.notes[0]
+            assert np.isnan([derived.standard_error, derived.bias]).all() and derived.summary()["bias"] is None
+            square = derive(counts, mechanism, "chi-square")
+            assert [square.lower, square.upper] == pytest.approx([2e4 * x**2 for x in (derived.lower, derived.upper)])
+        held += derived.lower <= truth <= derived.upper
+    assert held > 33
     for statistic in ("entropy", "mutual-information", "g-square", "correlation"):
-        assert derive(counts, mechanism, statistic).reliable
+        assert not derive(counts, mechanism, statistic).notes
+
+
+@pytest.mark.parametrize(("rows", "columns"), [([2], []), ([], [1]), ([0, 2], []), ([0, 2], [1])])
+def test_faint_categories_add_no_more_to_phi_squared_than_the_limit_allows(mechanism, rows, columns):
+    """With so many records that nothing is left to chance, over tables as bad as can be drawn."""
+    rng = np.random.default_rng(len(rows) + 3 * len(columns))
+    sampling = Sampling(mechanism.kernel(("a", "b")), 10**14)
+    for evenness in (0.05, 0.3, 1.0, 1.0, 5.0):
+        table = rng.dirichlet(np.full(12, evenness)).reshape(4, 3) + 1e-4
+        table[rows] *= rng.choice([1e-3, 0.1, 1.0])
+        table /= table.sum()
+        observed = sampling.observed(table)
+        margins = (table.sum(axis=1), table.sum(axis=0))
+        faint = (np.isin(np.arange(4), rows), np.isin(np.arange(3), columns))
+        # of no error where clear, and of more than any share where not
+        errors = tuple(np.where(f, 1.0, 1e-9) for f in faint)
+        clear = ClearCategories(margins, errors)
+        path = PhiSquared(sampling, observed, table, clear.cells)
+        lower, upper = phi_squared_limits(path, clear, sampling, observed, 0.025)
+        truth = phi_squared(table).value
+        part = sum(
+            (table[i, j] - r * c) ** 2 / (r * c)
+            for (i, r), (j, c) in product(enumerate(table.sum(axis=1)), enumerate(table.sum(axis=0)))
+            if i not in rows and j not in columns
+        )
+        assert lower == pytest.approx(part, rel=1e-3, abs=1e-6)
+        assert lower <= truth * (1 + 1e-6) <= upper * (1 + 2e-6)
+
+
+def test_moments_of_scores_are_those_of_simulation(mechanism):
+    """2000 tables: a mean within 4 standard errors, a deviation within 7 %."""
+    kernel, n = mechanism.kernel(("a", "b")), 2000
+    sampling = Sampling(kernel, n)
+    draws = np.random.default_rng(3).multinomial(n, kernel.expected(PI).ravel(), size=2000) / n
+    moments = [ScoreMoments.of(sampling, lam, SCORES) for lam in draws]
+    x, y = np.repeat(SCORES[0], 3), np.tile(SCORES[1], 4)
+    cov = np.cov(np.stack([x, y]), aweights=PI.ravel(), ddof=0)
+    pairs = [(m.covariance, m.variances[0], m.variances[1]) for m in moments]
+    for k, truth in enumerate((cov[0, 1], cov[0, 0], cov[1, 1])):
+        values, errors = np.array([p[k] for p in pairs]).T
+        assert values.mean() == pytest.approx(truth, abs=4 * values.std() / np.sqrt(2000))
+        assert np.median(errors) == pytest.approx(values.std(), rel=0.07)
+
+
+def test_a_variance_that_cannot_be_told_from_0_leaves_the_correlation_an_interval_that_holds(mechanism):
+    """60 data sets, of which 95 % or more are to hold: fewer than 54 once in 50 at 95 %, and Bonferroni's limits hold more."""
+    narrow = np.zeros((4, 3))
+    narrow[0], narrow[1] = [0.5, 0.3, 0.19], [0.002, 0.003, 0.005]
+    truth = pearson_correlation(narrow / narrow.sum(), RANKS).value
+    derived = [derive(c, mechanism, "correlation") for c in drawn(mechanism, narrow / narrow.sum(), 500, 60, 9)]
+    noted = [f for f in derived if f.notes and "the variance of 'a'" in f.notes[0]]
+    assert len(noted) > 30
+    assert all(-1 <= f.lower <= f.value <= f.upper <= 1 and np.isnan(f.standard_error) for f in noted)
+    assert np.mean([f.lower <= truth <= f.upper for f in derived]) > 0.9
+
+
+def test_a_sure_association_of_a_faint_variance_has_a_sign(mechanism):
+    """What is known of a correlation is its covariance's sign: the limits leave 0 on one side."""
+    moments = ScoreMoments((0.5, 0.05), ((0.1, 0.2), (1.0, 0.01)))
+    lower, upper = moments.correlation_limits(0.025)
+    errors = norm.isf(0.025 / 3)
+    most = (0.1 + errors * 0.2) * (1 + errors * 0.01)
+    assert lower == pytest.approx((0.5 - errors * 0.05) / np.sqrt(most))
+    assert upper == 1
+    mirrored = ScoreMoments((-0.5, 0.05), moments.variances).correlation_limits(0.025)
+    assert mirrored == (-1, pytest.approx(-lower))
+
+
+def test_noise_that_leaves_an_attribute_one_category_leaves_an_interval():
+    """The projected estimate of such a table has no table with its margins and another mutual information."""
+    made = design(Domain.of({"a": 2, "b": 2}), 0.6, method="kronecker").mechanism
+    for table in ([[21, 9], [24, 6]], [[27, 10], [14, 9]], [[17, 7], [29, 7]]):
+        counts = Counts(made.domain, np.array(table))
+        fitted = projection(made.kernel(("a", "b")).solve(counts.proportions).ravel()).reshape(2, 2)
+        assert np.count_nonzero(fitted.sum(axis=0)) == 1
+        for statistic in STATISTICS:
+            derived = derive(counts, made, statistic)
+            assert derived.lower <= derived.value <= derived.upper
 
 
 def test_the_number_of_records_that_would_do_does(mechanism):
@@ -285,11 +373,11 @@ def test_the_number_of_records_that_would_do_does(mechanism):
     rare[3] *= 0.1
     table = np.rint(2000 * mechanism.kernel(("a", "b")).expected(rare / rare.sum())).astype(int)
     few = derive(Counts(DOMAIN.subset(["a", "b"]), table), mechanism, "cramers-v")
-    assert not few.reliable
+    assert "the share of" in few.notes[0]
     wanted = int(few.notes[0].split("about ")[1].split()[0])
     factor = int(np.ceil(1.02 * wanted / table.sum()))
     assert 1 < factor < 10
-    assert derive(Counts(DOMAIN.subset(["a", "b"]), factor * table), mechanism, "cramers-v").reliable
+    assert not derive(Counts(DOMAIN.subset(["a", "b"]), factor * table), mechanism, "cramers-v").notes
 
 
 def test_a_wide_interval_says_how_many_records_would_narrow_it():
