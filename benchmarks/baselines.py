@@ -32,7 +32,7 @@ from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
 from optrr.records.counts import count_many
 from optrr.records.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines import Protocol, collect, fake_data, pair_variance, sample, split
+from optrr.studies.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -93,7 +93,7 @@ def _of_tables(mechanism: Mechanism, sets: list[tuple[str, ...]], rng: np.random
     return mean_errors(exact, runs())
 
 
-def of_protocol(protocol: Protocol, rng: np.random.Generator) -> tuple[Errors, Errors]:
+def of_protocol(protocol: FieldProtocol, rng: np.random.Generator) -> tuple[Errors, Errors]:
     """One-way of any protocol; two-way of SPL, and for the others as if attributes were independent, by simulation."""
     drawn = [collect(protocol, CODES, rng) for _ in range(RUNS)]
     ones = [dict(zip(SETS[0], reports.estimate(), strict=True)) for reports in drawn]
@@ -149,7 +149,7 @@ def methods(epsilon: float) -> dict[str, Callable[[np.random.Generator], tuple[E
     def mechanism(law) -> Callable[[np.random.Generator], tuple[Errors, Errors]]:
         return lambda rng: of_mechanism(Mechanism(DOMAIN, law), rng)
 
-    def protocol(made: Protocol) -> Callable[[np.random.Generator], tuple[Errors, Errors]]:
+    def protocol(made: FieldProtocol) -> Callable[[np.random.Generator], tuple[Errors, Errors]]:
         return lambda rng: of_protocol(made, rng)
 
     return {

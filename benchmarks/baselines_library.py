@@ -22,7 +22,7 @@ import numpy as np
 from optrr.estimation.simplex import clip
 from optrr.records.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines import Protocol, Reports, collect, fake_data, sample, split
+from optrr.studies.baselines import FieldProtocol, Reports, collect, fake_data, sample, split
 
 try:
     from multi_freq_ldpy.mdim_freq_est import RSpFD_solution as rsfd
@@ -53,7 +53,7 @@ TRUE = [np.bincount(CODES[:, i], minlength=r) / PEOPLE for i, r in enumerate(SIZ
 class Case:
     """A protocol, the library's client and aggregator for it, and how its reports become ours."""
 
-    make: Callable[[float], Protocol]
+    make: Callable[[float], FieldProtocol]
     client: Callable[[tuple[int, ...], float], object]
     aggregate: Callable[[list, float], list[np.ndarray]]
     sampled: bool = False
@@ -100,7 +100,7 @@ CASES = {
 }
 
 
-def ours_from(case: Case, protocol: Protocol, raw: list) -> Reports:
+def ours_from(case: Case, protocol: FieldProtocol, raw: list) -> Reports:
     """The library's reports in our form."""
     if case.sampled:
         answers = [[value for attribute, value in raw if attribute == i] for i in range(M)]

@@ -5,7 +5,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
 
     declare     Domain, Attribute; read_specification, Specification
     design      design, Design (save, load, verify), verify, Wishes, SolveOptions
-    or choose   allocate, advise, tradeoff, Workload, SampledTables
+    or choose   allocate, advise, tradeoff, Workload; Asking, SampledTables, load_asking
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from optrr.allocating.allocate import Allocation, allocate
     from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
     from optrr.allocating.workload import WantedTable, Workload
-    from optrr.designing.design import Design, design
+    from optrr.asking import Asking
+    from optrr.designing.design import Design
+    from optrr.designing.solving import design
     from optrr.designing.specification import Specification, read_specification
     from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.perturb import perturb
     from optrr.mechanisms.randomizer import Randomizer
     from optrr.protocols.sampled_tables import SampledTables
+    from optrr.protocols.saved import load_asking
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.domain import Attribute, Domain
     from optrr.solvers import SolveOptions
@@ -63,7 +66,9 @@ _HOMES = {
         "WantedTable",
         "Workload",
     ),
-    "designing.design": ("Design", "design"),
+    "asking": ("Asking",),
+    "designing.design": ("Design",),
+    "designing.solving": ("design",),
     "designing.specification": (
         "Specification",
         "read_specification",
@@ -101,6 +106,7 @@ _HOMES = {
     "mechanisms.perturb": ("perturb",),
     "mechanisms.randomizer": ("Randomizer",),
     "protocols.sampled_tables": ("SampledTables",),
+    "protocols.saved": ("load_asking",),
     "records.counts": (
         "Counts",
         "count",
@@ -117,6 +123,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Advice",
     "Allocation",
+    "Asking",
     "Attribute",
     "Counts",
     "Derived",
@@ -154,6 +161,7 @@ __all__ = [
     "estimate",
     "goodness_of_fit",
     "homogeneity",
+    "load_asking",
     "perturb",
     "power",
     "read_specification",

@@ -6,10 +6,10 @@ A report y has probability Π_i F_i(y_i) · (1/m) Σ_j P_j(y_j | x_j)/F_j(y_j), 
 import sympy as sp
 
 BACKS = (
-    "optrr.studies.baselines.protocols.Protocol.epsilon",
-    "optrr.studies.baselines.protocols.Protocol.published_epsilon",
-    "optrr.studies.baselines.protocols.Protocol.support",
-    "optrr.studies.baselines.protocols.Protocol._variance",
+    "optrr.studies.baselines.protocols.FieldProtocol.epsilon",
+    "optrr.studies.baselines.protocols.FieldProtocol.published_epsilon",
+    "optrr.studies.baselines.protocols.FieldProtocol.support",
+    "optrr.studies.baselines.protocols.FieldProtocol._variance",
     "optrr.protocols.oracles.support_probabilities",
     "optrr.protocols.oracles.drawn_epsilon",
 )

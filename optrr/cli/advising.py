@@ -12,7 +12,6 @@ from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
 from optrr.cli.designing import attribute_option, read_wanted
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn
-from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
@@ -187,6 +186,7 @@ def _show(allocation: Allocation) -> None:
     type=click.Path(path_type=Path),
     help="Write what is recommended, for optrr perturb and optrr estimate.",
 )
+@click.option("--way", metavar="NAME", help="Write this way of asking instead, by its name in the table.")
 @report_option
 @json_option
 def advise(
@@ -197,20 +197,19 @@ def advise(
     workload: str,
     n: int | None,
     clusters: tuple[str, ...],
+    way: str | None,
     output: Path | None,
     report: Path | None,
     as_json: bool,
 ) -> None:
     """Which way of asking is most accurate for the workload at this total epsilon, and what each gives up."""
     wanted = read_wanted(spec, attributes)
+    if way is not None and output is None:
+        raise InvalidInput("--way says what to write; say where with -o FILE")
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
     advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
     if output is not None:
-        recommended = advice.recommended
-        if isinstance(recommended, Design):
-            save_design(recommended, output)
-        else:
-            recommended.save(output)
+        (advice.recommended if way is None else advice.option(way).asking).save(output)
     if report is not None:
         from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
         from optrr.reports.page import write_page  # noqa: PLC0415

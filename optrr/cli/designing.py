@@ -9,8 +9,8 @@ import click
 
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn, watched
 from optrr.designing.design import Design
-from optrr.designing.design import design as make_design
 from optrr.designing.design_file import save_design
+from optrr.designing.solving import design as make_design
 from optrr.designing.specification import Specification, parse_attributes, read_specification
 from optrr.designing.wishes import Wishes
 from optrr.errors import InvalidInput

@@ -11,10 +11,9 @@ import click
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
-from optrr.estimation import METHODS, STATISTICS, Derived, derive, estimate_adjusted
+from optrr.estimation import METHODS, STATISTICS, Derived, Estimate, derive, estimate_adjusted
 from optrr.estimation import estimate as estimate_table
-from optrr.mechanisms.perturb import perturb_file
-from optrr.protocols.sampled_tables import TableEstimate, is_sampled_tables, load_sampled_tables
+from optrr.protocols.saved import load_asking
 from optrr.records.counts import count
 from optrr.rounding import epsilon_text
 
@@ -44,30 +43,19 @@ def perturb(
     as_json: bool,
 ) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
-    if is_sampled_tables(design_file):
-        if drop:
-            raise InvalidInput("--drop is for full records; leave the column out of INPUT")
-        asking = load_sampled_tables(design_file)
-        _report_perturbed(asking.perturb_file(input, output, random_state), asking.epsilon, output, as_json)
-        return
-    design = Design.load(design_file)
+    asking = load_asking(design_file)
     with late_bar() as show:
-        rows = perturb_file(
+        records = asking.perturb_file(
             input,
-            design.mechanism,
             output,
             random_state,
             drop=drop,
             progress=lambda done: show(f"{done} records randomized", None),
         )
-    _report_perturbed(rows, design.epsilon, output, as_json)
-
-
-def _report_perturbed(records: int, epsilon: float, output: Path, as_json: bool) -> None:
     if as_json:
-        print_json({"records": records, "epsilon": epsilon, "output": str(output)})
+        print_json({"records": records, "epsilon": asking.epsilon, "output": str(output)})
     else:
-        click.echo(f"{records} records randomized at total epsilon {epsilon_text(epsilon)}, written to {output}")
+        click.echo(f"{records} records randomized at total epsilon {epsilon_text(asking.epsilon)}, written to {output}")
 
 
 @click.command()
@@ -96,15 +84,14 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
-    if is_sampled_tables(design_file):
+    design = load_asking(design_file)
+    if not isinstance(design, Design):
         if method != "unbiased" or statistics or simultaneous:
             raise InvalidInput(
                 "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
             )
-        sampled = load_sampled_tables(design_file).estimate(input, split_names(attributes), confidence)
-        _print_sampled(sampled, as_json)
+        _print_estimate(design.estimate(input, split_names(attributes), confidence), [], as_json)
         return
-    design = Design.load(design_file)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":
@@ -115,32 +102,24 @@ def estimate(
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
     ]
+    _print_estimate(result, derived, as_json)
+
+
+def _print_estimate(result: Estimate, derived: list[Derived], as_json: bool) -> None:
     if as_json:
         print_json(result.summary() | ({"derived": [d.summary() for d in derived]} if derived else {}))
         return
     table = result.to_arrow()
     print_table(
-        f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * confidence:g}% intervals",
+        f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * result.confidence:g}% intervals",
         table.column_names,
         [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
     )
-    click.echo(f"{method}: {result.bias}")
+    click.echo(f"{result.method}: {result.bias}")
     click.echo(result.interval_note)
     warn(result.notes)
     if derived:
         _print_derived(derived)
-
-
-def _print_sampled(result: TableEstimate, as_json: bool) -> None:
-    if as_json:
-        print_json(result.summary())
-        return
-    table = result.to_arrow()
-    print_table(
-        f"{' × '.join(result.domain.names)}: proportions, from {result.n} answers, {100 * result.confidence:g}% intervals",
-        table.column_names,
-        [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
-    )
 
 
 def _print_derived(derived: list[Derived]) -> None:

@@ -7,32 +7,27 @@ about this one. Under Kronecker the last two agree; at the optimum the condition
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
+from optrr.asking import FullRecords
 from optrr.charts import COLOURS, new_figure
 from optrr.designing.checks import Verification, checks, failed_checks
 from optrr.designing.design_file import read_design_file, save_design
-from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput, in_one_line
+from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
-from optrr_solvers import Solution, SolveOptions, Status, solve
+from optrr_solvers import Solution, Status
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import Law
-from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:
@@ -45,8 +40,11 @@ _FAINT = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Design(TableResult):
-    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes."""
+class Design(Labelled, FullRecords, TableResult):
+    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes.
+
+    As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes.
+    """
 
     domain: Domain
     solution: Solution
@@ -135,10 +133,10 @@ class Design(TableResult):
         """The solver that produced the law."""
         return self.solution.method
 
-    @cached_property
-    def epsilon(self) -> float:
-        """Total ε in nats, rounded up."""
-        return self.law.labels.epsilon
+    @property
+    def name(self) -> str:
+        """The method."""
+        return self.method
 
     @property
     def lower_bound(self) -> float:
@@ -154,16 +152,6 @@ class Design(TableResult):
     def requested_epsilons(self) -> FloatArray:
         """ε_i asked for, in nats, shape (m,)."""
         return self.solution.problem.epsilons
-
-    @cached_property
-    def attribute_epsilons(self) -> FloatArray:
-        """ε_i achieved, in nats, shape (m,)."""
-        return self.law.labels.attribute
-
-    @cached_property
-    def conditional_epsilons(self) -> FloatArray:
-        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,)."""
-        return self.law.labels.conditional
 
     @property
     def kronecker_epsilon(self) -> float:
@@ -249,108 +237,3 @@ class Design(TableResult):
             out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
         out["warnings"] = list(self.warnings())
         return out
-
-
-def design(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
-    domain: Domain | Mapping[str, int | Iterable[Any]],
-    epsilons: float | ArrayLike | Mapping[str, float],
-    *,
-    total_epsilon: float | None = None,
-    method: str = "auto",
-    preserve: Preserve = "marginals",
-    kappa: float = 1.0,
-    conditional_cap: Limits = None,
-    options: SolveOptions = SolveOptions(),
-) -> Design:
-    """Mechanism with the smallest total ε whose attribute i is as accurate as randomized response at ε_i (POR §IV).
-
-    Parameters
-    ----------
-    domain
-        a Domain, or a mapping of names to categories or sizes.
-    epsilons
-        ε_i in nats, 1e-6..50: one number for all, a sequence in the domain's order, or a mapping by name.
-    total_epsilon
-        E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
-        at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
-    method
-        auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
-        :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.
-    preserve, kappa, conditional_cap
-        see :class:`optrr.designing.wishes.Wishes`.
-    options
-        tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
-
-    Returns
-    -------
-    Design
-        whose ``epsilon`` is never below the mechanism's true ε and whose ``lower_bound`` no mechanism can go below.
-
-    Raises
-    ------
-    InvalidInput, InvalidProblem, MethodTooLarge, Infeasible
-        one line each: what is wrong, where, and the remedy. All are ValueErrors; all but the first are from
-        :mod:`optrr_solvers`.
-    SolveFailed
-        where a solver's answer did not survive its check.
-    """
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wishes = Wishes(preserve, kappa, conditional_cap)
-    asked = epsilon_vector(declared, epsilons)
-    if total_epsilon is not None:
-        return Design(declared, _at_total(declared, asked, total_epsilon, wishes, method, options))
-    return Design(declared, solve(wishes.problem(declared, asked), method, options))
-
-
-def _at_total(  # noqa: PLR0913 (what is asked for, and how)
-    domain: Domain, ratios: FloatArray, total: float, wishes: Wishes, method: str, options: SolveOptions
-) -> Solution:
-    bad = np.flatnonzero(~(np.isfinite(ratios) & (ratios > 0)))
-    if bad.size:
-        i = int(bad[0])
-        raise InvalidInput(f"attribute {domain.names[i]!r} has proportion {ratios[i]}; give a positive number")
-    if isinstance(total, bool) or not isinstance(total, Real) or not (math.isfinite(total) and total > 0):
-        raise InvalidInput(f"total_epsilon = {total!r}; give a positive number of nats")
-    scales = scale_range(ratios)
-    if scales[0] > scales[1]:
-        low, high = EPSILON_RANGE
-        raise InvalidInput(
-            f"the proportions reach from {ratios.min():g} to {ratios.max():g}; their ratio can be at most {high / low:g}"
-        )
-    # where every attribute stands alone the ε_i add up to the total
-    guess = total / float(ratios.sum())
-    # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
-    scan = method in ("inductive", "por")
-    return calibrate(
-        lambda s: solve(wishes.problem(domain, s * ratios), method, options),
-        float(total),
-        scales,
-        guess=guess,
-        scan=scan,
-    ).solution
-
-
-def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
-    """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown, or ε is no number."""
-    try:
-        return _epsilon_vector(domain, epsilons)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(
-            f"epsilons are numbers of nats, one for all or one for each attribute; got {epsilons!r}"
-        ) from error
-
-
-def _epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
-    if isinstance(epsilons, Mapping):
-        for name in epsilons:
-            domain.index(name)
-        missing = [n for n in domain.names if n not in epsilons]
-        if missing:
-            raise InvalidInput(f"attribute {missing[0]!r} has no epsilon; give it one in nats")
-        return np.asarray([epsilons[n] for n in domain.names], dtype=np.float64)
-    values = np.asarray(epsilons, dtype=np.float64)
-    if values.ndim and values.shape != (domain.m,):
-        raise InvalidInput(f"{values.size} epsilons for {domain.m} attributes; give one number or one for each")
-    return np.broadcast_to(values, (domain.m,)).astype(np.float64)

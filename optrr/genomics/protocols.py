@@ -12,7 +12,6 @@ Every protocol turns true records into count tables and says with which kernel t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,39 +36,6 @@ _BLOCK = 2048
 _KEYS = 1 << 22
 
 
-class GenomicProtocol(Protocol):
-    """A way to randomize records of the genotype layout, whose first attribute is the status."""
-
-    @property
-    def name(self) -> str:
-        """One of METHODS."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε per person, in nats."""
-        ...
-
-    @property
-    def design(self) -> Design:
-        """Of what a person reports, the status first."""
-        ...
-
-    @property
-    def reported(self) -> int:
-        """How many variants a person reports."""
-        ...
-
-    @property
-    def kernel(self) -> EffectKernel:
-        """Of each variant beside the status, or one for all."""
-        ...
-
-    def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
-        """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2)."""
-        ...
-
-
 def record_tables(records: Codes, layout: Layout) -> IntArray:
     """Counts of all variants from records of the genotype layout, shape (V, R, 2)."""
     assert layout.status is not None
@@ -85,53 +51,49 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class WholeRecord:
-    """One design over all variants and the status."""
+class VariantReports:
+    """Who reports which variants: ``design`` is the way of asking for the status and the variants that a person reports.
+
+    Where these are fewer than ``variants``, everybody draws which ones they are, anew and in public, among all.
+
+    Parameters
+    ----------
+    name
+        one of METHODS.
+    missing
+        whether a genotype may be missing.
+    kernel
+        of each variant beside the status, or one for all.
+    """
 
     name: str
-    design: Design
-    layout: Layout
-    kernel: EffectKernel
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε in nats."""
-        return self.design.epsilon
-
-    @property
-    def reported(self) -> int:
-        """All variants."""
-        return self.layout.variants
-
-    def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
-        """Counts of one randomized copy."""
-        randomized = records.copy()
-        randomize_records(randomized, self.design.mechanism, generator)
-        return record_tables(randomized, self.layout)
-
-
-@dataclass(frozen=True, eq=False)
-class SampledVariants:
-    """``design`` over the status and ``reported`` variants, which every person draws anew among ``variants``."""
-
     design: Design
     variants: int
     missing: bool
     kernel: EffectKernel
-    name: str = "sampling"
 
     @property
     def epsilon(self) -> float:
-        """Total ε in nats: which variants are drawn depends on nothing, and is public."""
+        """Total ε per person in nats: which variants are drawn depends on nothing."""
         return self.design.epsilon
 
     @property
     def reported(self) -> int:
-        """k, variants per person."""
+        """Variants per person."""
         return self.design.domain.m - 1
 
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
-        """Counts of one randomized copy: everybody counts for the k variants reported."""
+        """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2).
+
+        Where variants are drawn, everybody counts for those reported.
+        """
+        if self.reported < self.variants:
+            return self._drawn_tables(records, generator)
+        randomized = records.copy()
+        randomize_records(randomized, self.design.mechanism, generator)
+        return record_tables(randomized, layout_of(self.design.domain))
+
+    def _drawn_tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
         rows = GENOTYPES + self.missing
         cells = np.zeros(self.variants * rows * 2, dtype=np.int64)
         step = max(1, _KEYS // self.variants)
@@ -148,7 +110,7 @@ class SampledVariants:
         return cells.reshape(self.variants, rows, 2)
 
 
-def protocol_for(method: str, names: NDArray[np.object_], total: float, missing: bool = False) -> GenomicProtocol:
+def protocol_for(method: str, names: NDArray[np.object_], total: float, missing: bool = False) -> VariantReports:
     """The protocol of that name at that total.
 
     Raises
@@ -162,20 +124,19 @@ def protocol_for(method: str, names: NDArray[np.object_], total: float, missing:
         return _best_sampling(names, total, missing)
     solver = "auto" if method == "optimum" else method
     design = genomic_design(Wanted(list(names), missing=missing, method=solver), Budget(total=total))
-    return whole_record(method, design)
+    return _whole_record(method, design)
 
 
-def whole_record(name: str, design: Design) -> WholeRecord:
-    """A protocol from a design of the genotype layout."""
+def _whole_record(name: str, design: Design) -> VariantReports:
+    """Everybody reports all variants."""
     layout = layout_of(design.domain)
-    if layout.status is None:
-        raise InvalidInput("the alleles layout is not among the protocols compared; design the genotype layout")
+    assert layout.status is not None
     kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
-    return WholeRecord(name, design, layout, kernel)
+    return VariantReports(name, design, layout.variants, layout.missing, kernel)
 
 
-def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> SampledVariants:
-    best: tuple[float, SampledVariants] | None = None
+def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> VariantReports:
+    best: tuple[float, VariantReports] | None = None
     k = 1
     while k <= names.size:
         reported = [f"report {j + 1}" for j in range(k)]
@@ -184,7 +145,7 @@ def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> S
         value = k * float(kernel.eigenvalues[1, 1]) ** 2
         if best is not None and value < best[0]:
             break
-        best = value, SampledVariants(design, int(names.size), missing, kernel)
+        best = value, VariantReports("sampling", design, int(names.size), missing, kernel)
         k *= 2
     assert best is not None
     return best[1]

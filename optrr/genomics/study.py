@@ -26,7 +26,7 @@ from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.noise import association_chi_squared
 from optrr.genomics.plots import pooled_qq_slope
-from optrr.genomics.protocols import METHODS, GenomicProtocol, protocol_for, record_tables
+from optrr.genomics.protocols import METHODS, VariantReports, protocol_for, record_tables
 from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import Scores, naive_score_test, score_test
@@ -90,7 +90,7 @@ class Outcome:
     ``null_p`` and ``naive_null_p`` are all p-values under permuted phenotypes, ``first`` the first repeat's scores.
     """
 
-    protocol: GenomicProtocol
+    protocol: VariantReports
     total: float
     measures: dict[str, tuple[float, float]]
     null_p: FloatArray
@@ -171,7 +171,7 @@ class _Trial:
 
 
 def _trial(
-    protocol: GenomicProtocol,
+    protocol: VariantReports,
     records: np.ndarray[tuple[int, int], np.dtype[np.int8]],
     truth: Truth,
     options: StudyOptions,
@@ -215,7 +215,7 @@ def _rank(true: FloatArray, found: FloatArray) -> float:
     return float(spearmanr(true, found).statistic)
 
 
-def _outcome(protocol: GenomicProtocol, total: float, trials: Sequence[_Trial]) -> Outcome:
+def _outcome(protocol: VariantReports, total: float, trials: Sequence[_Trial]) -> Outcome:
     measures = {}
     for name in trials[0].measures:
         values = np.array([t.measures[name] for t in trials])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
+from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
 from optrr.rounding import epsilon_text
@@ -32,7 +32,7 @@ _RECORDS = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mechanism(Randomizer):
+class Mechanism(Labelled, Randomizer):
     """Randomizes records of ``domain`` by ``law``.
 
     Raises
@@ -53,21 +53,6 @@ class Mechanism(Randomizer):
                 f"the law is for {self.law.m} attributes of sizes {_some(self.law.sizes)} and the domain has "
                 f"{self.domain.m} of sizes {_some(self.domain.sizes)}; design the law for this domain"
             )
-
-    @cached_property
-    def epsilon(self) -> float:
-        """Total ε in nats, rounded up: local differential privacy of the whole record."""
-        return self.law.labels.epsilon
-
-    @cached_property
-    def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
-        return self.law.labels.attribute
-
-    @cached_property
-    def conditional_epsilons(self) -> FloatArray:
-        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
-        return self.law.labels.conditional
 
     def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
         """λ_W of every W inside the named attributes: shape (2,)*k, index 1 where the attribute is in W."""

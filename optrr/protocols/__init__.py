@@ -6,7 +6,7 @@ from a :class:`Protocol`, whose account lists everything one person releases and
 
 from optrr.account import Account, Spent
 from optrr.protocols.client import Client
-from optrr.protocols.collector import Collector, ProtocolEstimate
+from optrr.protocols.collector import Collector
 from optrr.protocols.kinds import (
     of_design,
     optimum,
@@ -25,7 +25,6 @@ __all__ = [
     "Collector",
     "Message",
     "Protocol",
-    "ProtocolEstimate",
     "Spent",
     "of_design",
     "optimum",

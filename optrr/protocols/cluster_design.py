@@ -14,12 +14,11 @@ from collections.abc import Sequence
 
 from optrr.account import Account, Spent
 from optrr.cluster.choose import NamedClusters, checked_clusters, named
+from optrr.designing.baseline import baseline_design
 from optrr.designing.design import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
 from optrr.protocols.kinds import block_names
 from optrr.rounding import epsilon_text
-from optrr_solvers import Problem
-from optrr_solvers.solution import checked
 
 
 def cluster_design(
@@ -57,10 +56,8 @@ def cluster_design(
             f"finding the clusters spent {epsilon_text(learned.epsilon)} nats more: a person who took part in both rounds "
             f"has spent {epsilon_text(both)} in all"
         )
-    problem = Problem(domain.sizes, first.requested_epsilons, names=domain.names)
-    return Design(
-        domain,
-        checked(problem, f"clusters-{matrix}", law, None, started=started, tolerance=None, notes=tuple(notes)),
+    return baseline_design(
+        domain, law, f"clusters-{matrix}", first.requested_epsilons, notes=tuple(notes), started=started
     )
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.estimation.adjusted_table import ADJUSTMENT_ROUNDS
 from optrr.estimation.adjustment import AdjustedRecords, adjust
-from optrr.estimation.result import check_confidence
+from optrr.estimation.result import Estimate, check_confidence
 from optrr.estimation.simplex import clip
 from optrr.estimation.unbiased_errors import TableErrors, with_intervals, with_standard_errors
 from optrr.protocols.message import Message
@@ -32,33 +31,10 @@ _REASONS = 100
 
 _FEWEST = 2
 
-
-@dataclass(frozen=True, eq=False)
-class ProtocolEstimate:
-    """Estimated proportions over some attributes: never negative, sum 1, shape of the domain's sizes.
-
-    ``standard_errors``, ``lower`` and ``upper`` are those of the unbiased estimate of the table, the intervals moved outwards
-    to ``proportions`` (:mod:`optrr.estimation.unbiased_errors`): they hold for the truth also where the protocol takes
-    attributes for independent that are not. NaN, with the reason in ``notes``, where the mechanism hides the table.
-    """
-
-    domain: Domain
-    n: int
-    protocol: str
-    proportions: FloatArray
-    standard_errors: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    confidence: float
-    simultaneous: bool
-    notes: tuple[str, ...]
-
-    def count(self, cells: ArrayLike) -> float:
-        """Estimated number of records in a set of cells, given as a mask of the table's shape (MDR §6.5's Y_S)."""
-        mask = np.asarray(cells, dtype=np.bool_)
-        if mask.shape != self.proportions.shape:
-            raise InvalidInput(f"the mask has shape {mask.shape}; the table's is {self.proportions.shape}")
-        return float(self.n * self.proportions[mask].sum())
+_BIAS = (
+    "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
+    "blocks are independent"
+)
 
 
 class Collector:
@@ -141,7 +117,7 @@ class Collector:
         *,
         confidence: float = 0.95,
         simultaneous: bool = False,
-    ) -> ProtocolEstimate:
+    ) -> Estimate:
         """The joint distribution of these attributes, as the protocol estimates it.
 
         Parameters
@@ -175,7 +151,7 @@ class Collector:
         flat = np.bincount(cells, weights=records.weights, minlength=math.prod(sizes))
         return np.asarray(flat, dtype=np.float64).reshape(sizes)
 
-    def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> ProtocolEstimate:
+    def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> Estimate:
         """The unbiased estimate's errors, from the same messages, around the protocol's table."""
         check_confidence(confidence)
         if self.n < _FEWEST:
@@ -183,19 +159,7 @@ class Collector:
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
         named = TableErrors(asked, self.n, self.protocol.name, confidence, simultaneous=together)
-        estimate = with_intervals(with_standard_errors(named.around(table), kernel, observed), kernel, observed)
-        return ProtocolEstimate(
-            asked,
-            self.n,
-            self.protocol.name,
-            table,
-            estimate.standard_errors,
-            estimate.lower,
-            estimate.upper,
-            confidence,
-            together,
-            estimate.notes,
-        )
+        return with_intervals(with_standard_errors(named.around(table, _BIAS), kernel, observed), kernel, observed)
 
     def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
         """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from optrr.account import Account
 from optrr.cluster.choose import checked_clusters, named
-from optrr.designing.design import Design, epsilon_vector
+from optrr.designing.design import Design
+from optrr.designing.solving import epsilon_vector
 from optrr.errors import InvalidInput
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law, optimum_at_total
 from optrr.protocols.protocol import Protocol

@@ -17,9 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from optrr.account import Account, Spent
+from optrr.asking import FullRecords
 from optrr.cluster.choose import NamedClusters, checked_clusters
+from optrr.designing.baseline import baseline_design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.message import fingerprint
@@ -28,8 +31,11 @@ from optrr_solvers.laws import Law
 
 
 @dataclass(frozen=True, eq=False)
-class Protocol:
+class Protocol(FullRecords):
     """One multi-attribute protocol.
+
+    As a way of asking it promises what the unbiased estimate from its messages has. The papers' own estimates, which take
+    blocks for independent and are never negative, are those of :class:`optrr.protocols.Collector`.
 
     Parameters
     ----------
@@ -100,3 +106,13 @@ class Protocol:
             chosen = self.blocks if len(self.blocks) > 1 else [(name,) for name in self.domain.names]
         fitted = tuple(tuple(s) for s in chosen)
         return replace(self, name=f"{self.name} + Adjustment", adjusted=True, margins=fitted)
+
+    def save(self, path: str | Path) -> None:
+        """Write what its clients run as a design file; estimates from it are unbiased and assume no independence.
+
+        Raises
+        ------
+        InvalidProblem
+            where an attribute's answers say nothing, which no design does.
+        """
+        baseline_design(self.domain, self.mechanism.law, self.name).save(path)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.allocating.advice import Advice, sampling
+from optrr.allocating.advice import Advice
 from optrr.allocating.allocate import Allocation
+from optrr.allocating.options import sampling
 from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
 from optrr.charts import COLOURS, figure_svg, new_figure
 from optrr.designing.design import Design
@@ -165,7 +166,8 @@ def curves_around(advice: Advice) -> list[Tradeoff]:
     domain, total = advice.domain, advice.total_epsilon
     totals = [total * s for s in _AROUND]
     around = tradeoff(domain, totals, workload=advice.workload, n=advice.n, keep_pairs=domain.m <= _KEPT)
-    if len(advice.workload.tables) > 1:
+    # tables too large to be reported are not among the options
+    if any(o.name == "sampling-even" for o in advice.options):
         asked = [sampling(domain, advice.workload, x)[-1] for x in around.curves[0].abscissae]
         errors, typical = [o.error for o in asked], [advice.typical_standard_error(o) for o in asked]
         around = around.beside("sampling, best probabilities", errors, typical)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from optrr.designing.design import Design, design
+from optrr.designing.design import Design
+from optrr.designing.solving import design
 from optrr.estimation import estimate
 from optrr.records.counts import count
 from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain

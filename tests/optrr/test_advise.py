@@ -8,7 +8,7 @@ import pytest
 from table_simulation import simulated, skewed_codes
 
 from optrr import InvalidInput, advise
-from optrr.allocating.advice import partition, sampled_tables
+from optrr.allocating.options import partition, sampled_tables
 from optrr.cli.main import run
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.datasets import adult_domain

@@ -15,7 +15,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.oracles import drawn_epsilon
 from optrr.records.domain import Domain
 from optrr.studies.baselines import (
-    Protocol,
+    FieldProtocol,
     best_oracle,
     collect,
     fake_data,
@@ -33,7 +33,7 @@ PRIORS = ([0.7, 0.3], [0.2, 0.5, 0.3], [0.1, 0.2, 0.3, 0.4])
 EPSILON = 1.3
 
 
-def protocols() -> dict[str, Protocol]:
+def protocols() -> dict[str, FieldProtocol]:
     return {
         "spl grr": split(SIZES, EPSILON, "grr"),
         "spl oue": split(SIZES, EPSILON, "oue"),
@@ -72,7 +72,7 @@ def fake_law(oracle: str, size: int, epsilon: float, fake) -> dict:
     return {y: sum(f * part[y] for f, part in zip(fake, parts, strict=True)) for y in parts[0]}
 
 
-def record_epsilon(protocol: Protocol) -> float:
+def record_epsilon(protocol: FieldProtocol) -> float:
     """ln of the largest ratio of report probabilities over all pairs of records, by enumerating everything."""
     sizes, e = protocol.sizes.tolist(), protocol.answer_epsilon
     true = [[answer_law(o, r, e, v) for v in range(r)] for o, r in zip(protocol.oracles, sizes, strict=True)]

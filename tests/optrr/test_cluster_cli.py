@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from optrr.cli.main import run
-from optrr.designing.design import Design, design
+from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
+from optrr.designing.solving import design
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
 from optrr.protocols import of_design

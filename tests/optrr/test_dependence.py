@@ -17,7 +17,7 @@ from optrr.dependence import (
     pearson,
     phi_squared,
 )
-from optrr.designing.design import design
+from optrr.designing.solving import design
 from optrr.errors import InvalidInput
 from optrr.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism

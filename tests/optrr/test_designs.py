@@ -16,8 +16,9 @@ import pytest
 import optrr
 from optrr.designing import design_file
 from optrr.designing.checks import checks, failed_checks
-from optrr.designing.design import Design, epsilon_vector
+from optrr.designing.design import Design
 from optrr.designing.design_file import read_design_file, save_design
+from optrr.designing.solving import epsilon_vector
 from optrr.designing.specification import parse_attributes, read_specification
 from optrr.designing.verify import verify
 from optrr.errors import InvalidInput

@@ -13,7 +13,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.protocols import SampledVariants, protocol_for, record_tables
+from optrr.genomics.protocols import VariantReports, protocol_for, record_tables
 from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
@@ -76,15 +76,19 @@ def test_study_report_warns_of_the_naive_test(study):
 def test_sampled_tables_count_each_report_once():
     cohort = associated_cohort(300, 10)
     protocol = protocol_for("sampling", cohort.variants.name, 6.0)
-    assert isinstance(protocol, SampledVariants)
+    assert 1 <= protocol.reported < 10
     layout = layout_of(genomic_domain(list(cohort.variants.name)))
     records = records_of(cohort, layout)
     tables = protocol.tables(records, np.random.default_rng(1))
     assert tables.sum() == 300 * protocol.reported
     assert tables.shape == (10, 3, 2)
     # without randomization every report is true: 8 nats short of certain, so compare with a protocol that changes nothing
-    sure = SampledVariants(
-        protocol_for("kronecker", np.array(["a", "b"], dtype=object), 90.0).design, 10, False, protocol.kernel
+    sure = VariantReports(
+        "sampling",
+        protocol_for("kronecker", np.array(["a", "b"], dtype=object), 90.0).design,
+        10,
+        False,
+        protocol.kernel,
     )
     tables = sure.tables(records, np.random.default_rng(2))
     true = record_tables(records, layout)

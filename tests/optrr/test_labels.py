@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.designing.design import Design, design
+from optrr.designing.design import Design
+from optrr.designing.solving import design
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
 from tests import naive
 

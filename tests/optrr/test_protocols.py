@@ -10,8 +10,9 @@ import pytest
 
 from optrr.cluster import choose_clusters
 from optrr.dependence import dependences_from_randomized
-from optrr.designing.design import design
+from optrr.designing.solving import design
 from optrr.errors import InvalidInput
+from optrr.estimation import Estimate
 from optrr.estimation.adjustment import adjust
 from optrr.kernel import SingularMarginal
 from optrr.protocols import (
@@ -388,11 +389,10 @@ def test_shown_epsilons_are_rounded_up_in_the_account():
     assert account.lines() == ["first: 0.333334 nats", "second: inf nats", "total: inf nats"]
 
 
-def test_masks_are_counted_and_checked():
+def test_a_collector_s_table_is_an_estimate_like_any_other():
     collector = Collector(rr_independent(DOMAIN, 3.0))
     collector.receive_codes(population(1000))
-    estimated = collector.estimate(("a", "c"))
-    everything = np.ones((3, 2), dtype=bool)
-    assert estimated.count(everything) == pytest.approx(1000)
-    with pytest.raises(InvalidInput, match="the mask has shape"):
-        estimated.count(np.ones(3))
+    estimate = collector.estimate(("a", "c"))
+    assert isinstance(estimate, Estimate) and estimate.method == "RR-Independent"
+    assert estimate.counts.sum() == pytest.approx(1000) and estimate.to_arrow().num_rows == 6
+    assert "independent" in estimate.bias and "RR-Independent" in estimate.interval_note

@@ -35,7 +35,7 @@ def median_error(domain, codes, collector, queries=3000, sigma=0.1):
         mask = np.zeros(sizes, dtype=bool)
         mask.flat[rng.choice(mask.size, max(1, round(sigma * mask.size)), replace=False)] = True
         there = truths[i, j][mask].sum()
-        relative.append(abs(estimates[i, j].count(mask) - there) / there if there else np.inf)
+        relative.append(abs(estimates[i, j].counts[mask].sum() - there) / there if there else np.inf)
     return float(np.median(relative))
 
 

@@ -21,7 +21,7 @@ from optrr.protocols.oracles import (
     subset_size,
     support_probabilities,
 )
-from optrr.protocols.sampled_tables import SampledTables, load_sampled_tables
+from optrr.protocols.sampled_tables import SampledTables
 from optrr.records.domain import Domain
 from optrr_solvers.randomness import as_source, threshold
 
@@ -132,7 +132,7 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, capsys, suffix):
 def test_what_is_saved_comes_back(tmp_path):
     way = asking()
     way.save(tmp_path / "asking.json")
-    back = load_sampled_tables(tmp_path / "asking.json")
+    back = SampledTables.load(tmp_path / "asking.json")
     assert back.domain == way.domain and back.tables == way.tables and back.epsilon == way.epsilon
     reports = back.perturb(people(3000), 4)
     assert reports.column_names == ["table", "cells"] and reports.num_rows == 3000
@@ -158,7 +158,7 @@ def test_a_changed_file_is_refused(tmp_path, change, said):
     asking().save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InvalidInput, match=said):
-        load_sampled_tables(path)
+        SampledTables.load(path)
 
 
 @pytest.mark.parametrize(

@@ -27,36 +27,35 @@ Arcolezi, Gambs, Couchot & Palamidessi (2023), *On the risks of collecting multi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import expm1, log1p
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from optrr.account import checked_epsilon
+from optrr.asking import Asking
 from optrr.errors import InvalidInput
-from optrr.protocols.oracles import Oracle, drawn_epsilon, report_error, support_probabilities
+from optrr.estimation.result import Estimate, check_confidence
+from optrr.protocols.oracles import Oracle, drawn_epsilon, support_probabilities
+from optrr.records.domain import Domain
+from optrr.records.encoded import encoded_batches
+from optrr.studies.baselines.reports import Reports, collect, pair_variance
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.problem import SIZE_RANGE
+from optrr_solvers.randomness import RandomState
 
 Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
-Fake = Literal["uniform", "zero"]
 
-# The reports that the published protocols use.
-_PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
-# A prior is read from public tables with a few digits; its sum may be off by this much before it is rescaled.
-_PRIOR_SUM = 1e-6
 # Beyond this many standard deviations a binomial has less than 1e-30 of its mass.
 _DEVIATIONS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Protocol:
-    """One of the four, for attributes of given sizes. Make it with :func:`split`, :func:`sample` or :func:`fake_data`.
+class FieldProtocol(Asking):
+    """One of the four, for attributes of given sizes. Make it with :mod:`optrr.studies.baselines.making`.
 
     Parameters
     ----------
@@ -83,6 +82,21 @@ class Protocol:
         """Number of attributes."""
         return int(self.sizes.size)
 
+    @property
+    def name(self) -> str:
+        """The protocol with its reports, like RS+FD[grr]."""
+        return f"{self.kind}[{', '.join(dict.fromkeys(self.oracles))}]"
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Attributes named by their numbers, with categories 0..r_i−1: these protocols know sizes only."""
+        return Domain.of({str(i): int(r) for i, r in enumerate(self.sizes)})
+
+    @property
+    def keeps_records(self) -> bool:
+        """Under SPL everybody answers for every attribute, and any two can be had; under the others nobody does."""
+        return self.kind == "SPL"
+
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats, local differential privacy of the whole record, of the answers as drawn; rounded up."""
@@ -108,6 +122,72 @@ class Protocol:
         if self.oracles[i] == "grr" and fake is not None:
             by_chance = fake
         return (p + (self.m - 1) * by_chance) / self.m, (q + (self.m - 1) * by_chance) / self.m
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """V of one attribute, or of two under SPL; ``inf`` for other tables.
+
+        The sum of γ_v(1 − γ_v) has Σ γ_v fixed, so it is largest where all γ_v are equal: the uniform population under all
+        but RS+RFD, whose bound need not be reached. Two attributes: :func:`optrr.studies.baselines.pair_variance` summed,
+        largest for the uniform population.
+        """
+        chosen = self.domain.indices(names)
+        if len(chosen) == 1:
+            a, b = self.support(chosen[0])
+            step = float(a[0] - b[0])
+            gamma = (float(b.sum()) + step) / a.size
+            answering = self.m if self.kind == "SMP" else 1
+            return answering * a.size * gamma * (1 - gamma) / step**2
+        if len(chosen) == 2 and self.kind == "SPL":
+            squares = [self.second_moments(i) for i in chosen]
+            sizes = [int(self.sizes[i]) for i in chosen]
+            each = [true + (r - 1) * other for (true, other), r in zip(squares, sizes, strict=True)]
+            return math.prod(each) - 1 / math.prod(sizes)
+        return math.inf
+
+    def second_moments(self, i: int) -> tuple[float, float]:
+        """E[z_v²] of attribute i's answer z_v = (1[v supported] − q)/(p − q), where v is true and where it is not."""
+        p, q = support_probabilities(self.oracles[i], int(self.sizes[i]), self.answer_epsilon)
+        return (p * (1 - q) ** 2 + (1 - p) * q**2) / (p - q) ** 2, q * (1 - q) / (p - q) ** 2
+
+    def perturb(self, data: Any, random_state: RandomState = None) -> Reports:
+        """Everybody's report on a frame with columns "0", "1", … of codes; :func:`collect` takes the codes themselves."""
+        return collect(self, np.concatenate(list(encoded_batches(data, self.domain))), random_state)
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Unbiased proportions of one attribute, or of two under SPL, from :class:`Reports`.
+
+        With standard errors by the observed shares, and no intervals: these protocols are compared by their errors.
+        """
+        chosen, n = self.domain.indices(attributes), answers.answers[0].shape[0]
+        if len(chosen) > 2:
+            raise InvalidInput(
+                f"{self.name} estimates one attribute, or two under SPL; ask for fewer than {len(chosen)}"
+            )
+        if len(chosen) == 1:
+            n = answers.answers[chosen[0]].shape[0]
+            table = answers.estimate_one(chosen[0])
+            a, b = self.support(chosen[0])
+            share = np.clip(b + table * (a - b), 0, 1)
+            errors = np.sqrt(share * (1 - share) / n) / (a - b)
+        else:
+            table = answers.estimate_pair(chosen[0], chosen[1])
+            errors = np.sqrt(np.maximum(pair_variance(self, chosen[0], chosen[1], table, n), 0))
+        check_confidence(confidence)
+        asked = self.domain.subset([self.domain.names[i] for i in chosen])
+        unknown = np.full(table.shape, np.nan)
+        return Estimate(
+            domain=asked,
+            n=n,
+            method="unbiased",
+            proportions=table,
+            standard_errors=errors,
+            lower=unknown,
+            upper=unknown,
+            confidence=confidence,
+            target="population",
+            interval="none",
+            bias="unbiased; cells may be negative",
+        )
 
     def inverse_answers(self, n: int) -> float:
         """E[1/N | N ≥ 1] for the number N of true or fake answers to one attribute, from n people."""
@@ -141,58 +221,6 @@ class Protocol:
         return tuple(out)
 
 
-def split(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> Protocol:
-    """SPL at total ε. ``best`` takes for each attribute the report with the smaller variance (see :func:`best_oracle`)."""
-    r = _checked_sizes(sizes)
-    each = checked_epsilon(epsilon) / r.size
-    return Protocol(r, "SPL", each, _oracles(r, each, oracle))
-
-
-def sample(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> Protocol:
-    """SMP at total ε; for pairs give the sizes of the pairs' product domains, and their codes when collecting."""
-    r = _checked_sizes(sizes)
-    return Protocol(r, "SMP", checked_epsilon(epsilon), _oracles(r, epsilon, oracle))
-
-
-def fake_data(
-    sizes: ArrayLike,
-    epsilon: float,
-    oracle: Oracle = "grr",
-    *,
-    fakes: Fake | Sequence[ArrayLike] = "uniform",
-    accounting: Literal["record", "published"] = "record",
-) -> Protocol:
-    """RS+FD, or RS+RFD where ``fakes`` lists a public distribution for every attribute.
-
-    Parameters
-    ----------
-    fakes
-        uniform: a uniformly random category, reported as if true (for OUE: encoded and randomized); zero: OUE of the zero
-        vector; a list of distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
-    accounting
-        record: ε is the whole record's, which is what every other mechanism here means by it; published: ε as RS+FD's
-        papers count it, so that the record's ε becomes ln(m(e^ε − 1) + 1).
-    """
-    r = _checked_sizes(sizes)
-    if accounting not in ("record", "published"):
-        raise InvalidInput(f"accounting = {accounting!r}; give 'record' or 'published'")
-    if oracle not in _PUBLISHED:
-        raise InvalidInput(f"oracle = {oracle!r}; fake data needs 'grr' or 'oue'")
-    given = checked_epsilon(epsilon)
-    local = given if accounting == "record" else log1p(r.size * expm1(given))
-    if isinstance(fakes, str):
-        if fakes not in ("uniform", "zero") or (fakes == "zero" and oracle == "grr"):
-            raise InvalidInput(f"fakes = {fakes!r} with {oracle}; give 'uniform', 'zero' (oue only) or distributions")
-        rows = tuple(None if fakes == "zero" else np.full(int(k), 1 / k) for k in r)
-        return Protocol(r, "RS+FD", local, (oracle,) * r.size, rows)
-    return Protocol(r, "RS+RFD", local, (oracle,) * r.size, _checked_fakes(r, fakes))
-
-
-def best_oracle(size: int, epsilon: float) -> Oracle:
-    """Of the published protocols' reports the one with the smaller summed variance: about grr for r < 3e^ε + 2, else oue."""
-    return min(_PUBLISHED, key=lambda oracle: report_error(oracle, size, epsilon))
-
-
 def mean_reciprocal(n: int, probability: float) -> float:
     """E[1/N | N ≥ 1] for N ~ Binomial(n, probability), by summation around the mean."""
     mean, deviation = n * probability, np.sqrt(n * probability)
@@ -201,32 +229,3 @@ def mean_reciprocal(n: int, probability: float) -> float:
     counts = np.arange(low, high + 1)
     weights = binom.pmf(counts, n, probability)
     return float(np.sum(weights / counts) / np.sum(weights))
-
-
-def _oracles(sizes: IntArray, epsilon: float, oracle: str) -> tuple[Oracle, ...]:
-    if oracle == "best":
-        return tuple(best_oracle(int(r), epsilon) for r in sizes)
-    if oracle not in _PUBLISHED:
-        raise InvalidInput(f"oracle = {oracle!r}; give 'grr', 'oue' or 'best'")
-    return (oracle,) * sizes.size
-
-
-def _checked_sizes(sizes: ArrayLike) -> IntArray:
-    r = np.atleast_1d(np.asarray(sizes))
-    low, high = SIZE_RANGE
-    if r.ndim != 1 or not r.size or not np.all((r >= low) & (r <= high) & (r == np.round(r))):
-        raise InvalidInput(f"sizes = {sizes!r}; give a list of whole numbers from {low} to {high}")
-    return r.astype(np.int64)
-
-
-def _checked_fakes(sizes: IntArray, fakes: Sequence[ArrayLike]) -> tuple[FloatArray, ...]:
-    rows = tuple(np.asarray(row, dtype=np.float64) for row in fakes)
-    if len(rows) != sizes.size:
-        raise InvalidInput(f"{len(rows)} fake distributions for {sizes.size} attributes; give one for each")
-    for i, (row, size) in enumerate(zip(rows, sizes, strict=True)):
-        if row.shape != (size,) or not (row > 0).all() or abs(row.sum() - 1) > _PRIOR_SUM:
-            raise InvalidInput(
-                f"the fake distribution of attribute {i} must be {size} positive numbers that sum to 1 "
-                "(a category never faked would give its true holders away); add a little to every entry and rescale"
-            )
-    return tuple(row / row.sum() for row in rows)

@@ -9,15 +9,18 @@ so the joint distribution of two answers shows the two marginals and nothing els
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.protocols.oracles import indicators, report, support_probabilities, supports
-from optrr.studies.baselines.protocols import Protocol
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
+
+if TYPE_CHECKING:
+    from optrr.studies.baselines.protocols import FieldProtocol
 
 # Entries of a cumulative distribution compared with uniform words: 2^53 equal steps, as in numpy's own uniforms.
 _UNIFORM_BITS = 11
@@ -27,7 +30,7 @@ _UNIFORM_BITS = 11
 class Reports:
     """Answers to every attribute: codes (N_i,) from GRR, bits (N_i, r_i) from OUE."""
 
-    protocol: Protocol
+    protocol: FieldProtocol
     answers: tuple[NDArray[np.integer], ...]
 
     def estimate(self) -> tuple[FloatArray, ...]:
@@ -38,9 +41,10 @@ class Reports:
         InvalidInput
             where nobody answered an attribute (possible under SMP with few people).
         """
-        return tuple(self._estimate(i) for i in range(self.protocol.m))
+        return tuple(self.estimate_one(i) for i in range(self.protocol.m))
 
-    def _estimate(self, i: int) -> FloatArray:
+    def estimate_one(self, i: int) -> FloatArray:
+        """Unbiased proportions of attribute i, shape (r_i,)."""
         answers = self.answers[i]
         if not answers.shape[0]:
             raise InvalidInput(f"nobody was asked for attribute {i}; collect from more people")
@@ -75,7 +79,7 @@ class Reports:
         return (indicators(self.answers[i], size) - q) / (p - q)
 
 
-def collect(protocol: Protocol, codes: NDArray[np.integer], random_state: RandomState = None) -> Reports:
+def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: RandomState = None) -> Reports:
     """Every person's report; codes of shape (n, m).
 
     O(n Σ r_i) time and bytes with OUE, O(n m) with GRR.
@@ -100,7 +104,7 @@ def collect(protocol: Protocol, codes: NDArray[np.integer], random_state: Random
 
 
 def _answers(
-    protocol: Protocol, i: int, column: NDArray[np.int64], chosen: NDArray[np.int64] | None, source: BitSource
+    protocol: FieldProtocol, i: int, column: NDArray[np.int64], chosen: NDArray[np.int64] | None, source: BitSource
 ) -> NDArray[np.integer]:
     oracle, size = protocol.oracles[i], int(protocol.sizes[i])
     if chosen is not None and not protocol.fakes:
@@ -122,13 +126,13 @@ def _draw(distribution: FloatArray, n: int, source: BitSource) -> NDArray[np.int
     return np.minimum(np.searchsorted(np.cumsum(distribution), uniform, side="right"), distribution.size - 1)
 
 
-def pair_variance(protocol: Protocol, i: int, j: int, joint: FloatArray, n: int) -> FloatArray:
+def pair_variance(protocol: FieldProtocol, i: int, j: int, joint: FloatArray, n: int) -> FloatArray:
     """Variance of SPL's two-way estimate in every cell, shape (r_i, r_j), for people drawn at random.
 
     n var = Σ over (v true or not) × (w true or not) of Pr · E[z_v²] E[z'_w²] − π_vw².
     """
-    true_i, false_i = _second_moments(protocol, i)
-    true_j, false_j = _second_moments(protocol, j)
+    true_i, false_i = protocol.second_moments(i)
+    true_j, false_j = protocol.second_moments(j)
     row, column = joint.sum(axis=1, keepdims=True), joint.sum(axis=0, keepdims=True)
     second = (
         joint * true_i * true_j
@@ -137,9 +141,3 @@ def pair_variance(protocol: Protocol, i: int, j: int, joint: FloatArray, n: int)
         + (1 - row - column + joint) * false_i * false_j
     )
     return np.asarray((second - joint**2) / n)
-
-
-def _second_moments(protocol: Protocol, i: int) -> tuple[float, float]:
-    """E[z_v²] where v is true and where it is not."""
-    p, q = support_probabilities(protocol.oracles[i], int(protocol.sizes[i]), protocol.answer_epsilon)
-    return (p * (1 - q) ** 2 + (1 - p) * q**2) / (p - q) ** 2, q * (1 - q) / (p - q) ** 2

@@ -1,0 +1,154 @@
+"""A way of asking: what everybody is asked, what answering costs, how large the errors will be, and how answers become tables.
+
+There is one type for all of them: people give a randomized record (:class:`optrr.Design`), answer one random table each
+(:class:`optrr.SampledTables`), follow one of the papers' protocols (:mod:`optrr.protocols`) or one that the field compares
+with (:mod:`optrr.studies.baselines`). Advice and allocations compare ways of asking by what this type promises:
+
+    epsilon              what one person spends in all, of the answers as they are drawn, rounded up
+    table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
+    perturb, estimate    the answers, and a table from them, with the error that is promised
+    save                 a file that both sides work from; :func:`optrr.load_asking` reads it back
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
+from math import inf, prod, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optrr.errors import InvalidInput
+from optrr.kernel import SingularMarginal
+from optrr.records.domain import Domain
+
+if TYPE_CHECKING:
+    from optrr.estimation.result import Estimate
+    from optrr.mechanisms.mechanism import Mechanism
+    from optrr_solvers.randomness import RandomState
+
+
+class Asking(ABC):
+    """One way of asking people for the attributes of ``domain``."""
+
+    if TYPE_CHECKING:
+        # fields in some heirs and properties in others, so nothing may stand here when the program runs
+        @property
+        def name(self) -> str:
+            """What it is called in tables and messages."""
+            ...
+
+        @property
+        def domain(self) -> Domain:
+            """The attributes asked for."""
+            ...
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Total ε in nats of everything one person answers, rounded up."""
+
+    @property
+    @abstractmethod
+    def keeps_records(self) -> bool:
+        """Whether everybody answers for every attribute, so that any table can be estimated later."""
+
+    @abstractmethod
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """V of the table over these attributes: n E‖π̂ − π‖² is at most this for every population of many people.
+
+        ``inf`` where the table cannot be estimated without bias.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown or repeated attributes.
+        """
+
+    @abstractmethod
+    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+        """Everybody's randomized answer to records in a data frame; None draws from the operating system's entropy."""
+
+    @abstractmethod
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Unbiased proportions over these attributes from the answers, with standard errors and intervals.
+
+        Raises
+        ------
+        InvalidInput
+            for answers that this way of asking cannot give, or a table that it cannot estimate.
+        """
+
+    def perturb_file(
+        self,
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        *,
+        progress: Callable[[int], None] | None = None,
+        drop: Collection[str] = (),
+    ) -> int:
+        """The answers to the records of one file, in another, whole or not at all; returns how many there are."""
+        raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that both sides work from."""
+        raise InvalidInput(f"{self.name} is for studies and has no file; save a design or sampled tables")
+
+    def standard_error(self, names: str | Iterable[str], n: int) -> float:
+        """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most."""
+        cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
+        return sqrt(self.table_error(names) / (n * cells))
+
+
+class FullRecords(Asking):
+    """Everybody's whole record, randomized by one mechanism: any table can be estimated, now or later."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def mechanism(self) -> Mechanism:
+            """What randomizes each record."""
+            ...
+
+    @property
+    def keeps_records(self) -> bool:
+        """True."""
+        return True
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """Σ_{∅≠W⊆U} c_W/λ_W² (design §3.2); ``inf`` where the mechanism hides an effect of the table."""
+        # statistics take longer to import than most designs take to solve, so they come where they are used
+        from optrr.estimation.accuracy import expected_squared_error  # noqa: PLC0415
+
+        try:
+            return expected_squared_error(self.mechanism.kernel(names), 1)
+        except SingularMarginal:
+            return inf
+
+    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`."""
+        return self.mechanism.perturb(data, random_state)
+
+    def perturb_file(
+        self,
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        *,
+        progress: Callable[[int], None] | None = None,
+        drop: Collection[str] = (),
+    ) -> int:
+        """Randomize a file into another; see :func:`optrr.mechanisms.perturb.perturb_file`."""
+        from optrr.mechanisms.perturb import perturb_file  # noqa: PLC0415 (files bring Arrow's readers)
+
+        return perturb_file(source, self.mechanism, target, random_state, progress, drop)
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods."""
+        from optrr.estimation import estimate  # noqa: PLC0415 (as above)
+        from optrr.records.counts import count  # noqa: PLC0415
+
+        counts = count(answers, self.domain, attributes, allow_extra=True)
+        return estimate(counts, self.mechanism, confidence=confidence)

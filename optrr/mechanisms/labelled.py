@@ -1,0 +1,35 @@
+"""What a law states of itself, for whatever is made of a law: the total, the attributes' and the conditional ε."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.laws import Law
+
+
+class Labelled:
+    """Has a law, and therefore its labels: the ε of what is drawn, rounded up (:class:`optrr_solvers.laws.base.Labels`)."""
+
+    if TYPE_CHECKING:
+        # a field in one heir and a property in the other, so nothing may stand here when the program runs
+        @property
+        def law(self) -> Law:
+            """Probability of each change set."""
+            ...
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up: local differential privacy of the whole record."""
+        return self.law.labels.epsilon
+
+    @cached_property
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
+        return self.law.labels.attribute
+
+    @cached_property
+    def conditional_epsilons(self) -> FloatArray:
+        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+        return self.law.labels.conditional

@@ -1,0 +1,66 @@
+"""What people release who answer one table each: two columns, ``table`` and ``cells``.
+
+``table`` says which table was asked (1, 2, …), ``cells`` which of its cells the report supports: numbers from 0 in row-major
+order, last attribute fastest, separated by spaces; an empty text supports none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.errors import InvalidInput
+from optrr.records.domain import Attribute, Domain
+from optrr.records.reading.registry import record_batches
+from optrr_solvers.arrays import FloatArray
+
+SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
+# The columns' values are read here, not by the declared categories.
+_COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
+
+
+def report_texts(answers: NDArray[np.integer]) -> NDArray[np.object_]:
+    """Each report as text, shape (n,): its category's number, or the numbers of the bits that are 1."""
+    if answers.ndim == 1:
+        return answers.astype(str).astype(object)
+    return np.asarray([" ".join(map(str, np.flatnonzero(row))) for row in answers], dtype=object)
+
+
+def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.RecordBatch:
+    """One batch, from the number of the table that each person was asked (from 0) and the texts of the reports."""
+    return pa.RecordBatch.from_arrays([pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA)
+
+
+def counted(answers: Any, table: int, size: int) -> tuple[FloatArray, int]:
+    """How many answers support each cell of a table (numbered from 0), shape (size,), and how many answers there are.
+
+    Raises
+    ------
+    InvalidInput
+        for cells outside the table, texts that are no cell numbers, or a table that nobody was asked.
+    """
+    n, out = 0, np.zeros(size)
+    for batch in record_batches(answers, _COLUMNS, None):
+        chosen = batch.column("table").cast(pa.string()).to_numpy(zero_copy_only=False) == str(table + 1)
+        texts = batch.column("cells").cast(pa.string()).to_numpy(zero_copy_only=False)[chosen]
+        n += int(chosen.sum())
+        supported = _numbers(texts)
+        if supported.size and (supported.min() < 0 or supported.max() >= size):
+            raise InvalidInput(f"an answer names a cell outside 0..{size - 1}; estimate with the file it was asked by")
+        out += np.bincount(supported, minlength=size)
+    if not n:
+        raise InvalidInput(f"nobody was asked for table {table + 1}; collect from more people")
+    return out, n
+
+
+def _numbers(texts: Sequence[Any]) -> NDArray[np.int64]:
+    """All numbers in the texts, one after another; an empty answer supports nothing."""
+    joined = " ".join(text for text in texts if text)
+    try:
+        return np.asarray(joined.split(), dtype=np.int64)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error

@@ -1,0 +1,86 @@
+"""The file of sampled tables: versioned JSON that both the people asked and those who estimate work from.
+
+One object: ``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
+made for), ``attributes`` (name, categories) and ``tables`` (attributes, share, report: grr, oue or ss).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from optrr import __version__
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.files import whole_file
+
+if TYPE_CHECKING:
+    from optrr.protocols.sampled_tables import SampledTables
+
+FORMAT = "optrr-sampled-tables/1"
+# The format stands among a file's first bytes.
+_HEAD = 200
+
+
+class AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """One attribute as it stands in the file."""
+
+    name: str
+    categories: list[str | int | bool | None]
+
+
+class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """One table as it stands in the file; without a report it is the most accurate one."""
+
+    attributes: list[str]
+    share: float
+    report: str | None = None
+
+
+class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """What the file holds."""
+
+    format: str
+    software: str
+    epsilon: float
+    answer_epsilon: float
+    attributes: list[AttributeRecord]
+    tables: list[TableRecord]
+
+
+def is_sampled_tables(path: str | Path) -> bool:
+    """Whether a file says that it is a way of asking of this kind."""
+    try:
+        with Path(path).open("rb") as file:
+            return FORMAT.encode() in file.read(_HEAD)
+    except OSError:
+        return False
+
+
+def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
+    """Write the file, whole or not at all."""
+    rows = zip(asking.tables, asking.shares.tolist(), asking.oracles, strict=True)
+    record = SampledTablesRecord(
+        FORMAT,
+        f"optrr {__version__}",
+        asking.epsilon,
+        asking.answer_epsilon,
+        [AttributeRecord(a.name, list(a.categories)) for a in asking.domain],
+        [TableRecord(list(names), share, oracle) for names, share, oracle in rows],
+    )
+    with whole_file(Path(path)) as partial:
+        text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def read_sampled_tables(path: str | Path) -> SampledTablesRecord:
+    """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
+    try:
+        record = msgspec.json.decode(Path(path).read_bytes(), type=SampledTablesRecord)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
+    if record.format != FORMAT:
+        raise InvalidInput(f"{path} has format {record.format!r}; this version reads {FORMAT!r}")
+    return record

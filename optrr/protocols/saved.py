@@ -1,0 +1,21 @@
+"""Reading a way of asking back, whatever kind it is: what ``optrr perturb`` and ``optrr estimate`` take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optrr.asking import Asking
+from optrr.designing.design import Design
+from optrr.protocols.sampled_tables import SampledTables
+from optrr.protocols.sampled_tables_file import is_sampled_tables
+
+
+def load_asking(path: str | Path) -> Asking:
+    """The design or the sampled tables of a file that :meth:`optrr.asking.Asking.save` wrote.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, of an unknown version, or states a number that does not hold.
+    """
+    return SampledTables.load(path) if is_sampled_tables(path) else Design.load(path)
