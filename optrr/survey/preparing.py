@@ -11,8 +11,9 @@ import numpy as np
 
 from optrr.deployment.deployment_file import Deployment
 from optrr.deployment.export import deployment_of
-from optrr.designing.design import Design, design
+from optrr.designing.design import Design
 from optrr.designing.design_file import FORMAT as DESIGN_FORMAT
+from optrr.designing.solving import design
 from optrr.designing.specification import Specification, Wording, read_specification
 from optrr.errors import InvalidInput
 from optrr.survey.database import SurveyFiles

@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 from postgresql_server import postgresql, reason_to_skip
 
-from optrr.designing.design import Design, design
+from optrr.designing.design import Design
+from optrr.designing.solving import design
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.records.domain import Domain
