@@ -3,14 +3,16 @@
 import asyncio
 import json
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,31 @@ def acceptable(body: bytes, design: str, categories: list[list[str | None]]) -> 
     )
 
 
+def malformed(rng: random.Random, body: bytes) -> bytes:
+    """A report with a few bytes, tokens or whole parts changed."""
+    tokens = [
+        b"null",
+        b"[]",
+        b"{}",
+        b'"',
+        b"1e999",
+        b"NaN",
+        b"\xff",
+        b"\\ud800",
+        b",",
+        b'"F"',
+        b"[" * 500,
+        b"\x00",
+        b"low",
+    ]
+    for _ in range(rng.randint(1, 4)):
+        a = rng.randrange(len(body) + 1)
+        b = min(len(body), a + rng.choice([0, 1, 1, 5, 40]))
+        piece = rng.choice([b"", rng.randbytes(rng.randint(1, 3)), rng.choice(tokens), body[:b]])
+        body = body[:a] + piece + body[b:]
+    return body
+
+
 class Server:
     """``optrr serve`` in a process of its own, on a free port."""
 
@@ -148,3 +175,69 @@ def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+class Load:
+    """People who answer at once on several connections, and send again what was not acknowledged.
+
+    ``acknowledged`` and ``tried`` hold the values of every report by its id; ``interrupted`` counts the requests that ended
+    without an answer. One report in ten is sent again although it was acknowledged.
+    """
+
+    def __init__(self, ports: list[int], design: str, categories: list[list[str | None]], connections: int = 6) -> None:
+        self._ports, self._design, self._categories = ports, design, categories
+        self.acknowledged: dict[str, list[str | None]] = {}
+        self.tried: dict[str, list[str | None]] = {}
+        self.unexpected: list[str] = []
+        self.interrupted = 0
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._answer, args=(k,), daemon=True) for k in range(connections)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+            assert not thread.is_alive()
+
+    def _answer(self, k: int) -> None:
+        rng = random.Random(k)
+        while not self._stopped.is_set():
+            identifier = rng.randbytes(16).hex()
+            values = [rng.choice(cs) for cs in self._categories]
+            self.tried[identifier] = values
+            self._send_until_acknowledged(identifier, values, rng)
+            while rng.random() < 0.1:
+                again = rng.choice(list(self.acknowledged.copy().items()) or [(identifier, values)])
+                self._send_until_acknowledged(*again, rng)
+
+    def _send_until_acknowledged(self, identifier: str, values: list[str | None], rng: random.Random) -> None:
+        body = report_body(self._design, identifier, values)
+        while not self._stopped.is_set():
+            # each try by another collector, where there are several
+            connection = self._connection(rng.choice(self._ports))
+            try:
+                connection.request("POST", "/reports", body, {"Content-Type": "application/json"})
+                reply = connection.getresponse()
+                said = reply.read()
+            except (OSError, HTTPException):
+                self.interrupted += 1
+                connection.close()
+                time.sleep(0.1)
+                continue
+            if reply.status == 200 and json.loads(said) == {"kept": True}:
+                self.acknowledged[identifier] = values
+                return
+            if reply.status != 503:
+                self.unexpected.append(f"{reply.status} {said!r}")
+                return
+
+    def _connection(self, port: int) -> HTTPConnection:
+        kept = self._local.__dict__.setdefault("connections", {})
+        if port not in kept:
+            kept[port] = HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+        connection: HTTPConnection = kept[port]
+        return connection
+
+    _local = threading.local()

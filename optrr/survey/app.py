@@ -29,7 +29,6 @@ from optrr.survey.guard import Guard
 from optrr.survey.incoming import Refused, ReportReader
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey
-from optrr.survey.results import Results
 from optrr.survey.results_web import ResultsPages
 from optrr.survey.session import Admission
 from optrr.survey.store import Outcome, Store
@@ -49,8 +48,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     """
     begin_survey(engine, survey.files)
     records = StoredRecords(engine)
-    results = Results(survey.design, records, survey.title)
-    pages = ResultsPages(results, records, survey.files.design, admission, secure)
+    pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
     collector = Collector(ReportReader(survey.files.digest, survey.deployment.domain), store)
 

@@ -12,8 +12,8 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
 import pyarrow.csv as pa_csv
@@ -26,10 +26,15 @@ from starlette.routing import Route
 from optrr.errors import OptrrError
 from optrr.reports.page import Page, page_html
 from optrr.survey.incoming import Refused, body_of
-from optrr.survey.results import MOST_TABLES, Results
+from optrr.survey.preparing import Survey
 from optrr.survey.session import COOKIE, LASTS, Admission
 from optrr.survey.stored_records import StoredRecords
 
+if TYPE_CHECKING:
+    from optrr.survey.results import Results
+
+# Attributes offered for crossing.
+_MOST_OFFERED = 300
 # Styles stand in the page itself and in its charts; scripts do not run, and forms go nowhere else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 _HTML = "text/html; charset=utf-8"
@@ -70,12 +75,17 @@ class ResultsPages:
         whether browsers reach the survey by https, so that the cookie may not travel without.
     """
 
-    def __init__(
-        self, results: Results, records: StoredRecords, design_file: bytes, admission: Admission, secure: bool
-    ) -> None:
-        self._results, self._records, self._design_file = results, records, design_file
+    def __init__(self, survey: Survey, records: StoredRecords, admission: Admission, secure: bool) -> None:
+        self._survey, self._records = survey, records
         self._admission, self._secure = admission, secure
         self._recent = Recent()
+
+    @cached_property
+    def _results(self) -> Results:
+        # statistics and charts take longer to import than a survey takes to start
+        from optrr.survey.results import Results  # noqa: PLC0415
+
+        return Results(self._survey.design, self._records, self._survey.title)
 
     def routes(self) -> list[Route]:
         """Everything below ``results``."""
@@ -145,7 +155,7 @@ class ResultsPages:
         )
 
     async def _design(self, request: Request) -> Response:
-        return _download(self._design_file, "design.json", "application/json")
+        return _download(self._survey.files.design, "design.json", "application/json")
 
     def _written_parquet(self) -> str:
         with tempfile.NamedTemporaryFile(prefix="optrr-", suffix=".parquet", delete=False) as file:
@@ -159,12 +169,12 @@ class ResultsPages:
         return file.name
 
     def _shown(self, chosen: Sequence[str]) -> bytes:
-        names = self._results.design.domain.names[: 10 * MOST_TABLES]
+        names = self._survey.design.domain.names[:_MOST_OFFERED]
         query = f"?{urlencode([('attribute', name) for name in chosen])}" if chosen else ""
         return _rendered("results.html", self._results.page(chosen), names=names, chosen=chosen, query=query)
 
     def _login(self, wrong: bool) -> bytes:
-        return _rendered("login.html", Page(f"{self._results.title}: results", ()), wrong=wrong)
+        return _rendered("login.html", Page(f"{self._survey.title}: results", ()), wrong=wrong)
 
     async def _computed(self, key: object, compute: Callable[[], bytes]) -> bytes:
         try:

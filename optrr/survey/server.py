@@ -76,12 +76,13 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket bound to this address; port 0 takes a free one. Raises InvalidInput where the system refuses."""
+    """A socket that takes connections at this address; port 0 takes a free one. Raises InvalidInput where that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         bound.close()
         raise InvalidInput(f"cannot listen on {host} port {port}: {in_one_line(error)}; give another") from error
@@ -90,7 +91,18 @@ def listening(host: str, port: int) -> socket.socket:
 
 def run(app: ASGIApp, bound: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT, then return."""
-    config = uvicorn.Config(
+    # uvicorn raises a signal again when it has ended because of it; it has done its work by then
+    before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        uvicorn.Server(configured(app)).run(sockets=[bound])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    return uvicorn.Config(
         app,
         http=PatientProtocol,
         ws="none",
@@ -105,13 +117,6 @@ def run(app: ASGIApp, bound: socket.socket) -> None:
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_ENDING_SECONDS,
     )
-    # uvicorn raises a signal again when it has ended because of it; it has done its work by then
-    before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        uvicorn.Server(config).run(sockets=[bound])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _ended(_number: int, _frame: FrameType | None) -> Any:

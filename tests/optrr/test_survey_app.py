@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-from survey_client import acceptable, call, called, report_body
+from survey_client import acceptable, call, called, malformed, report_body
 
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -269,31 +269,6 @@ def test_a_database_that_fails_keeps_nothing_and_says_so(app: Any, survey: Surve
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE gone RENAME TO reports"))
     assert call(app, "POST", "/reports", body, **JSON).status == 200
-
-
-def malformed(rng: random.Random, body: bytes) -> bytes:
-    """A report with a few bytes, tokens or whole parts changed."""
-    tokens = [
-        b"null",
-        b"[]",
-        b"{}",
-        b'"',
-        b"1e999",
-        b"NaN",
-        b"\xff",
-        b"\\ud800",
-        b",",
-        b'"F"',
-        b"[" * 500,
-        b"\x00",
-        b"low",
-    ]
-    for _ in range(rng.randint(1, 4)):
-        a = rng.randrange(len(body) + 1)
-        b = min(len(body), a + rng.choice([0, 1, 1, 5, 40]))
-        piece = rng.choice([b"", rng.randbytes(rng.randint(1, 3)), rng.choice(tokens), body[:b]])
-        body = body[:a] + piece + body[b:]
-    return body
 
 
 def test_malformed_bodies_are_refused_and_not_kept(app: Any, survey: Survey, engine: sa.Engine) -> None:

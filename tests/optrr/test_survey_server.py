@@ -1,0 +1,271 @@
+"""The survey's server as a process: killed under load, asked for nonsense, and ended in order."""
+
+import asyncio
+import json
+import random
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import uvicorn
+from postgresql_server import postgresql, reason_to_skip
+from survey_client import Load, Server, acceptable, free_port, malformed, report_body
+
+from optrr.cli.main import run as run_command
+from optrr.records.domain import Domain
+from optrr.survey import server as survey_server
+from optrr.survey.packing import Packing
+
+SPECIFICATION = """
+epsilon = 1.0
+[[attributes]]
+name = "income"
+categories = ["low", "middle", "high"]
+[[attributes]]
+name = "sex"
+categories = ["F", "M"]
+[[attributes]]
+name = "age"
+size = 300
+"""
+CATEGORIES: list[list[str | None]] = [["low", "middle", "high"], ["F", "M"], [str(i) for i in range(300)]]
+PACKING = Packing(Domain.of({"income": 3, "sex": 2, "age": 300}))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.toml"
+    path.write_text(SPECIFICATION)
+    return path
+
+
+def packed(values: list[str | None]) -> bytes:
+    return PACKING.pack([cs.index(v) for cs, v in zip(CATEGORIES, values, strict=True)])
+
+
+def design_of(server: Server) -> str:
+    return str(json.loads(server.get("/sampler.json"))["design"])
+
+
+def check_kept(rows: list[tuple[bytes, bytes]], load: Load) -> None:
+    """Every acknowledged report is there once, with its values; nothing is there that nobody sent."""
+    kept = {bytes(i).hex(): bytes(r) for i, r in rows}
+    assert len(kept) == len(rows)
+    assert set(load.acknowledged) <= set(kept) <= set(load.tried)
+    assert all(kept[i] == packed(load.tried[i]) for i in kept)
+    assert not load.unexpected
+
+
+def rows_of(database: Path) -> list[tuple[bytes, bytes]]:
+    return sqlite3.connect(database).execute("SELECT identifier, record FROM reports").fetchall()
+
+
+def without_traceback(servers: list[Server]) -> None:
+    for server in servers:
+        log = server.log.read_text()
+        assert "Traceback" not in log
+        assert "127.0.0.1" not in log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.full)])
+def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> None:
+    rng = random.Random(kills)
+    port = free_port()
+    servers = [Server(source, port=port)]
+    load = Load([port], design_of(servers[0]), CATEGORIES)
+    interrupted = 0
+    for k in range(kills):
+        before = len(load.acknowledged)
+        while len(load.acknowledged) < before + 30:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.3))
+        servers[-1].kill()
+        interrupted += load.interrupted > 0
+        if k + 1 < kills:
+            servers.append(Server(source, port=port))
+    load.stop()
+    rows = rows_of(source.with_name("questions.db"))
+    check_kept(rows, load)
+    # the load was there when the process died
+    assert load.interrupted >= kills
+    assert interrupted == kills
+    without_traceback(servers)
+    print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
+
+
+@pytest.mark.slow
+def test_an_ordered_end_answers_what_is_under_way(source: Path) -> None:
+    server = Server(source)
+    load = Load([server.port], design_of(server), CATEGORIES)
+    while len(load.acknowledged) < 100:
+        time.sleep(0.01)
+    assert server.stop() == 0
+    load.stop()
+    # everything went from the write-ahead log into the file
+    assert not source.with_name("questions.db-wal").exists()
+    check_kept(rows_of(source.with_name("questions.db")), load)
+    assert server.log.read_text() == "stopped; every acknowledged report is kept\n"
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    reason = reason_to_skip()
+    if reason:
+        pytest.skip(reason)
+    with postgresql() as url:
+        yield url
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [0, pytest.param(20, marks=pytest.mark.full)])
+def test_two_collectors_share_one_database(kills: int, source: Path, database: str) -> None:
+    """Reports sent to either, and again to the other, while one of them is killed and started again."""
+    first = Server(source, "--database", database)
+    ports = [first.port, free_port()]
+    servers = [first, Server(source, port=ports[1], OPTRR_DATABASE=database)]
+    load = Load(ports, design_of(first), CATEGORIES)
+    for _ in range(kills):
+        before = len(load.acknowledged)
+        while len(load.acknowledged) < before + 100:
+            time.sleep(0.01)
+        servers[-1].kill()
+        servers.append(Server(source, "--database", database, port=ports[1]))
+    load.stop()
+    assert [servers[0].stop(), servers[-1].stop()] == [0, 0]
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT identifier, record FROM reports").fetchall()
+    check_kept(rows, load)
+    assert load.interrupted >= kills
+    without_traceback(servers)
+    print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
+
+
+@pytest.mark.full
+def test_ten_thousand_malformed_bodies(source: Path) -> None:
+    server = Server(source)
+    design = design_of(server)
+    rng = random.Random(10_000)
+    statuses: dict[int, int] = {}
+    connection = server.connect()
+    while sum(statuses.values()) < 10_000:
+        body = malformed(rng, report_body(design, rng.randbytes(16).hex(), ["low", "F", "3"]))
+        if acceptable(body, design, CATEGORIES):
+            continue
+        connection.request("POST", "/reports", body, {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        assert set(json.loads(reply.read())) == {"error"}
+        statuses[reply.status] = statuses.get(reply.status, 0) + 1
+    assert set(statuses) == {400, 413, 422}
+    assert server.stop() == 0
+    assert rows_of(source.with_name("questions.db")) == []
+    assert server.log.read_text() == "stopped; every acknowledged report is kept\n"
+    print(statuses)
+
+
+async def started(monkeypatch: pytest.MonkeyPatch) -> tuple[uvicorn.Server, "asyncio.Task[None]", int]:
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            for kind in ("startup", "shutdown"):
+                assert (await receive())["type"] == f"lifespan.{kind}"
+                await send({"type": f"lifespan.{kind}.complete"})
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    bound = survey_server.listening("127.0.0.1", 0)
+    running = uvicorn.Server(survey_server.configured(app))
+    task = asyncio.create_task(running.serve(sockets=[bound]))
+    while not running.started:
+        await asyncio.sleep(0.01)
+    return running, task, bound.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b""],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n"],
+        # an answered request, then headers that do not end
+        [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: "],
+    ],
+)
+def test_headers_that_do_not_end_are_hung_up_on(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_server, "HEADER_SECONDS", 0.2)
+
+    async def talk() -> bytes:
+        running, task, port = await started(monkeypatch)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0.05)
+        said = await asyncio.wait_for(reader.read(), 10)
+        running.should_exit = True
+        await task
+        return said
+
+    said = asyncio.run(talk())
+    assert said.count(b"200 OK") == len(pieces) - 1
+
+
+def test_headers_of_any_length_are_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def talk() -> int:
+        running, task, port = await started(monkeypatch)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\n")
+        sent = 0
+        try:
+            for k in range(4000):
+                writer.write(b"X-%d: %s\r\n" % (k, b"x" * 1000))
+                sent += 1000
+                await writer.drain()
+                if reader.at_eof():
+                    break
+        except ConnectionError:
+            pass
+        running.should_exit = True
+        await task
+        return sent
+
+    assert asyncio.run(talk()) < 4_000_000
+
+
+def test_a_port_that_is_taken_is_named(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run_command(["serve", str(source), "--port", str(port)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot listen on 127.0.0.1 port {port}: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--database", "mysql://u:secret@h/x"], "'mysql'"),
+        (["--public-url", "survey.example.org"], "is no address"),
+        (["--random-state", "1"], "No such option"),
+    ],
+)
+def test_bad_options_are_one_line(
+    options: list[str], message: str, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["serve", str(source), *options]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "secret" not in said
+    assert said.count("\n") == 1
+
+
+def test_a_weak_token_is_refused(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPTRR_RESULTS_TOKEN", "letmein")
+    assert run_command(["serve", str(source)]) == 2
+    said = capsys.readouterr().err
+    assert "7 characters" in said
+    assert "letmein" not in said
