@@ -164,7 +164,7 @@ def methods(epsilon: float) -> dict[str, Callable[[np.random.Generator], tuple[E
         "RS+FD, GRR, published ε": protocol(fake_data(sizes, epsilon, "grr", accounting="published")),
         "RS+FD, OUE-z, published ε": protocol(fake_data(sizes, epsilon, "oue", fakes="zero", accounting="published")),
         "clusters": mechanism(clusters_law(CLUSTERS, sizes, EVEN * epsilon / DOMAIN.m)),
-        "optimum": mechanism(optimum_at_total(sizes, EVEN, epsilon, keep_pairs=False).law),
+        "optimum": mechanism(optimum_at_total(sizes, EVEN, epsilon, preserve_pairs=False).law),
         "optimum, pairs kept": mechanism(optimum_at_total(sizes, EVEN, epsilon).law),
         "allocated to attributes": mechanism(allocate(DOMAIN, epsilon).design.law),
         "allocated to pairs": mechanism(allocate(DOMAIN, epsilon, workload="pairs").design.law),

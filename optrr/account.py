@@ -27,11 +27,11 @@ def checked_epsilon(epsilon: Any, what: str = "epsilon") -> float:
 
 @dataclass(frozen=True)
 class Spent:
-    """One release: what was sent, its ε in nats (``inf`` where it is not differentially private), and any caveat."""
+    """One release: what was sent, its ε in nats (``inf`` where it is not differentially private), and a warning or ""."""
 
     step: str
     epsilon: float
-    caveat: str = ""
+    warning: str = ""
 
     def __post_init__(self) -> None:
         if not self.epsilon >= 0:
@@ -56,5 +56,7 @@ class Account:
 
     def lines(self) -> list[str]:
         """One line per release, then the total."""
-        out = [f"{s.step}: {epsilon_text(s.epsilon)} nats" + (f" ({s.caveat})" if s.caveat else "") for s in self.steps]
+        out = [
+            f"{s.step}: {epsilon_text(s.epsilon)} nats" + (f" ({s.warning})" if s.warning else "") for s in self.steps
+        ]
         return [*out, f"total: {epsilon_text(self.epsilon)} nats"]

@@ -106,14 +106,15 @@ def prove_a_debiased_bit():
 
 def prove_reporting_a_tie_twice_at_least_doubles_the_variance():
     """With E = e^ε, s² = E/(E−1)²; half of that at ε/2 is larger by 2cosh²(ε/4)."""
-    f, E, eps = F, sp.Symbol("E", positive=True), sp.Symbol("epsilon", positive=True)
+    f, E, epsilon = F, sp.Symbol("E", positive=True), sp.Symbol("epsilon", positive=True)
     noise = f * (1 - f) / (1 - 2 * f) ** 2
     once = E / (E - 1) ** 2
     assert sp.simplify(noise.subs(f, 1 / (1 + E)) - once) == 0
     root = sp.Symbol("q", positive=True)  # e^{ε/4}
     ratio = (once.subs(E, root**2) / 2) / once.subs(E, root**4)
     assert sp.simplify(ratio - (root + 1 / root) ** 2 / 2) == 0
-    assert sp.simplify(((sp.exp(eps / 4) + sp.exp(-eps / 4)) ** 2 / 2 - 2 * sp.cosh(eps / 4) ** 2).rewrite(sp.exp)) == 0
+    doubled = (sp.exp(epsilon / 4) + sp.exp(-epsilon / 4)) ** 2 / 2
+    assert sp.simplify((doubled - 2 * sp.cosh(epsilon / 4) ** 2).rewrite(sp.exp)) == 0
 
 
 def prove_cauchy_noise_is_pure():
@@ -139,16 +140,16 @@ def prove_laplace_dilation_thresholds_are_monotone():
     derivative −λe^λ ≤ 0. The second grows: n(1 − e^{−λ} − λe^{−λ}) + (ε/2)e^{−λ}, where the bracket is 0 at 0 with derivative
     λe^{−λ} ≥ 0.
     """
-    n, lam, eps = sp.symbols("n lam epsilon", positive=True)
+    n, lam, epsilon = sp.symbols("n lam epsilon", positive=True)
     loss = (sp.exp(lam) - 1) * sp.Symbol("z") - n * lam
     # the density ratio of Z and e^{−λ}Z at |z|: h(z)/(e^{nλ} h(e^λ z)) = exp((e^λ − 1)|z| − nλ)
     z = sp.Symbol("z")
     assert sp.simplify(-z - (n * lam - sp.exp(lam) * z) - loss) == 0
-    wide = (eps / 2 + n * lam) / (sp.exp(lam) - 1)
-    numerator = n * (sp.exp(lam) - 1 - lam * sp.exp(lam)) - eps / 2 * sp.exp(lam)
+    wide = (epsilon / 2 + n * lam) / (sp.exp(lam) - 1)
+    numerator = n * (sp.exp(lam) - 1 - lam * sp.exp(lam)) - epsilon / 2 * sp.exp(lam)
     assert sp.simplify(sp.diff(wide, lam) * (sp.exp(lam) - 1) ** 2 - numerator) == 0
     assert sp.simplify(sp.diff(sp.exp(lam) - 1 - lam * sp.exp(lam), lam) + lam * sp.exp(lam)) == 0
-    narrow = (n * lam - eps / 2) / (1 - sp.exp(-lam))
-    grown = n * (1 - sp.exp(-lam) - lam * sp.exp(-lam)) + eps / 2 * sp.exp(-lam)
+    narrow = (n * lam - epsilon / 2) / (1 - sp.exp(-lam))
+    grown = n * (1 - sp.exp(-lam) - lam * sp.exp(-lam)) + epsilon / 2 * sp.exp(-lam)
     assert sp.simplify(sp.diff(narrow, lam) * (1 - sp.exp(-lam)) ** 2 - grown) == 0
     assert sp.simplify(sp.diff(1 - sp.exp(-lam) - lam * sp.exp(-lam), lam) - lam * sp.exp(-lam)) == 0

@@ -91,14 +91,14 @@ def prove_theorem_4_for_the_trace():
     G(ε) = ln((T + e^ε)/(T + 1)) ≥ ε/(2T). G(0) = 0; G' = e^ε/(T + e^ε) increases, so G ≥ G'(0) ε = ε/(T+1); and
     1/(T+1) ≥ 1/(2T) because T ≥ 1.
     """
-    T, eps = sp.symbols("T epsilon", positive=True)
-    E = sp.exp(eps)
+    T, epsilon = sp.symbols("T epsilon", positive=True)
+    E = sp.exp(epsilon)
     assert same((T + 1) * E / (T + E), 1 + T * (E - 1) / (T + E))
     assert same(T * (E - 1) / (T + E) - T, -T * (T + 1) / (T + E))
     G = sp.log((T + E) / (T + 1))
-    assert same(sp.diff(G, eps), E / (T + E))
-    assert same(sp.diff(G, eps, 2), T * E / (T + E) ** 2)
-    assert same(G.subs(eps, 0), 0) and same(sp.diff(G, eps).subs(eps, 0), 1 / (T + 1))
+    assert same(sp.diff(G, epsilon), E / (T + E))
+    assert same(sp.diff(G, epsilon, 2), T * E / (T + E) ** 2)
+    assert same(G.subs(epsilon, 0), 0) and same(sp.diff(G, epsilon).subs(epsilon, 0), 1 / (T + 1))
     assert same(1 / (T + 1) - 1 / (2 * T), (T - 1) / (2 * T * (T + 1)))
 
 
@@ -176,20 +176,20 @@ def prove_theorem_4_fails_at_an_end_for_the_plain_reader_too():
 @pytest.mark.slow
 def prove_the_small_epsilon_coefficients():
     """Second-order coefficients of Pr(v → v) − 1/t, times t: (t−1)/t² and (v − (t+1)/2)²/(t−1)²."""
-    eps = sp.Symbol("epsilon", positive=True)
+    epsilon = sp.Symbol("epsilon", positive=True)
     for t in (2, 3, 4):
-        E = sp.exp(eps)
+        E = sp.exp(epsilon)
         keep, move = E / (t - 1 + E), 1 / (t - 1 + E)
         # every output is equally likely under a uniform prior
-        gain = sp.series(t * (keep**2 + (t - 1) * move**2) / t - sp.Rational(1, t), eps, 0, 3).removeO()
-        assert same(gain.coeff(eps, 2), sp.Rational(t - 1, t**2) / t)
-        x = sp.exp(-eps / (2 * (t - 1)))
+        gain = sp.series(t * (keep**2 + (t - 1) * move**2) / t - sp.Rational(1, t), epsilon, 0, 3).removeO()
+        assert same(gain.coeff(epsilon, 2), sp.Rational(t - 1, t**2) / t)
+        x = sp.exp(-epsilon / (2 * (t - 1)))
         rows = [[_entry(u, v, t, x) for u in range(1, t + 1)] for v in range(1, t + 1)]
         for v in range(t):
             total = sum(rows[v][u] ** 2 / sum(rows[w][u] for w in range(t)) for u in range(t))
-            second = sp.series(total - sp.Rational(1, t), eps, 0, 3).removeO()
+            second = sp.series(total - sp.Rational(1, t), epsilon, 0, 3).removeO()
             expected = (v + 1 - sp.Rational(t + 1, 2)) ** 2 / sp.Integer(t - 1) ** 2 / t
-            assert same(sp.expand(second).coeff(eps, 2), expected)
+            assert same(sp.expand(second).coeff(epsilon, 2), expected)
 
 
 def _entry(u, v, t, x):

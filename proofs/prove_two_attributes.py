@@ -3,7 +3,7 @@
 Letters as in POR: a = r_1, b = r_2, c = e^{ε_1}, d = e^{ε_2}; x_0, x_1, x_2, 1 the densities of ∅, {1}, {2}, {1, 2}.
 
 Feasible: both accuracy equations hold identically, and 1 ≤ x ≤ x_0 follows from the case's conditions. Optimal: with the
-weights w of closed_form.two_weights the dual bound 1 + w·(d−f)/E[(w·f−X)⁺] (prove_dual_bound) is x_0 itself.
+weights w of closed_form.two_weights the lower bound 1 + w·(d−f)/E[(w·f−X)⁺] (prove_dual_bound) is x_0 itself.
 Positive quantities are written as symbols for what they exceed, a = 2 + A, c = 1 + C, so a polynomial whose
 coefficients are all nonnegative in A, B, C, D is nonnegative.
 """

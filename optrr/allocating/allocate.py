@@ -271,9 +271,9 @@ def _solved(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...], meth
     return allocation_program.solve(problem) if method == "program" else allocation_lattice.solve(problem)
 
 
-def chosen_method(problem: AllocationProblem, keeps_pairs: bool) -> str:
+def chosen_method(problem: AllocationProblem, preserves_pairs: bool) -> str:
     """What "auto" means: lattice where it fits, program for accuracies of joint tables, search otherwise."""
-    if keeps_pairs:
+    if preserves_pairs:
         return "search"
     if problem.joint_targets.size:
         return "program"

@@ -111,7 +111,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     *,
     workload: WorkloadLike = "marginals",
     n: int | None = None,
-    keep_pairs: bool = True,
+    preserve_pairs: bool = True,
     cap_shares: Sequence[float] = (),
 ) -> Tradeoff:
     """Error against total ε.
@@ -122,7 +122,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
         as for :func:`optrr.allocate`.
     totals
         total ε in nats, increasing.
-    keep_pairs
+    preserve_pairs
         whether to draw the curve with all pairs kept (up to 20 different attributes; the slow one).
     cap_shares
         for each a curve whose conditional cap is this share of the total (up to 9 attributes); a share below Kronecker's
@@ -134,7 +134,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
         raise InvalidInput(f"totals {list(totals)}; give increasing total epsilons")
     builder = _Builder(declared, wanted, n)
     ways: list[tuple[str, dict[str, Any]]] = [("Kronecker, best split", {}), ("optimum", {})]
-    if keep_pairs and declared.m > 1:
+    if preserve_pairs and declared.m > 1:
         ways.append(("optimum, every pair kept", {"preserve": "pairs"}))
     ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
     curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]

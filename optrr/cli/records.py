@@ -117,7 +117,7 @@ def _print_estimate(result: Estimate, derived: list[Derived], as_json: bool) -> 
     )
     click.echo(f"{result.method}: {result.bias}")
     click.echo(result.interval_note)
-    warn(result.notes)
+    warn(result.warnings)
     if derived:
         _print_derived(derived)
 
@@ -131,7 +131,7 @@ def _print_derived(derived: list[Derived]) -> None:
             for d in derived
         ],
     )
-    warn(note for d in derived for note in d.notes)
+    warn(line for d in derived for line in d.warnings)
 
 
 def _known(number: float) -> float | None:

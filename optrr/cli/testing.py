@@ -130,7 +130,7 @@ def _print_result(result: TestResult, of: str) -> None:
     )
     if not result.reliable:
         click.echo(f"p-values below {result.reliable_down_to:.2g} may be off by more than a factor of two here")
-    warn(result.notes)
+    warn(result.warnings)
 
 
 @click.command()

@@ -72,6 +72,6 @@ def dependences_of(
             return pearson(counts.table)
         return bias_corrected_v(counts.table, counts.n) if small_sample else cramers_v(counts.table)
 
-    caveat = "true records: not differentially private unless they are public"
-    account = Account((Spent("dependences of true records", float("inf"), caveat),))
+    warning = "true records: not differentially private unless they are public"
+    account = Account((Spent("dependences of true records", float("inf"), warning),))
     return Dependences(domain.names, dependence_matrix(domain, ordinal, measure), account)

@@ -27,7 +27,7 @@ from optrr_solvers.randomness import as_source
 def perturb_once(frame: Any, mechanism: Mechanism, path: str) -> Any:
     """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
 
-    Draws come from the operating system's entropy on each worker; there is no seed. A worker holds one Arrow batch at a
+    Each worker draws random bits from its operating system; there is no seed. A worker holds one Arrow batch at a
     time. ``path`` must be on storage whose output committer hides unfinished tasks (Spark's default does).
 
     Raises

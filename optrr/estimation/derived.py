@@ -6,7 +6,7 @@ and evenness, where its gradient is 0, and where cells or categories are rare. I
 many tables, mechanisms and numbers of records is measured by benchmarks/derived_coverage.py.
 
 Where a statistic divides by what cannot be told from 0, its interval holds for everything that the data leave possible
-(:mod:`optrr.estimation.faint`), and a note says what it would take for a shorter one: χ² and V divide by the share of every
+(:mod:`optrr.estimation.faint`), and a warning says what it would take for a shorter one: χ² and V divide by the share of every
 category, the correlation by the variances of the scores.
 """
 
@@ -45,7 +45,7 @@ _WIDE, _NARROW = 0.5, 0.25
 _ERRORS_ACROSS = 3.92
 _MOST_DOUBLINGS = 24
 
-_ALIKE_NOTE = "all reports are alike, so the data show no standard error; count more records"
+_ALIKE_WARNING = "all reports are alike, so the data show no standard error; count more records"
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,10 +55,10 @@ class Derived(Result):
     ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
     estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
-    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``notes`` then
+    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings`` then
     name it, ``value`` leaves such categories out, and ``bias`` and the errors are NaN. ``standard_error`` is that of the
     estimate under a table that has its value; NaN, too, for V where it cannot be told from 0. ``bootstrap_error`` is NaN
-    unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a note says why.
+    unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a warning says why.
     """
 
     statistic: str
@@ -72,7 +72,7 @@ class Derived(Result):
     upper: float
     confidence: float
     reliable: bool
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     def headline(self) -> str:
         """The statistic and its interval."""
@@ -81,9 +81,9 @@ class Derived(Result):
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object."""
-        plain = {k: v for k, v in vars(self).items() if k != "notes"}
+        plain = {k: v for k, v in vars(self).items() if k != "warnings"}
         return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in plain.items()} | {
-            "notes": list(self.notes)
+            "warnings": list(self.warnings)
         }
 
 
@@ -181,7 +181,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     observed = counts.proportions.ravel()
     if np.count_nonzero(observed) == 1:
         none = float("nan")
-        alike = _Limits(setting.projected(observed), none, none, (_ALIKE_NOTE,))
+        alike = _Limits(setting.projected(observed), none, none, (_ALIKE_WARNING,))
         return _without_errors(setting, observed, alike, confidence)
     conservative = _conservative(setting, observed, confidence)
     if conservative:
@@ -204,7 +204,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         upper=upper,
         confidence=confidence,
         reliable=True,
-        notes=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
+        warnings=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
     )
 
 
@@ -240,7 +240,7 @@ class _Limits:
     value: float
     lower: float
     upper: float
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def _without_errors(setting: _Setting, observed: FloatArray, limits: _Limits, confidence: float) -> Derived:
@@ -257,7 +257,7 @@ def _without_errors(setting: _Setting, observed: FloatArray, limits: _Limits, co
         upper=limits.upper,
         confidence=confidence,
         reliable=not isnan(limits.lower),
-        notes=limits.notes,
+        warnings=limits.warnings,
     )
 
 

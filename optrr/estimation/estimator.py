@@ -177,7 +177,7 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     named = TableErrors(counts.domain, counts.n, method, confidence, target, simultaneous)
     out = named.around(fitted.proportions, BIAS[method], fitted.convergence)
     if method == "adjusted":
-        out = replace(out, notes=_margins_note(counts, mechanism))
+        out = replace(out, warnings=_margins_warning(counts, mechanism))
     out = with_standard_errors(out, data.kernel, data.observed)
     # where the data do not identify the table, samples from one of the tables that fit say nothing about the others
     if bootstrap and out.errors != "none":
@@ -192,7 +192,7 @@ def _data(counts: Counts, mechanism: Randomizer) -> _Data:
     return _Data(counts.proportions, counts.n, mechanism.kernel(names), tuple(kernels))
 
 
-def _margins_note(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
+def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
     if counts.domain.m == mechanism.domain.m:
         return ()
     known = ", ".join(counts.domain.names)
@@ -243,5 +243,5 @@ def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Gen
     )
     alike = np.ptp(again, axis=0) == 0
     errors = np.where(alike, np.nan, again.std(axis=0, ddof=1))
-    notes = without_error(alike, "their bootstrap samples are")
-    return replace(out, standard_errors=errors, errors="bootstrap", notes=notes)
+    warnings = without_error(alike, "their bootstrap samples are")
+    return replace(out, standard_errors=errors, errors="bootstrap", warnings=warnings)

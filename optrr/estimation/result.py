@@ -85,7 +85,7 @@ class Estimate(TableResult):
         one sentence on the bias of ``method``.
     convergence
         None for methods that do not iterate.
-    notes
+    warnings
         what a reader must know, one sentence each.
     """
 
@@ -103,7 +103,7 @@ class Estimate(TableResult):
     errors: Literal["unbiased", "bootstrap", "none"] = "unbiased"
     simultaneous: bool = False
     convergence: Convergence | None = None
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def counts(self) -> FloatArray:
@@ -180,7 +180,7 @@ class Estimate(TableResult):
             "errors": self.errors,
             "bias": self.bias,
             "convergence": None if self.convergence is None else self.convergence.summary(),
-            "notes": list(self.notes),
+            "warnings": list(self.warnings),
         }
 
 

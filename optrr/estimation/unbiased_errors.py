@@ -52,23 +52,25 @@ class TableErrors:
 
 
 def with_standard_errors(out: Estimate, kernel: Kernel, observed: FloatArray) -> Estimate:
-    """With the unbiased estimate's standard errors around its target; with a note where there are none."""
+    """With the unbiased estimate's standard errors around its target; with a warning where there are none."""
     try:
         variance = kernel.variance if out.target == "population" else kernel.data_variance
         variances = variance(observed, out.n)
     except SingularMarginal as reason:
-        note = f"no standard errors, and the table is not identified by the data alone: {reason}"
-        return replace(out, notes=(note, *out.notes))
+        warning = f"no standard errors, and the table is not identified by the data alone: {reason}"
+        return replace(out, warnings=(warning, *out.warnings))
     if out.target == "data":
         return replace(out, standard_errors=np.sqrt(variances), errors="unbiased")
     # where all reports that tell about a cell are alike, they show no variance, which is not to say that there is none
     alike = variances * (out.n - 1) <= _ALIKE * kernel.solve_squared(observed)
-    notes = (*without_error(alike, "the reports that tell about them are"), *out.notes)
-    return replace(out, standard_errors=np.where(alike, np.nan, np.sqrt(variances)), errors="unbiased", notes=notes)
+    warnings = (*without_error(alike, "the reports that tell about them are"), *out.warnings)
+    return replace(
+        out, standard_errors=np.where(alike, np.nan, np.sqrt(variances)), errors="unbiased", warnings=warnings
+    )
 
 
 def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
-    """The note on cells whose reports are all alike."""
+    """The warning on cells whose reports are all alike."""
     if not alike.any():
         return ()
     cells = f"{np.count_nonzero(alike)} of {alike.size} cells"
@@ -76,14 +78,14 @@ def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
 
 
 def with_intervals(out: Estimate, kernel: Kernel, observed: FloatArray, most: int = INTERVAL_CELLS) -> Estimate:
-    """With intervals at its confidence and for its target; with a note for tables of more than ``most`` cells."""
+    """With intervals at its confidence and for its target; with a warning for tables of more than ``most`` cells."""
     if out.errors == "none":
         return out
     if kernel.cells > most:
-        note = (
+        warning = (
             f"no intervals for {kernel.cells} cells, more than {most}; ask for them with interval_cells={kernel.cells}"
         )
-        return replace(out, notes=(*out.notes, note))
+        return replace(out, warnings=(*out.warnings, warning))
     means = cell_means(kernel, observed, out.n, fixed=out.target == "data")
     low, high = score_intervals(means, (1 - out.confidence) / (kernel.cells if out.simultaneous else 1))
     shape, inside = out.proportions.shape, np.clip(out.proportions, 0.0, 1.0)

@@ -64,7 +64,7 @@ class Wanted:
     kind: Kind = "genotype"
     missing: bool = False
     method: str = "auto"
-    keep_pairs: bool = False
+    preserve_pairs: bool = False
 
 
 def genomic_design(wanted: Wanted, budget: Budget) -> Design:
@@ -134,7 +134,7 @@ class _Search:
         pairs: list[tuple[int, int]] = []
         if self.layout.status is not None:
             epsilons[self.layout.status] = status
-            if self.wanted.keep_pairs:
+            if self.wanted.preserve_pairs:
                 pairs = [(self.layout.status, i) for i in self.layout.attributes[:, 0].tolist()]
         return Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
 

@@ -52,7 +52,7 @@ class Association:
     kernel: Kernel
     contrasts: FloatArray
     fitter: Fitter
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_ratio(self) -> bool:

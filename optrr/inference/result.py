@@ -49,7 +49,7 @@ class TestResult(Result):
     calibration: Calibration = "asymptotic"
     relative_error: float | None = None
     reliable_down_to: float = 0.0
-    notes: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())
 
     @property
     def reliable(self) -> bool:
@@ -62,7 +62,7 @@ class TestResult(Result):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return {**vars(self), "reliable": self.reliable, "target": "population", "notes": list(self.notes)}
+        return {**vars(self), "reliable": self.reliable, "target": "population", "warnings": list(self.warnings)}
 
 
 def simulated_result(
@@ -73,18 +73,18 @@ def simulated_result(
     Fewer statistics that reached the observed one than make the relative error `TOO_NOISY` leave only the p-value's order.
     """
     down_to = min((TOO_NOISY**-2 + 1) / (rule.most + 1), 1.0)
-    notes = plain.notes
+    warnings = plain.warnings
     if p < down_to:
         bound = (reached + 1) / (rule.most + 1)
-        note = (
+        warning = (
             f"{reached or 'none'} of {rule.most} simulated tables reached the statistic: p is about {bound:.2g} or less"
         )
-        notes = (*notes, note)
+        warnings = (*warnings, warning)
     return replace(
         plain,
         p_value=float(p),
         calibration=calibration,
         relative_error=float(((1 - p) / max(reached, 1)) ** 0.5),
         reliable_down_to=down_to,
-        notes=notes,
+        warnings=warnings,
     )

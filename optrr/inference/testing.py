@@ -58,10 +58,10 @@ SPARSE = 5.0
 _MEASURED = (
     "in tables as sparse as this one a bootstrapped test at level 5 % was measured to reject 3 to 7 % of the time"
 )
-_ALLELIC_NOTE = (
+_ALLELIC_WARNING = (
     "without assuming Hardy–Weinberg equilibrium, the allelic test is the trend test; allelic-hwe assumes it"
 )
-_ASSUMING_NOTE = "the allelic-hwe test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
+_ASSUMING_WARNING = "the allelic-hwe test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
 
 
 def test(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
@@ -136,7 +136,7 @@ def _plain(chosen: Association, limit: Limit, n: int) -> TestResult:
         n=n,
         effect=float(limit.effect[0]) if limit.df == 1 and not chosen.is_ratio else None,
         reliable_down_to=min(float(limit.down_to[0]), 1.0),
-        notes=chosen.notes,
+        warnings=chosen.warnings,
     )
 
 
@@ -144,7 +144,7 @@ def _large(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
     """One contrast of many categories: a sum over records, however few of them each category has."""
     down_to = reliable_down_to(limit.fit, np.array([float(plain.n)]), chosen.kernel, chosen.contrasts)
     out = replace(plain, reliable_down_to=float(down_to[0]))
-    return out if out.reliable else replace(out, notes=(*out.notes, _beyond(out)))
+    return out if out.reliable else replace(out, warnings=(*out.warnings, _beyond(out)))
 
 
 def _beyond(out: TestResult) -> str:
@@ -198,7 +198,7 @@ def _beyond_simulation(  # noqa: PLR0913 (one table, what is known of it, and ho
         return out
     if guess.p_value >= out.p_value or (guess is not plain and guess.calibration != "tilted"):
         return out
-    return replace(guess, reliable_down_to=out.reliable_down_to, notes=out.notes)
+    return replace(guess, reliable_down_to=out.reliable_down_to, warnings=out.warnings)
 
 
 def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
@@ -206,20 +206,22 @@ def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult
     if plain.reliable:
         return plain
     if chosen.is_ratio:
-        note = "cells of the fitted null lie near 0, where the χ² p-value is too large; use calibration='bootstrap'"
+        warning = "cells of the fitted null lie near 0, where the χ² p-value is too large; use calibration='bootstrap'"
     elif limit.fewest[0] < _MANY_EXPECTED:
         remedy = "leave the calibration to auto" if can_be_simulated(chosen) else "merge categories"
-        note = f"some reports expect only {limit.fewest[0]:.2g} records, where the χ² limit may be off; {remedy}"
+        warning = f"some reports expect only {limit.fewest[0]:.2g} records, where the χ² limit may be off; {remedy}"
     else:
-        note = f"{_beyond(plain)}; use calibration='tilted'"
-    return replace(plain, notes=(*plain.notes, note))
+        warning = f"{_beyond(plain)}; use calibration='tilted'"
+    return replace(plain, warnings=(*plain.warnings, warning))
 
 
 def _tilted(plain: TestResult, chosen: Association, table: FloatArray, rng: np.random.Generator) -> TestResult:
     tail = tail_probability(table[0], chosen.kernel, chosen.contrasts, chosen.fitter, rng)
     if not tail.relative_error < TOO_NOISY:
-        note = f"the simulated tail has relative error {tail.relative_error:.2g}; only the χ² p-value's order is known"
-        return replace(plain, reliable_down_to=1.0, notes=(*plain.notes, note))
+        warning = (
+            f"the simulated tail has relative error {tail.relative_error:.2g}; only the χ² p-value's order is known"
+        )
+        return replace(plain, reliable_down_to=1.0, warnings=(*plain.warnings, warning))
     return replace(
         plain, p_value=tail.p_value, calibration="tilted", relative_error=tail.relative_error, reliable_down_to=0.0
     )
@@ -238,7 +240,7 @@ def _simulated(  # noqa: PLR0913 (one table, its limit, and how to simulate)
         return simulated_result(plain, drawn.p_value[0], drawn.reached[0], rule, "exact")
     out = simulated_result(plain, drawn.p_value[0], drawn.reached[0], rule, "bootstrap")
     if chosen.is_ratio or limit.fewest[0] < SPARSE:
-        return replace(out, notes=(*out.notes, _MEASURED))
+        return replace(out, warnings=(*out.warnings, _MEASURED))
     return out
 
 
@@ -272,8 +274,8 @@ def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] |
         )
     if test in ("allelic", "allelic-hwe"):
         contrast = trend_contrast(np.arange(rows), np.arange(columns))
-        note = _ALLELIC_NOTE if test == "allelic" else _ASSUMING_NOTE
-        return Association(test, kernel, contrast, genotype_test(test)[1], (note,))
+        warning = _ALLELIC_WARNING if test == "allelic" else _ASSUMING_WARNING
+        return Association(test, kernel, contrast, genotype_test(test)[1], (warning,))
     if test == "likelihood-ratio":
         if kernel.cells > MAX_CELLS:
             raise InvalidInput(

@@ -83,7 +83,7 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     source_path, target_path
         end in ``.csv`` or ``.parquet``, not necessarily alike; an existing target is replaced, once complete.
     random_state
-        None draws from the operating system's entropy; anything else is for studies.
+        None draws random bits from the operating system; anything else is for studies.
     progress
         called after every batch with the number of records done.
     drop

@@ -89,7 +89,7 @@ class Randomizer(ABC):
         data
             one column per attribute, in any order, and no other column; at least one record.
         random_state
-            None draws from the operating system's entropy. A seed or a Generator makes the draw repeatable, for
+            None draws random bits from the operating system. A seed or a Generator makes the draw repeatable, for
             studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
             Generator must not be in the state that the records were drawn from.
 

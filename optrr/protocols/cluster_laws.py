@@ -66,16 +66,16 @@ def clusters_law(
     return BlockLaw([(list(c), cluster_law(sizes[list(c)], e[list(c)], matrix)) for c in clusters])
 
 
-def optimum_at_accuracies(sizes: IntArray, epsilons: FloatArray, keep_pairs: bool = True) -> Solution:
+def optimum_at_accuracies(sizes: IntArray, epsilons: FloatArray, preserve_pairs: bool = True) -> Solution:
     """POR's optimum at accuracies ``epsilons`` (clipped to the range that can be solved), with all pairs kept."""
-    pairs = tuple(combinations(range(sizes.size), 2)) if keep_pairs else ()
+    pairs = tuple(combinations(range(sizes.size), 2)) if preserve_pairs else ()
     return solve(Problem(sizes, np.clip(epsilons, *EPSILON_RANGE), pairs=pairs))
 
 
-def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, keep_pairs: bool = True) -> Solution:
+def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserve_pairs: bool = True) -> Solution:
     """The optimum whose accuracies are proportional to ``profile`` and whose total ε is ``total`` nats, or just below.
 
-    With ``keep_pairs`` no pair is less visible than under randomized response at these accuracies. About 10 solves.
+    With ``preserve_pairs`` no pair is less visible than under randomized response at these accuracies. About 10 solves.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, keep_pa
         )
 
     def at(scale: float) -> Solution:
-        return optimum_at_accuracies(sizes, shares * scale, keep_pairs)
+        return optimum_at_accuracies(sizes, shares * scale, preserve_pairs)
 
     # at Σ ε_A = total Kronecker itself spends the total: a good first guess
     return calibrate(at, total, scale_range(shares), guess=total).solution

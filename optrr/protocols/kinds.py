@@ -79,10 +79,10 @@ def sic_clusters(
     return Protocol.of("RR-Clusters (inverse-distance)", domain, law, named(members, domain), learned)
 
 
-def optimum(domain: Domain, profile: Epsilons, total_epsilon: float, keep_pairs: bool = True) -> Protocol:
+def optimum(domain: Domain, profile: Epsilons, total_epsilon: float, preserve_pairs: bool = True) -> Protocol:
     """The whole record's optimum at a total of ``total_epsilon`` nats, accuracies proportional to ``profile``."""
     shares = _checked(domain, profile)
-    law = optimum_at_total(domain.sizes, shares, total_epsilon, keep_pairs).law
+    law = optimum_at_total(domain.sizes, shares, total_epsilon, preserve_pairs).law
     return Protocol.of("optimum", domain, law, [domain.names], _NOTHING)
 
 

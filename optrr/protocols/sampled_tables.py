@@ -165,7 +165,7 @@ class SampledTables(Asking):
         data
             a data frame, a file's path or record batches, with one column per attribute.
         random_state
-            None draws from the operating system's entropy; anything else is for studies.
+            None draws random bits from the operating system; anything else is for studies.
         """
         batches = list(self.batches(data, random_state))
         if not batches:

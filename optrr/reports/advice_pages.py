@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Rows a page shows; the JSON has all.
 _ROWS = 200
-# Decimals of a privacy level in a table.
+# Decimals of an epsilon in a table.
 _DECIMALS = 4
 # Totals of a page's curve relative to the one asked for.
 _AROUND = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
@@ -115,7 +115,7 @@ def _predicted(allocation: Allocation) -> Section:
 
 def _curves(allocation: Allocation) -> Chart:
     totals = [allocation.design.epsilon * share for share in _AROUND]
-    plain = tradeoff(allocation.design.domain, totals, workload=allocation.workload, n=allocation.n, keep_pairs=False)
+    plain = tradeoff(allocation.design.domain, totals, workload=allocation.workload, n=allocation.n, preserve_pairs=False)
     caption = (
         f"Each point is an allocation of its own, without floors, ceilings, caps or kept pairs; here: {totals[3]:.4g}."
     )
@@ -165,7 +165,7 @@ def curves_around(advice: Advice) -> list[Tradeoff]:
     """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
     domain, total = advice.domain, advice.total_epsilon
     totals = [total * s for s in _AROUND]
-    around = tradeoff(domain, totals, workload=advice.workload, n=advice.n, keep_pairs=domain.m <= _KEPT)
+    around = tradeoff(domain, totals, workload=advice.workload, n=advice.n, preserve_pairs=domain.m <= _KEPT)
     # tables too large to be reported are not among the options
     if any(o.name == "sampling-even" for o in advice.options):
         asked = [sampling(domain, advice.workload, x)[-1] for x in around.curves[0].abscissae]

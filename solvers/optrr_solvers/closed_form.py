@@ -120,7 +120,7 @@ def _large_case(a: float, b: float, e: float, g: float) -> FloatArray:
 
 
 def two_weights(problem: Problem) -> Certificate:
-    """The dual weights: the one change set with a density between 1 and Q lies on the border of the weighted ball.
+    """The certificate's weights: the one change set with a density between 1 and Q lies on the border of the weighted ball.
 
     That is w_2 = w·f for "only the second changes" (cases I and IV), w_1 = w·f for "only the first" (II and III).
     """

@@ -38,7 +38,7 @@ class BitSource(Protocol):
 
 
 class SystemSource:
-    """AES-256 in counter mode, keyed once: from the operating system's entropy, or by 48 bytes of another such stream."""
+    """AES-256 in counter mode, keyed once: with random bits of the operating system, or by 48 bytes of another such stream."""
 
     def __init__(self, key: bytes | None = None) -> None:
         self._zeros = _ZEROS
@@ -100,7 +100,7 @@ class Buffered:
 
 
 def as_source(random_state: RandomState | BitSource) -> BitSource:
-    """None: the operating system's entropy; an int or a numpy Generator: a repeatable stream; a source: itself."""
+    """None: random bits of the operating system; an int or a numpy Generator: a repeatable stream; a source: itself."""
     if random_state is None:
         return SystemSource()
     if isinstance(random_state, np.random.Generator):

@@ -145,7 +145,7 @@ def test_an_attribute_out_of_every_table_needs_a_floor():
     assert allocation.design.attribute_epsilons[2] >= 0.3 - 1e-7
 
 
-def test_conditional_cap_and_kept_pairs():
+def test_conditional_cap_and_preserved_pairs():
     free = allocate(DOMAIN, 2.0)
     capped = allocate(DOMAIN, 2.0, conditional_cap=1.0)
     assert np.all(capped.design.conditional_epsilons <= 1.0)

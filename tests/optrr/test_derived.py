@@ -278,15 +278,15 @@ def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_not
     for counts in drawn(mechanism, RARE, 10_000, 40, 8):
         derived = derive(counts, mechanism, "cramers-v")
         assert derived.lower <= derived.value <= derived.upper <= 1
-        if derived.notes:
-            assert "the share of 'a' = 3" in derived.notes[0] and "merge it" in derived.notes[0]
+        if derived.warnings:
+            assert "the share of 'a' = 3" in derived.warnings[0] and "merge it" in derived.warnings[0]
             assert np.isnan([derived.standard_error, derived.bias]).all() and derived.summary()["bias"] is None
             square = derive(counts, mechanism, "chi-square")
             assert [square.lower, square.upper] == pytest.approx([2e4 * x**2 for x in (derived.lower, derived.upper)])
         held += derived.lower <= truth <= derived.upper
     assert held > 33
     for statistic in ("entropy", "mutual-information", "g-square", "correlation"):
-        assert not derive(counts, mechanism, statistic).notes
+        assert not derive(counts, mechanism, statistic).warnings
 
 
 @pytest.mark.parametrize(("rows", "columns"), [([2], []), ([], [1]), ([0, 2], []), ([0, 2], [1])])
@@ -337,7 +337,7 @@ def test_a_variance_that_cannot_be_told_from_0_leaves_the_correlation_an_interva
     narrow[0], narrow[1] = [0.5, 0.3, 0.19], [0.002, 0.003, 0.005]
     truth = pearson_correlation(narrow / narrow.sum(), RANKS).value
     derived = [derive(c, mechanism, "correlation") for c in drawn(mechanism, narrow / narrow.sum(), 500, 60, 9)]
-    noted = [f for f in derived if f.notes and "the variance of 'a'" in f.notes[0]]
+    noted = [f for f in derived if f.warnings and "the variance of 'a'" in f.warnings[0]]
     assert len(noted) > 30
     assert all(-1 <= f.lower <= f.value <= f.upper <= 1 and np.isnan(f.standard_error) for f in noted)
     assert np.mean([f.lower <= truth <= f.upper for f in derived]) > 0.9
@@ -368,16 +368,16 @@ def test_noise_that_leaves_an_attribute_one_category_leaves_an_interval():
 
 
 def test_the_number_of_records_that_would_do_does(mechanism):
-    """The note names a number of records; with so many, the same proportions have an interval."""
+    """The warning names a number of records; with so many, the same proportions have an interval."""
     rare = PI.copy()
     rare[3] *= 0.1
     table = np.rint(2000 * mechanism.kernel(("a", "b")).expected(rare / rare.sum())).astype(int)
     few = derive(Counts(DOMAIN.subset(["a", "b"]), table), mechanism, "cramers-v")
-    assert "the share of" in few.notes[0]
-    wanted = int(few.notes[0].split("about ")[1].split()[0])
+    assert "the share of" in few.warnings[0]
+    wanted = int(few.warnings[0].split("about ")[1].split()[0])
     factor = int(np.ceil(1.02 * wanted / table.sum()))
     assert 1 < factor < 10
-    assert not derive(Counts(DOMAIN.subset(["a", "b"]), factor * table), mechanism, "cramers-v").notes
+    assert not derive(Counts(DOMAIN.subset(["a", "b"]), factor * table), mechanism, "cramers-v").warnings
 
 
 def test_a_wide_interval_says_how_many_records_would_narrow_it():
@@ -388,8 +388,8 @@ def test_a_wide_interval_says_how_many_records_would_narrow_it():
     )
     derived = derive(counts, made, "mutual-information")
     assert derived.reliable and derived.upper - derived.lower > np.log2(3) / 2
-    assert "of what mutual-information can be; about" in derived.notes[0]
-    assert not derive(more, made, "mutual-information").notes
+    assert "of what mutual-information can be; about" in derived.warnings[0]
+    assert not derive(more, made, "mutual-information").warnings
 
 
 def test_the_bootstrap_agrees_with_the_delta_method(mechanism):
@@ -420,7 +420,7 @@ def test_an_attribute_that_seems_to_have_one_category_is_flagged():
     for statistic in STATISTICS:
         derived = derive(Counts(made.domain, np.array([[5, 0], [0, 0]])), made, statistic)
         assert not derived.reliable and np.isfinite(derived.value)
-        assert "all reports are alike" in derived.notes[0]
+        assert "all reports are alike" in derived.warnings[0]
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -429,7 +429,7 @@ def test_reports_that_are_all_alike_show_no_error(mechanism, statistic):
     table[1, 2] = 50
     derived = derive(Counts(DOMAIN.subset(["a", "b"]), table), mechanism, statistic)
     assert np.isnan([derived.standard_error, derived.lower, derived.upper]).all()
-    assert not derived.reliable and "all reports are alike" in derived.notes[0]
+    assert not derived.reliable and "all reports are alike" in derived.warnings[0]
 
 
 def test_bad_requests_are_refused(mechanism):

@@ -270,7 +270,7 @@ def test_warning_names_preserve_pairs() -> None:
     assert not kept.warnings()
 
 
-def test_kept_pairs_have_the_whole_of_kroneckers_visibility_at_the_requested_epsilons() -> None:
+def test_preserved_pairs_have_the_whole_of_kroneckers_visibility_at_the_requested_epsilons() -> None:
     """Where flips are bounded above some ε_i end above the request; that is no reason to call a kept pair faint."""
     sizes, epsilons = {"a": 10, "b": 2, "c": 2, "d": 9}, [0.262, 1.001, 7.738, 5.269]
     made = optrr.design(sizes, epsilons, preserve="pairs")

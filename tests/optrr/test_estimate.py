@@ -105,7 +105,7 @@ def test_what_cannot_be_estimated_is_refused_or_said():
     for method in ("ibu", "mle", "adjusted"):
         estimated = estimate(counts, hidden, method=method)
         assert estimated.interval == "none" and np.isnan(estimated.standard_errors).all()
-        assert "not identified" in estimated.notes[0]
+        assert "not identified" in estimated.warnings[0]
         assert np.isnan(estimate(counts, hidden, method=method, bootstrap=10).lower).all()
         assert json.loads(json.dumps(estimated.summary()))["standard_error"] == [[None, None], [None, None]]
 
@@ -143,7 +143,7 @@ def test_reports_that_are_all_alike_show_no_standard_error():
     alike = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
     estimated = estimate(alike, mechanism)
     assert np.isnan(estimated.standard_errors).all() and np.all(estimated.upper - estimated.lower > 0.01)
-    assert estimated.interval == "score" and "6 of 6 cells have no standard error" in estimated.notes[0]
+    assert estimated.interval == "score" and "6 of 6 cells have no standard error" in estimated.warnings[0]
     assert estimated.summary()["standard_error"][0][0] is None
     again = estimate(alike, mechanism, method="projection", bootstrap=200, random_state=1)
     assert again.standard_errors[0, 0] > 0

@@ -60,10 +60,10 @@ def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(fir
     np.testing.assert_allclose(theirs.lower, adjusted.lower, atol=1e-12)
     # the counts of two attributes know neither the others' margins nor the clusters, and the estimate says so
     few = estimate(count(codes, DOMAIN, ("d", "a")), made.mechanism, method="adjusted")
-    assert "margins of d, a alone" in few.notes[0]
+    assert "margins of d, a alone" in few.warnings[0]
     whole = estimate(count(codes, DOMAIN, DOMAIN.names), made.mechanism, method="adjusted")
     np.testing.assert_allclose(whole.marginal(("d", "a")), adjusted.proportions, atol=1e-7)
-    assert not whole.notes
+    assert not whole.warnings
 
 
 def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_one():

@@ -61,8 +61,8 @@ def test_budgets_keep_their_ratios():
     assert design.epsilon == pytest.approx(6.0, rel=1e-6)
 
 
-def test_missing_category_and_kept_pairs():
-    design = genomic_design(Wanted(NAMES[:4], missing=True, keep_pairs=True), Budget(variants=0.3, status=0.3))
+def test_missing_category_and_preserved_pairs():
+    design = genomic_design(Wanted(NAMES[:4], missing=True, preserve_pairs=True), Budget(variants=0.3, status=0.3))
     assert design.domain.sizes.tolist() == [2, 4, 4, 4, 4]
     assert design.domain["rs0"].categories == (0, 1, 2, None)
     one = design.solution.problem.eigenvalues

@@ -251,7 +251,7 @@ def test_sparse_tables_of_separable_mechanisms_are_permuted():
     assert result.calibration == "exact"
     assert result.p_value == pytest.approx(exact, rel=5 * result.relative_error)
     asked = test(Counts(PAIR, table), unrandomized((3, 2)), calibration="asymptotic")
-    assert not asked.reliable and "some reports expect only 0.1 records" in asked.notes[0]
+    assert not asked.reliable and "some reports expect only 0.1 records" in asked.warnings[0]
 
 
 @pytest.mark.parametrize("name", ["independence", "likelihood-ratio"])
@@ -278,7 +278,7 @@ def test_no_result_contradicts_itself(epsilon):
                     for calibration in ("auto", "asymptotic"):
                         result = test(counts, made.mechanism, name, calibration=calibration, random_state=rng)
                         assert result.reliable == (result.p_value >= result.reliable_down_to)
-                        assert result.reliable or result.notes
+                        assert result.reliable or result.warnings
 
 
 def test_categories_that_nobody_has_do_no_harm_where_the_mechanism_fills_them():
@@ -287,7 +287,10 @@ def test_categories_that_nobody_has_do_no_harm_where_the_mechanism_fills_them():
     made = design({"g": 3, "s": 2}, 1.0)
     result = test(Counts(PAIR, tables(made.mechanism.kernel(("g", "s")), truth, 30_000, 1, 1)[0]), made.mechanism)
     assert (
-        0 < result.p_value < 1e-6 and result.reliable and result.p_value >= result.reliable_down_to and not result.notes
+        0 < result.p_value < 1e-6
+        and result.reliable
+        and result.p_value >= result.reliable_down_to
+        and not result.warnings
     )
 
 
@@ -312,11 +315,11 @@ def test_a_trend_of_many_categories_is_a_sum_over_records():
     table = np.bincount(40 * codes[0] + codes[1], minlength=2400).reshape(sizes)
     result = test(Counts(domain, table), kernel, "trend")
     assert result.statistic == pytest.approx(5000 * np.corrcoef(codes)[0, 1] ** 2)
-    assert result.calibration == "asymptotic" and result.reliable and not result.notes
+    assert result.calibration == "asymptotic" and result.reliable and not result.warnings
 
 
 def test_a_likelihood_ratio_beyond_its_simulation_keeps_the_order_of_chi_square(pairs):
     table = tables(pairs.kernel(("g", "s")), np.array([[0.6, 0.0], [0.0, 0.395], [0.005, 0.0]]), 3000, 1, 1)[0]
     result = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)
     assert result.calibration == "asymptotic" and result.p_value < 1e-20
-    assert not result.reliable and result.reliable_down_to < 0.01 and "none of" in result.notes[0]
+    assert not result.reliable and result.reliable_down_to < 0.01 and "none of" in result.warnings[0]

@@ -158,7 +158,7 @@ def test_simulation_stops_as_besag_and_clifford_say():
 def test_far_from_the_hypothesis_p_is_a_bound_and_says_so():
     far = goodness_of_fit(group(900, 100), at(4), [1, 0], random_state=1)
     assert far.p_value == 1e-5 and far.reliable_down_to == pytest.approx(17e-5) and not far.reliable
-    assert "none of 99999 simulated tables" in far.notes[0] and "1e-05 or less" in far.notes[0]
+    assert "none of 99999 simulated tables" in far.warnings[0] and "1e-05 or less" in far.warnings[0]
     impossible = goodness_of_fit(group(9, 1), unrandomized((2,)), [1, 0], random_state=1)
     assert impossible.statistic == np.inf and impossible.p_value == 1e-5
 
@@ -189,4 +189,4 @@ def test_what_is_refused():
 def test_beyond_the_simulation_chi_square_s_order_of_magnitude_is_said_to_be_one():
     result = homogeneity([group(5000, 3000), group(3000, 5000)], at(2))
     assert result.calibration == "asymptotic" and result.p_value < 1e-100
-    assert not result.reliable and result.p_value < result.reliable_down_to and "or less" in result.notes[0]
+    assert not result.reliable and result.p_value < result.reliable_down_to and "or less" in result.warnings[0]

@@ -88,13 +88,13 @@ def test_the_calibration_is_said(mechanism):
     few, many = (Counts(PAIR, tables(kernel, NULL, n, 1, 8)[0]) for n in (300, 1_000_000))
     near = test(few, mechanism, "likelihood-ratio", random_state=1)
     assert near.calibration == ("exact" if is_separable(kernel) else "bootstrap") and 0 < near.relative_error < 0.2
-    assert any("measured" in note for note in near.notes) == (near.calibration == "bootstrap")
+    assert any("measured" in line for line in near.warnings) == (near.calibration == "bootstrap")
     again = test(few, mechanism, "likelihood-ratio", random_state=1)
     assert again.p_value == near.p_value
     clear = test(many, mechanism, "likelihood-ratio")
-    assert clear.calibration == "asymptotic" and clear.reliable and not clear.notes
+    assert clear.calibration == "asymptotic" and clear.reliable and not clear.warnings
     asked = test(few, mechanism, "likelihood-ratio", calibration="asymptotic")
-    assert asked.calibration == "asymptotic" and not asked.reliable and "near 0" in asked.notes[0]
+    assert asked.calibration == "asymptotic" and not asked.reliable and "near 0" in asked.warnings[0]
 
 
 def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
@@ -103,7 +103,7 @@ def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
     counts = Counts(PAIR, tables(made.kernel(("g", "s")), strong, 3000, 1, 1)[0])
     result = test(counts, made, "likelihood-ratio", calibration="bootstrap", bootstrap=99, random_state=2)
     assert result.p_value == 0.01 and not result.reliable
-    assert "none of 99 simulated tables" in result.notes[0]
+    assert "none of 99 simulated tables" in result.warnings[0]
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_results_say_how_far_they_can_be_trusted():
     strong = Counts(Domain.of({"a0": 3, "a1": 2}), 4 * np.array([[40, 1], [120, 150], [200, 250]]))
     weakly = kronecker((3, 2), 6)
     plain = test(strong, weakly, calibration="asymptotic")
-    assert plain.p_value < plain.reliable_down_to and not plain.reliable and "tilted" in plain.notes[0]
+    assert plain.p_value < plain.reliable_down_to and not plain.reliable and "tilted" in plain.warnings[0]
     auto = test(strong, weakly, random_state=1)
     assert auto.calibration == "tilted" and auto.reliable and auto.relative_error < 0.25
     assert auto.p_value != plain.p_value
@@ -92,8 +92,8 @@ def test_results_say_how_far_they_can_be_trusted():
     sparse = test(few, weakly, random_state=1)
     # permuted tables reach it too seldom; tilted ones tell its order, which nothing vouches for
     assert sparse.p_value < 1e-9 and sparse.calibration == "tilted" and not sparse.reliable
-    assert "none of 99999" in sparse.notes[0]
-    assert "leave the calibration to auto" in test(few, weakly, calibration="asymptotic").notes[0]
+    assert "none of 99999" in sparse.warnings[0]
+    assert "leave the calibration to auto" in test(few, weakly, calibration="asymptotic").warnings[0]
     easy = design({"a0": 3, "a1": 2}, 1.0, method="kronecker").mechanism
     mild = Counts(easy.domain, np.array([[900, 800], [700, 690], [500, 480]]))
     assert test(mild, easy).calibration == "asymptotic"

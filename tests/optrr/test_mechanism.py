@@ -104,7 +104,7 @@ def test_the_law_must_fit_the_domain():
         Mechanism(DOMAIN, ProductLaw(np.array([2, 3, 3]), np.ones(3)))
 
 
-@pytest.mark.parametrize("seed", [1, None], ids=["seeded", "system entropy"])
+@pytest.mark.parametrize("seed", [1, None], ids=["seeded", "system"])
 def test_draws_follow_the_matrix(mechanism, seed):
     """χ² of 100,000 outputs of one record against its row of the matrix, built independently."""
     record = np.array([1, 2, 0, 1])

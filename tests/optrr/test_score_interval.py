@@ -234,4 +234,4 @@ def test_every_method_lies_in_its_intervals_and_says_where_they_come_from():
     assert np.all((together.lower <= plain.lower) & (together.upper > plain.upper))
     assert "all 48 cells together" in together.interval_note and together.summary()["simultaneous"]
     few = estimate(counts, mechanism, interval_cells=47)
-    assert few.interval == "none" and np.isnan(few.lower).all() and "interval_cells=48" in few.notes[0]
+    assert few.interval == "none" and np.isnan(few.lower).all() and "interval_cells=48" in few.warnings[0]

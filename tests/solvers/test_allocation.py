@@ -515,7 +515,7 @@ def test_the_search_serves_many_different_attributes():
     assert allocated.gap < 1e-3
 
 
-def test_the_search_keeps_pairs():
+def test_the_search_preserves_pairs():
     sizes = (2, 3, 4, 5)
     w = workload(marginals, sizes)
     allocated = allocation_search.solve(AllocationProblem(w, 2.0), pairs=tuple(combinations(range(4), 2)))

@@ -132,12 +132,12 @@ def test_classes_agrees_with_reduced_and_with_the_closed_form() -> None:
     for _ in range(40):
         groups = int(rng.integers(1, 4))
         counts = rng.integers(1, 5, groups)
-        sizes, eps = np.repeat(rng.integers(2, 9, groups), counts), np.repeat(rng.uniform(0.05, 5, groups), counts)
+        sizes, epsilons = np.repeat(rng.integers(2, 9, groups), counts), np.repeat(rng.uniform(0.05, 5, groups), counts)
         for pairs in ((), all_pairs(sizes.size)):
-            problem = Problem(sizes, eps, pairs=pairs)
+            problem = Problem(sizes, epsilons, pairs=pairs)
             assert classes_solver.solve(problem).upper == pytest.approx(reduced.solve(problem).upper, abs=EXACT)
-    for m, r, eps_all in ((1000, 2, 0.1), (100, 4, 1.0), (30, 7, 6.0)):
-        problem = Problem([r] * m, [eps_all] * m)
+    for m, r, all_epsilons in ((1000, 2, 0.1), (100, 4, 1.0), (30, 7, 6.0)):
+        problem = Problem([r] * m, [all_epsilons] * m)
         assert classes_solver.solve(problem).upper == pytest.approx(closed_form.solve(problem).upper, abs=EXACT)
 
 
@@ -151,13 +151,13 @@ def test_pairs_and_caps_against_cvxpy() -> None:
     rng = np.random.default_rng(4)
     for k in range(24):
         m = int(rng.integers(2, 6))
-        sizes, eps = rng.integers(2, 6, m), rng.uniform(0.1, 2.0, m)
-        caps = eps + rng.uniform(0, 1, m) if k % 3 else None
+        sizes, epsilons = rng.integers(2, 6, m), rng.uniform(0.1, 2.0, m)
+        caps = epsilons + rng.uniform(0, 1, m) if k % 3 else None
         pairs = all_pairs(m)[: int(rng.integers(0, m))] if k % 2 else ()
-        problem = Problem(sizes, eps, pairs=pairs, caps=caps)
+        problem = Problem(sizes, epsilons, pairs=pairs, caps=caps)
         s = reduced.solve(problem)
         assert s.upper == pytest.approx(cvxpy_optimum(problem), abs=1e-6)
-        assert np.all(s.attribute_epsilons >= eps - EXACT)
+        assert np.all(s.attribute_epsilons >= epsilons - EXACT)
         if caps is not None:
             assert np.all(s.law.conditional_epsilons() <= caps + EXACT)
         lam = problem.eigenvalues
@@ -174,19 +174,19 @@ def test_pairs_kept_never_cost_more_than_kronecker() -> None:
 
 
 def test_caps_that_cannot_bind_change_nothing() -> None:
-    sizes, eps = [2, 3, 4], [1.0, 1.0, 0.5]
-    free = reduced.solve(Problem(sizes, eps)).upper
+    sizes, epsilons = [2, 3, 4], [1.0, 1.0, 0.5]
+    free = reduced.solve(Problem(sizes, epsilons)).upper
     for cap in (2.5, 40.0, 800.0, 1e300, np.inf):
-        assert reduced.solve(Problem(sizes, eps, caps=[cap] * 3)).upper == pytest.approx(free, abs=EXACT)
-    assert Problem(sizes, eps, caps=[np.inf] * 3).caps is None
-    one = reduced.solve(Problem(sizes, eps, caps=[1.2, np.inf, 1e300]))
-    assert one.upper == pytest.approx(cvxpy_optimum(Problem(sizes, eps, caps=[1.2, np.inf, np.inf])), abs=1e-6)
+        assert reduced.solve(Problem(sizes, epsilons, caps=[cap] * 3)).upper == pytest.approx(free, abs=EXACT)
+    assert Problem(sizes, epsilons, caps=[np.inf] * 3).caps is None
+    one = reduced.solve(Problem(sizes, epsilons, caps=[1.2, np.inf, 1e300]))
+    assert one.upper == pytest.approx(cvxpy_optimum(Problem(sizes, epsilons, caps=[1.2, np.inf, np.inf])), abs=1e-6)
     assert one.upper > free + 1e-3
     # above kappa = 1 Kronecker is no mechanism of the problem, and a cap above its total may bind
     kept = {"pairs": ((0, 1),), "kappa": 1.5}
-    loose = reduced.solve(Problem(sizes, eps, **kept))
+    loose = reduced.solve(Problem(sizes, epsilons, **kept))
     cap = float(loose.law.conditional_epsilons().max()) - 0.1
-    tight = Problem(sizes, eps, caps=[cap] * 3, **kept)
+    tight = Problem(sizes, epsilons, caps=[cap] * 3, **kept)
     assert reduced.solve(tight).upper == pytest.approx(cvxpy_optimum(tight), abs=1e-6)
 
 

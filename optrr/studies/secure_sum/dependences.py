@@ -3,7 +3,7 @@
 §4.2 publishes the exact two-way tables: nobody's record is seen, but the tables are not differentially private (a cell that
 counts one person links that person's values). §4.3 randomizes each pair first. MDR would count its ε once per attribute,
 because the sum makes releases unlinkable; that rests on the secure sum, so the label here is the sum over all pairs, which
-holds whatever the others see, and the smaller figure stands in the caveat. SIC §4 is §4.3 without the secure sum.
+holds whatever the others see, and the smaller figure stands in the warning. SIC §4 is §4.3 without the secure sum.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
 
 
 def randomized_pairs_account(domain: Domain, pair_epsilon: float) -> Account:
-    """ε of releasing every pair once, the sum over m(m−1)/2 pairs; MDR's smaller claim goes into the caveat."""
+    """ε of releasing every pair once, the sum over m(m−1)/2 pairs; MDR's smaller claim goes into the warning."""
     each = [_pair_mechanism(domain, names, pair_epsilon).epsilon for names in combinations(domain.names, 2)]
     total = math.nextafter(math.fsum(each), math.inf)
     claim = (

@@ -9,7 +9,7 @@ part instead of the mass makes the largest excess the goal, hence one convex pro
                               ρ_W^{1/3} λ'_W^{2/3} ≥ κ,   low κ ≤ λ'_i ≤ high κ,   caps.
 
 E₀, z₀ come from Kronecker's best split and only scale the program. The law is rebuilt and every requirement recomputed; the
-program's duals y give the lower bound: a total E is impossible where, by convexity of Σ y G, every law of total E has
+program's multipliers y give the lower bound: a total E is impossible where, by convexity of Σ y G, every law of total E has
 Σ y G > Σ y τ.
 """
 
@@ -186,7 +186,7 @@ class _Program:
             rules.append(lam[int(k)] <= total * (high[k] * (1 - self.margin) / guess[k]))
         return rules
 
-    def _checked(self, share: FloatArray, duals: FloatArray, started: float) -> SmallestTotal | None:
+    def _checked(self, share: FloatArray, multipliers: FloatArray, started: float) -> SmallestTotal | None:
         """The law rebuilt, its requirements recomputed, and the bound."""
         above = np.maximum(share, 0).reshape(self.lattice.shape) * math.expm1(self.scale)
         law = self.lattice.law(np.log1p(above))
@@ -202,7 +202,7 @@ class _Program:
         if self.problem.capped and not np.all(law.conditional_epsilons() <= self.problem.cap):
             return None
         weights = np.zeros(len(workload.tables))
-        weights[self.problem.joint_targets] = np.maximum(duals, 0) / target[self.problem.joint_targets]
+        weights[self.problem.joint_targets] = np.maximum(multipliers, 0) / target[self.problem.joint_targets]
         return SmallestTotal(law, law.epsilon, self._lower(lam, weights, law.epsilon), time.perf_counter() - started)
 
     def _lower(self, lam: FloatArray, weights: FloatArray, upper: float) -> float:

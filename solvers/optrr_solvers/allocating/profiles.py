@@ -1,8 +1,8 @@
 """The best ε_i for a given total, for any number of attributes: a search over the certified design solver (design §3.7).
 
 Fixed ratios of ε_i scale to a total by a one-dimensional search, because the smallest total grows with every ε_i. The
-ratios then descend along the design's dual weights. For weights w whose certificate proves that flips with w·f' ≤ w·f need
-more than E, every law of total at most E has w·f' > w·f, that is
+ratios then descend along the weights of the design's certificate. Where a certificate with weights w proves that flips with
+w·f' ≤ w·f need more than E, every law of total at most E has w·f' > w·f, that is
 
     Σ_i w_i d_i λ_i < Σ_i w_i (d_i − f_i)                                                        (cut)
 

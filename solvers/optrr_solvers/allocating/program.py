@@ -9,7 +9,7 @@ and u = μ · excess / s:
 
 Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is rebuilt from
 it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
-:mod:`optrr_solvers.allocating.descent`, with the program's duals as multipliers of the limits.
+:mod:`optrr_solvers.allocating.descent`, with the program's multipliers of the limits.
 """
 
 from __future__ import annotations

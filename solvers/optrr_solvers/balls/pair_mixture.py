@@ -80,17 +80,17 @@ class Generation:
         serving = [c.log_mass for k, c in enumerate(self.columns) if math.isfinite(self.alone(k)[0])]
         top = min(float(logs.max()), max(serving, default=math.inf) - math.log(_LEAST_SHARE))
         scaled = np.where(logs <= top, np.exp(np.minimum(logs - top, 0.0)), 0.0)
-        shares, duals = self._with_rows(relative * scaled, nearest=False)
+        shares, multipliers = self._with_rows(relative * scaled, nearest=False)
         kept = shares > _LEAST_SHARE
         log_y = self._log_scale(kept, shares)
         if not math.isfinite(log_y):
-            masses, duals = self._with_rows(relative, nearest=True)
+            masses, multipliers = self._with_rows(relative, nearest=True)
             shares = masses * np.exp(logs.min() - logs)
             shares = shares / shares.sum()
         self.shares = shares
         if log_y > self.log_y:
             self.best, self.log_y = shares, log_y
-        return self.wanted.prices(duals)
+        return self.wanted.prices(multipliers)
 
     def _log_scale(self, kept: NDArray[np.bool_], shares: FloatArray) -> float:
         if not kept.any():
@@ -103,7 +103,7 @@ class Generation:
         self.rows |= set(range(groups))
         for _ in range(_ROW_ROUNDS):
             chosen = np.array(sorted(self.rows))
-            shares, y, duals = _program(matrix[chosen], needs[chosen], nearest=nearest)
+            shares, y, multipliers = _program(matrix[chosen], needs[chosen], nearest=nearest)
             excess = (matrix @ shares - y * needs) / needs
             excess[chosen] = 0.0
             worst = np.argsort(excess)[:_ROWS_AT_ONCE]
@@ -112,9 +112,9 @@ class Generation:
                 break
             self.rows |= set(worst.tolist())
         every = np.zeros(needs.size)
-        every[chosen] = duals
+        every[chosen] = multipliers
         slack = (matrix[chosen] @ shares - y * needs[chosen]) / needs[chosen]
-        self.rows = set(chosen[(duals > 0) | (slack < _SLACK * abs(y))].tolist())
+        self.rows = set(chosen[(multipliers > 0) | (slack < _SLACK * abs(y))].tolist())
         return shares, every
 
     def alone(self, k: int) -> tuple[float, float]:

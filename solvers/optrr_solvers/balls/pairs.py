@@ -1,7 +1,7 @@
 """Keeping pairs visible with balls: a bracket from both sides (design §3.6).
 
 Upper side: one ball by smooth ascent (:mod:`pair_polish`) and the best mixture of it with others, among few classes by column
-generation (:mod:`pair_mixture`), or Kronecker's product where that is better. Lower side: the dual bound with pair multipliers
+generation (:mod:`pair_mixture`), or Kronecker's product where that is better. Lower side: the bound with pair multipliers
 of rank one (:mod:`pair_ascent`), certified over two totals (:mod:`optrr_solvers.certificates.rank_one`), or the bound of the
 problem without pairs, which holds with them too. Each side helps the other: the half-spaces that touch {h > 0} are good balls,
 and the ascended ball's multipliers are a good start for the lower side.

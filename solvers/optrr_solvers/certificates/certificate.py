@@ -145,7 +145,7 @@ def cell_count(certificate: Certificate) -> int:
 def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
     """ε in nats that no mechanism of ``problem`` can go below, rounded down; never negative.
 
-    With multipliers: the dual bound, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL bound,
+    With multipliers: the bound by duality, O(cells) time, or O(m × w·f) where the cells are too many. Without: the KL bound,
     O(m).
     """
     if certificate is None:

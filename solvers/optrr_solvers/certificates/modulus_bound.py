@@ -1,4 +1,4 @@
-"""The dual bound for totals so spread out that their law is nearly continuous: a sum over frequencies (design §3.4).
+"""The lower bound for totals so spread out that their law is nearly continuous: a sum over frequencies (design §3.4).
 
 What is wanted is an upper bound of E_μ[(K−X)⁺] for X = Σ w_i B_i, any weights. With a normal law of standard deviation h on the
 radius (Jensen), tilted by any θ > 0, made periodic with any period P (it only grows), and Poisson's summation,

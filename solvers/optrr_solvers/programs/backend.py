@@ -1,4 +1,4 @@
-"""The one place that talks to HiGHS: a linear program in, values, duals and a basis out.
+"""The one place that talks to HiGHS: a linear program in, values, multipliers and a basis out.
 
 Statuses are translated in one table; an unknown one is an error. Nothing the backend says about the quality of its answer
 is used beyond "here is a basis": the solvers recompute everything from it.
@@ -46,7 +46,7 @@ class LinearProgram:
 
 @dataclass(frozen=True, eq=False)
 class BasicAnswer:
-    """Values, row duals (sign: change of the minimum per unit of right-hand side), and which columns and rows are basic."""
+    """Values, multipliers of the rows (change of the minimum per unit of right-hand side), which columns and rows are basic."""
 
     values: FloatArray
     row_duals: FloatArray

@@ -78,13 +78,13 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
     if columns.size != tight.size:
         raise SolveFailed("reduced: HiGHS returned an incomplete basis")
     factors = splu(sp.csc_array(program.matrix[tight][:, columns]))
-    values, duals = np.zeros(program.cost.size), np.zeros(program.row_lower.size)
+    values, multipliers = np.zeros(program.cost.size), np.zeros(program.row_lower.size)
     values[columns] = factors.solve(program.row_lower[tight])
-    duals[tight] = factors.solve(program.cost[columns], trans="T")
+    multipliers[tight] = factors.solve(program.cost[columns], trans="T")
     density = np.maximum(1 + math.exp(log_scale) * values[:-1], 1.0)
     return LatticeOptimum(
         _within(np.log(density).reshape(lattice.shape), caps),
-        _certificate(lattice, caps, duals, math.exp(log_scale)),
+        _certificate(lattice, caps, multipliers, math.exp(log_scale)),
         rounds=1,
         iterations=answer.iterations,
         columns=program.cost.size,

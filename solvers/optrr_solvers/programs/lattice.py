@@ -83,7 +83,7 @@ class Lattice:
         return np.append(self.problem.epsilons[self.firsts] * self._spread * n, np.zeros(len(self.class_pairs)))
 
     def log_dual_guess(self) -> float:
-        """ln of a guess of Q − 1: the dual bound at w = ε_i. Programs scaled by it have y near 1."""
+        """ln of a guess of Q − 1: the lower bound at w = ε_i. Programs scaled by it have y near 1."""
         w = self.epsilon_weights()
         with np.errstate(divide="ignore"):
             logs = self.log_mu + np.log(np.maximum(self.combine(w), 0))

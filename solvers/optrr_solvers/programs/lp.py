@@ -80,7 +80,7 @@ def _by_highs(lattice: Lattice) -> tuple[FloatArray, FloatArray, int]:
     # tight rows sit at their upper side: 0 for monotonicity, −E_μ[g] for accuracies
     values = np.zeros(program.cost.size)
     values[columns] = factors.solve(program.row_upper[tight])
-    duals = np.zeros(program.row_upper.size)
-    duals[tight] = factors.solve(program.cost[columns], trans="T")
+    multipliers = np.zeros(program.row_upper.size)
+    multipliers[tight] = factors.solve(program.cost[columns], trans="T")
     density = 1 + np.exp(log_scale) * np.append(values, 0.0)
-    return np.maximum(density, 1.0), duals[-lattice.problem.m :], answer.iterations
+    return np.maximum(density, 1.0), multipliers[-lattice.problem.m :], answer.iterations

@@ -106,7 +106,7 @@ class _Small:
         self.y_column = lattice.means * self.y_scale
 
     def solve(self, method: str, deadline: float) -> tuple[BasicAnswer, bool]:
-        """The small program's optimum and True; or, where it has none, duals of its least violation and False."""
+        """The small program's optimum and True; or, where it has none, multipliers of its least violation and False."""
         try:
             answer = backend.solve(self._program(elastic=False), method=method, deadline=deadline)
         except Infeasible:
