@@ -107,7 +107,7 @@ class Results:
                 f"Estimated proportions of {title} with {100 * estimated.confidence:g}% intervals, as in the table"
             )
             parts.append(Chart(figure_svg(estimated.plot()), description=described))
-        parts += [Text(note, warning=True) for note in estimated.notes]
+        parts += [Text(line, warning=True) for line in estimated.warnings]
         if counts.domain.m == 2:
             parts.append(self._association(counts))
         return Section(title, parts)
@@ -117,7 +117,7 @@ class Results:
             tested = test_association(counts, self.design.mechanism, random_state=0)
         except OptrrError as error:
             return Text(f"No test of independence: {error}", warning=True)
-        return Text(f"Independence: {tested.headline()}.{' '.join(('', *tested.notes))}")
+        return Text(f"Independence: {tested.headline()}.{' '.join(('', *tested.warnings))}")
 
     def _rows(self, counts: Counts, crossed: bool) -> pa.Table:
         shape = counts.table.shape
