@@ -161,7 +161,7 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
         truth = value(statistic, setting.table)
         derived = [derive(c, mechanism, statistic) for c in tables]
         intervals = np.array([(d.lower, d.upper) for d in derived])
-        noted = np.array([any(note.startswith(NOTE) for note in d.notes) for d in derived])
+        noted = np.array([any(line.startswith(NOTE) for line in d.warnings) for d in derived])
         before = np.array([by_delta_method(statistic, kernel, c.proportions, setting.n) for c in tables])
         row: dict[str, object] = {
             "table": setting.name,

@@ -55,8 +55,8 @@ class Derived(Result):
     ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
     estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
-    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings`` then
-    name it, ``value`` leaves such categories out, and ``bias`` and the errors are NaN. ``standard_error`` is that of the
+    hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
+    then name it, ``value`` leaves such categories out, and ``bias`` and the errors are NaN. ``standard_error`` is that of the
     estimate under a table that has its value; NaN, too, for V where it cannot be told from 0. ``bootstrap_error`` is NaN
     unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a warning says why.
     """
