@@ -68,7 +68,7 @@ class Asking(ABC):
 
     @abstractmethod
     def perturb(self, data: Any, random_state: RandomState = None) -> Any:
-        """Everybody's randomized answer to records in a data frame; None draws from the operating system's entropy."""
+        """Everybody's randomized answer to records in a data frame; None draws random bits from the operating system."""
 
     @abstractmethod
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:

@@ -115,7 +115,9 @@ def _predicted(allocation: Allocation) -> Section:
 
 def _curves(allocation: Allocation) -> Chart:
     totals = [allocation.design.epsilon * share for share in _AROUND]
-    plain = tradeoff(allocation.design.domain, totals, workload=allocation.workload, n=allocation.n, preserve_pairs=False)
+    plain = tradeoff(
+        allocation.design.domain, totals, workload=allocation.workload, n=allocation.n, preserve_pairs=False
+    )
     caption = (
         f"Each point is an allocation of its own, without floors, ceilings, caps or kept pairs; here: {totals[3]:.4g}."
     )
