@@ -8,6 +8,8 @@ record, or takes another number of bytes, in some case.
 
 from __future__ import annotations
 
+import copy
+import io
 import json
 import sys
 from pathlib import Path
@@ -19,7 +21,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from laws import LAWS, law_of  # noqa: E402
-from reference import randomized  # noqa: E402
+from reference import Bytes, randomized, thresholds  # noqa: E402
 from refusals import refused_files, refused_records  # noqa: E402
 
 from optrr.deployment.canonical import canonical, digest_of  # noqa: E402
@@ -28,6 +30,8 @@ from optrr.mechanisms.mechanism import Mechanism  # noqa: E402
 from optrr.records.domain import Attribute, Domain  # noqa: E402
 
 CASES = 16
+# Cases for each kind of threshold that show it to be off by one, and how many streams are tried for them.
+_TELLING, _TRIES = 3, 50_000
 # Labels that need care: missing, quotes, control characters, beyond 16 bits, what JavaScript once did not take as text.
 _ODD = ("no", None, 'quoted "text" \\', "line\nbreak\x1f\x7f", "münchen", "\U0001f600", "\u2028", "")
 
@@ -55,13 +59,14 @@ class Chosen:
         self._rng = rng
         self.taken = bytearray()
 
-    def word(self, bits: int, compared: list[int]) -> int:
-        """Near one of the numbers that it is compared with, or anything."""
+    def word(self, bits: int, compared: list[int], others: list[int]) -> int:
+        """Near one of the numbers that it is compared with, between that and another state's, or anything."""
         n, rng = bits // 8, self._rng
         a = compared[int(rng.integers(len(compared)))] if compared else 0
         turned = int.from_bytes(a.to_bytes(n, "big"), "little")
+        between = (a + (_one_of(rng, others) if others else 0)) // 2
         plain = [int.from_bytes(rng.bytes(n), "big") for _ in range(4)]
-        w = _one_of(rng, [a, max(a, 1) - 1, min(a + 1, (1 << bits) - 1), turned, *plain])
+        w = _one_of(rng, [a, a, max(a, 1) - 1, min(a + 1, (1 << bits) - 1), turned, between, between, *plain])
         self.taken += w.to_bytes(n, "big")
         return w
 
@@ -95,12 +100,35 @@ def case_of(content: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]
     }
 
 
+def telling_cases(content: dict[str, Any], rng: np.random.Generator, key: str) -> list[dict[str, Any]]:
+    """Cases that come out otherwise where every threshold of one kind is too high by one."""
+    raised = copy.deepcopy(content)
+    for layer in raised["layers"]:
+        if layer.get(key):
+            layer[key] = "".join(f"{x + 1:0{content['bits'] // 4}x}" for x in thresholds(layer[key], content["bits"]))
+    labels = [a["categories"] for a in content["attributes"]]
+    out = []
+    for _ in range(_TRIES):
+        case = case_of(content, rng)
+        codes = [x.index(v) for x, v in zip(labels, case["record"], strict=True)]
+        stream = io.BytesIO(bytes.fromhex(case["bytes"]))
+        other = randomized(raised, codes, Bytes(stream.read))
+        if [x[c] for x, c in zip(labels, other, strict=True)] != case["randomized"]:
+            out.append(case)
+        if len(out) == _TELLING:
+            return out
+    raise AssertionError(f"no stream shows that {key} is too high by one")
+
+
 def vectors_of(name: str) -> dict[str, Any]:
     """The content of one vector file."""
     content = content_of(name)
     rng = np.random.default_rng(len(name))
-    about = (LAWS[name].__doc__ or "").strip()
     cases = [case_of(content, rng) for _ in range(CASES)]
+    for key in ("threshold", "second_threshold", "ends"):
+        if any(layer.get(key) for layer in content["layers"]):
+            cases += telling_cases(content, rng, key)
+    about = (LAWS[name].__doc__ or "").strip()
     return {"about": about, "deployment": canonical(content).decode(), "cases": cases}
 
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 class Source(Protocol):
     """What the walk draws from."""
 
-    def word(self, bits: int, compared: list[int]) -> int:
-        """A whole number of so many bits; ``compared`` are the thresholds that it is about to be compared with."""
+    def word(self, bits: int, compared: list[int], others: list[int]) -> int:
+        """A whole number of so many bits, about to be compared with ``compared``; ``others`` are other states' thresholds."""
         ...
 
     def below(self, n: int) -> int:
@@ -27,9 +27,9 @@ class Bytes:
     def __init__(self, take: Callable[[int], bytes]) -> None:
         self._take = take
 
-    def word(self, bits: int, compared: list[int]) -> int:
+    def word(self, bits: int, compared: list[int], others: list[int]) -> int:
         """The next bits/8 bytes, the first the highest."""
-        del compared
+        del compared, others
         return int.from_bytes(self._take(bits // 8), "big")
 
     def below(self, n: int) -> int:
@@ -48,7 +48,7 @@ def randomized(content: dict[str, Any], codes: list[int], source: Source) -> lis
     for layer in content["layers"]:
         if layer["kind"] == "choice":
             ends = thresholds(layer["ends"], bits)
-            w = source.word(bits, ends)
+            w = source.word(bits, ends, ends)
             s = layer["next"][sum(end <= w for end in ends)]
             continue
         i = layer["attribute"]
@@ -57,9 +57,10 @@ def randomized(content: dict[str, Any], codes: list[int], source: Source) -> lis
             out[i] = source.below(r)
             s = layer["next"][s]
             continue
-        a = thresholds(layer["threshold"], bits)[s]
+        first = thresholds(layer["threshold"], bits)
+        a = first[s]
         b = thresholds(layer["second_threshold"], bits)[s] if "second" in layer else 0
-        w = source.word(bits, [a, b] if b else [a])
+        w = source.word(bits, [a, b] if b else [a], first)
         d = source.below(r - 1)
         if w < a:
             out[i] = (codes[i] + 1 + d) % r

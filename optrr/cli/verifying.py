@@ -7,15 +7,29 @@ from pathlib import Path
 import click
 
 from optrr.cli.output import json_option, print_json
+from optrr.deployment.deployment_file import is_deployment
+from optrr.deployment.verify import verify_deployment
 from optrr.designing.verify import verify as verified
+from optrr.errors import InvalidInput
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--design", "design_file", type=click.Path(path_type=Path), help="Also that a deployment file is this design's."
+)
 @json_option
-def verify(file: Path, as_json: bool) -> int:
-    """Recompute every number of a design FILE from its law and its certificate alone; exit 1 where one does not hold."""
-    result = verified(file)
+def verify(file: Path, design_file: Path | None, as_json: bool) -> int:
+    """Recompute every number of FILE; exit 1 where one does not hold.
+
+    A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers.
+    """
+    if is_deployment(file):
+        result = verify_deployment(file, design_file)
+    elif design_file is not None:
+        raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
+    else:
+        result = verified(file)
     if as_json:
         print_json(result.summary())
     else:

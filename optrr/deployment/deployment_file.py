@@ -6,6 +6,7 @@ threshold in range. Whether the ε are true is :mod:`optrr.deployment.verify`'s 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ _EPSILON = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]{15}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]*")
 
-__all__ = ["FORMAT", "Deployment", "StatedEpsilons", "read_deployment", "read_deployment_text"]
+__all__ = ["FORMAT", "Deployment", "StatedEpsilons", "is_deployment", "read_deployment", "read_deployment_text"]
 
 
 class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,13 +94,17 @@ class StatedEpsilons:
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """What a deployment file holds: domain, automaton, stated ε, and the digest of the design that it belongs to."""
+    """What a deployment file holds: domain, automaton, stated ε, and the digest of the design that it belongs to.
+
+    ``intact``: whether a file is as it was written.
+    """
 
     domain: Domain
     automaton: Layers
     stated: StatedEpsilons
     design: str
     software: str
+    intact: bool = True
 
     def content(self) -> dict[str, Any]:
         """The JSON object, with its digest."""
@@ -163,8 +168,23 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
     return out
 
 
-def read_deployment(path: str | Path) -> Deployment:
+def is_deployment(path: str | Path) -> bool:
+    """Whether a file says that it is a deployment, of whatever version; False where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            content = json.loads(file.read(MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and str(content.get("format")).startswith(FORMAT.partition("/")[0] + "/")
+
+
+def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
     """The content of a deployment file, checked in form; its ε are as stated.
+
+    Parameters
+    ----------
+    edited
+        take also a file that was changed after it was written, and say so in ``intact``.
 
     Raises
     ------
@@ -181,12 +201,12 @@ def read_deployment(path: str | Path) -> Deployment:
     except OSError as error:
         raise InvalidInput(f"cannot read deployment file {source}: {in_one_line(error)}") from error
     try:
-        return read_deployment_text(raw)
+        return read_deployment_text(raw, edited=edited)
     except InvalidInput as error:
         raise InvalidInput(f"deployment file {source}: {error}") from error
 
 
-def read_deployment_text(raw: bytes) -> Deployment:
+def read_deployment_text(raw: bytes, *, edited: bool = False) -> Deployment:
     """As :func:`read_deployment`, for bytes."""
     content = from_canonical(raw)
     written = content.get("format")
@@ -198,14 +218,14 @@ def read_deployment_text(raw: bytes) -> Deployment:
         record = msgspec.convert(content, type=_Record)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"it does not fit {FORMAT}: {in_one_line(error)}") from error
-    if record.digest != digest_of(content):
+    intact = record.digest == digest_of(content)
+    if not intact and not edited:
         raise InvalidInput("it was changed after it was written (its digest differs); export the design again")
     if not _DIGEST.fullmatch(record.design):
         raise InvalidInput("design is not 64 lower-case hexadecimal digits")
     domain = Domain(tuple(_attribute(a) for a in record.attributes))
-    return Deployment(
-        domain, _automaton(record, domain.sizes), _stated(record.epsilon, domain.m), record.design, record.software
-    )
+    stated = _stated(record.epsilon, domain.m)
+    return Deployment(domain, _automaton(record, domain.sizes), stated, record.design, record.software, intact)
 
 
 def _attribute(record: _AttributeRecord) -> Attribute:

@@ -1,0 +1,401 @@
+"""A client of optrr in one file: randomizes one person's record where the person is. Standard library only.
+
+    sampler = Sampler.load("sampler.json")          # refuses a file that is not what it claims
+    diary = Diary("~/.optrr")                       # what this person has answered
+    report = diary.answer(sampler, {"sex": "F", "income": "3"})
+    send(json.dumps(report))                        # and nothing else
+    diary.report(sampler)                           # the same again, never a second draw
+    diary.ledger()                                  # every design answered, with its epsilon, and the sum
+
+The file is specified in docs/deployment-format.md of the project. Random bytes come from the operating system; there is
+no seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["AlreadyAnswered", "Diary", "Ledger", "Refused", "Sampler"]
+
+FORMAT = "optrr-deployment/1"
+REPORT = "optrr-report/1"
+_ENTRY = "optrr-client-entry/1"
+# Larger files are not meant for one person's device.
+MOST_BYTES = 1 << 22
+_UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
+_EPSILON = r"-?(0|[1-9][0-9]*)\.[0-9]{15}"
+_DIGEST = r"[0-9a-f]{64}"
+_KEYS = {
+    "file": {"format", "software", "design", "attributes", "bits", "layers", "epsilon", "digest"},
+    "attribute": {"name", "categories"},
+    "epsilon": {"total", "attributes", "conditional"},
+    "change": {"kind", "attribute", "threshold", "kept", "changed"},
+    "second": {"kind", "attribute", "threshold", "kept", "changed", "second_threshold", "second"},
+    "uniform": {"kind", "attribute", "next"},
+    "choice": {"kind", "ends", "next"},
+}
+
+Take = Callable[[int], bytes]
+
+
+class Refused(ValueError):
+    """A file, an answer or a source of random bytes that a client must not use. Never holds an answer of the person."""
+
+
+class AlreadyAnswered(Refused):
+    """A design that this person has answered: a second draw would be a second release."""
+
+
+class _Layer(NamedTuple):
+    """``ends`` of a choice; thresholds ``a`` and ``b`` by state; next states: kept (or the only ones), changed, second."""
+
+    kind: str
+    attribute: int
+    a: Sequence[int]
+    b: Sequence[int]
+    ways: Sequence[Sequence[int]]
+
+
+class Sampler:
+    """A checked deployment file."""
+
+    def __init__(self, text: bytes) -> None:
+        """Refuses (Refused) what the specification tells a client to refuse."""
+        content = _content(text)
+        self.design: str = content["design"]
+        self.names: list[str] = [a["name"] for a in content["attributes"]]
+        self.categories: list[list[str | None]] = [a["categories"] for a in content["attributes"]]
+        self.epsilon = Decimal(content["epsilon"]["total"])
+        self.bits: int = content["bits"]
+        self._layers = _layers(content["layers"], self.bits, len(self.names))
+        self._codes = [{c: k for k, c in enumerate(x)} for x in self.categories]
+        if self.total() > self.epsilon:
+            _refuse("it states a smaller total epsilon than it has")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Sampler:
+        """Read and check a deployment file."""
+        source = Path(path).expanduser()
+        if source.stat().st_size > MOST_BYTES:
+            _refuse(f"it has more than {MOST_BYTES} bytes")
+        return cls(source.read_bytes())
+
+    def codes(self, record: dict[str, Any]) -> list[int]:
+        """Positions of the answers among the categories; integers and booleans count as their text."""
+        missing = [n for n in self.names if n not in record]
+        if missing or len(record) != len(self.names):
+            # what is not an attribute's name may be an answer that was mistaken for one
+            raise Refused(
+                f"the record has {len(record)} answers for {len(self.names)} attributes; missing are {missing}"
+            )
+        out = []
+        for name, codes in zip(self.names, self._codes, strict=True):
+            value = record[name]
+            text = str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
+            if not (text is None or isinstance(text, str)) or text not in codes:
+                raise Refused(f"the answer to {name!r} is none of its declared categories")
+            out.append(codes[text])
+        return out
+
+    def randomized(self, codes: Sequence[int], take: Take = os.urandom) -> list[int]:
+        """The randomized codes; ``take`` hands out the next bytes of the stream, and only tests give another one."""
+        out, s, width = list(codes), 0, self.bits // 8
+        for kind, i, thresholds, seconds, ways in self._layers:
+            if kind == "choice":
+                w = int.from_bytes(_taken(take, width), "big")
+                s = ways[0][sum(end <= w for end in thresholds)]
+                continue
+            r = len(self.categories[i])
+            if kind == "uniform":
+                out[i] = _below(r, take)
+                s = ways[0][s]
+                continue
+            w = int.from_bytes(_taken(take, width), "big")
+            # taken in any case, so that the stream's use says nothing of what changes
+            d = _below(r - 1, take)
+            if w < thresholds[s]:
+                out[i] = (codes[i] + 1 + d) % r
+                s = ways[2][s] if w < seconds[s] else ways[1][s]
+            else:
+                s = ways[0][s]
+        return out
+
+    def total(self) -> Decimal:
+        """The total epsilon of what is drawn, in nats, rounded up in the 15th place: from the integers alone."""
+        top = bottom = [1]
+        full = 1 << self.bits
+        for kind, i, thresholds, seconds, ways in reversed(self._layers):
+            if kind == "choice":
+                ends = [0, *thresholds, full]
+                chances = [high - low for low, high in pairwise(ends)]
+                top = [sum(c * top[s] for c, s in zip(chances, ways[0], strict=True))]
+                bottom = [sum(c * bottom[s] for c, s in zip(chances, ways[0], strict=True))]
+            elif kind == "uniform":
+                top, bottom = [top[s] for s in ways[0]], [bottom[s] for s in ways[0]]
+            else:
+                others, table = len(self.categories[i]) - 1, list(zip(thresholds, seconds, *ways, strict=True))
+                top, bottom = (
+                    [best((full - a) * others * x[k], (a - b) * x[c] + b * x[h]) for a, b, k, c, h in table]
+                    for best, x in ((max, top), (min, bottom))
+                )
+        if top == bottom:
+            return Decimal(0)
+        ratio = _UP.divide(Decimal(top[0]), Decimal(bottom[0]))
+        return _UP.next_plus(_UP.ln(ratio)).quantize(Decimal("1e-15"), context=_UP)
+
+    def report(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A fresh draw as a report. Every call is a release: use a Diary, which makes one for each design."""
+        drawn = self.randomized(self.codes(record))
+        values = [x[c] for x, c in zip(self.categories, drawn, strict=True)]
+        return {"format": REPORT, "design": self.design, "id": _taken(os.urandom, 16).hex(), "values": values}
+
+
+class Ledger(NamedTuple):
+    """Every design answered with its total epsilon, and their exact sum: what the person has spent, in nats."""
+
+    entries: list[tuple[str, Decimal]]
+    total: Decimal
+
+
+class Diary:
+    """A folder with one small file for each design answered: the report that was sent, and what it cost.
+
+    The true record is never written. Two processes that answer at once end with one report: whoever comes second gets
+    AlreadyAnswered, and sends nothing.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder).expanduser()
+
+    def answer(self, sampler: Sampler, record: dict[str, Any]) -> dict[str, Any]:
+        """Randomize, remember and return the report; raises AlreadyAnswered for a design that was answered before."""
+        if self._path(sampler.design).exists():
+            raise AlreadyAnswered("this design was answered; send the same report again with report()")
+        report = sampler.report(record)
+        entry = {"format": _ENTRY, "epsilon": f"{sampler.epsilon:f}", "report": report}
+        self._write(sampler.design, json.dumps(entry, ensure_ascii=False).encode("utf-8"))
+        return report
+
+    def report(self, sampler: Sampler) -> dict[str, Any] | None:
+        """The report that was made for this design, to be sent again; None if there is none."""
+        path = self._path(sampler.design)
+        report: dict[str, Any] | None = self._entry(path)["report"] if path.exists() else None
+        return report
+
+    def ledger(self) -> Ledger:
+        """What was spent in all."""
+        found = [self._entry(p) for p in sorted(self._folder.glob("*.json"))]
+        entries = [(x["report"]["design"], Decimal(x["epsilon"])) for x in found]
+        return Ledger(entries, sum((e for _, e in entries), Decimal(0)))
+
+    def _path(self, design: str) -> Path:
+        return self._folder / f"{design}.json"
+
+    def _entry(self, path: Path) -> dict[str, Any]:
+        try:
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            whole = (
+                entry["format"] == _ENTRY and entry["report"]["design"] == path.stem and Decimal(entry["epsilon"]) >= 0
+            )
+        except (ValueError, ArithmeticError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise Refused(
+                f"{path} is no entry of this diary; what was sent for its design is not known, so send nothing"
+            )
+        result: dict[str, Any] = entry
+        return result
+
+    def _write(self, design: str, entry: bytes) -> None:
+        """On disk before it is returned, and only where no entry is: a link fails where its name is taken."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=self._folder, suffix=".partial")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(entry)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(partial, self._path(design))
+            except FileExistsError:
+                raise AlreadyAnswered("this design was answered meanwhile; send that report with report()") from None
+        finally:
+            os.unlink(partial)
+        if hasattr(os, "O_DIRECTORY"):
+            folder = os.open(self._folder, os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def _taken(take: Take, n: int) -> bytes:
+    out = take(n)
+    if len(out) != n:
+        raise Refused("the source of random bytes ran short; nothing was drawn")
+    return out
+
+
+def _below(n: int, take: Take) -> int:
+    """Uniform on 0..n−1: four bytes at a time until they are below the largest multiple of n."""
+    if n == 1:
+        return 0
+    limit = (1 << 32) - (1 << 32) % n
+    while (w := int.from_bytes(_taken(take, 4), "big")) >= limit:
+        pass
+    return w % n
+
+
+def _refuse(why: str) -> None:
+    raise Refused(f"this deployment file cannot be used: {why}")
+
+
+def _require(holds: bool, why: str) -> None:
+    if not holds:
+        _refuse(why)
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+def _no_fraction(text: str) -> None:
+    raise ValueError(text)
+
+
+def _content(text: bytes) -> dict[str, Any]:
+    """The file's object: canonical, with the keys of the format and the digest that it states."""
+    try:
+        content = json.loads(text.decode("utf-8"), parse_float=_no_fraction, parse_constant=_no_fraction)
+        same = _canonical(content) == (text[:-1] if text.endswith(b"\n") else text)
+    except (ValueError, RecursionError):
+        content, same = None, False
+    _require(same and isinstance(content, dict), "it is no canonical JSON object")
+    _require(content.get("format") == FORMAT, f"its format is not {FORMAT}")
+    _keys(content, "file")
+    bare = {k: v for k, v in content.items() if k != "digest"}
+    _require(content["digest"] == hashlib.sha256(_canonical(bare)).hexdigest(), "its digest differs")
+    _require(isinstance(content["software"], str) and _matches(_DIGEST, content["design"]), "it names no design")
+    _check_attributes(content["attributes"])
+    _check_epsilon(content["epsilon"], len(content["attributes"]))
+    bits = content["bits"]
+    _require(type(bits) is int and bits % 64 == 0 and 64 <= bits <= 6144, "bits is out of range")
+    result: dict[str, Any] = content
+    return result
+
+
+def _keys(value: Any, what: str) -> None:
+    _require(
+        isinstance(value, dict) and set(value) == _KEYS[what], f"the keys of the {what} are not those of the format"
+    )
+
+
+def _matches(pattern: str, value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def _check_attributes(attributes: Any) -> None:
+    _require(isinstance(attributes, list) and bool(attributes), "it has no attributes")
+    for a in attributes:
+        _keys(a, "attribute")
+        name, categories = a["name"], a["categories"]
+        _require(isinstance(name, str) and bool(name), "an attribute has no name")
+        _require(isinstance(categories, list) and 2 <= len(categories) <= 10**6, f"the categories of {name!r}")
+        _require(all(c is None or isinstance(c, str) for c in categories), f"a category of {name!r} is no text")
+        _require(len(set(categories)) == len(categories), f"{name!r} has a category twice")
+    _require(len({a["name"] for a in attributes}) == len(attributes), "two attributes have one name")
+
+
+def _check_epsilon(epsilon: Any, m: int) -> None:
+    _keys(epsilon, "epsilon")
+    for key in ("attributes", "conditional"):
+        _require(isinstance(epsilon[key], list) and len(epsilon[key]) == m, f"epsilon.{key} is not for {m} attributes")
+    texts = [epsilon["total"], *epsilon["attributes"], *epsilon["conditional"]]
+    _require(all(_matches(_EPSILON, t) for t in texts), "an epsilon is no decimal text with 15 places")
+    total, conditional = epsilon["total"], epsilon["conditional"]
+    _require(not any(t.startswith("-") for t in (total, *conditional)), "an epsilon is negative")
+    _require(all(Decimal(t) <= Decimal(total) for t in conditional), "a conditional epsilon is above the total")
+
+
+def _layers(records: Any, bits: int, m: int) -> list[_Layer]:
+    _require(isinstance(records, list) and bool(records), "it has no layers")
+    layers = [_layer(x, bits) for x in records]
+    _require(
+        sorted(x.attribute for x in layers if x.kind != "choice") == list(range(m)), "layers and attributes differ"
+    )
+    _require(layers[-1].kind != "choice", "a choice is the last layer")
+    counts = [1 if x.kind == "choice" else len(x.ways[0]) for x in layers]
+    _require(counts[0] == 1, "there is more than one state before the first layer")
+    for layer, after in zip(layers, [*counts[1:], 1], strict=True):
+        _require(all(0 <= s < after for way in layer.ways for s in way), "a next state does not exist")
+    return layers
+
+
+def _layer(record: Any, bits: int) -> _Layer:
+    kind = record.get("kind") if isinstance(record, dict) else None
+    _require(kind in ("change", "uniform", "choice"), "a layer is of no known kind")
+    _keys(record, "second" if kind == "change" and ("second" in record or "second_threshold" in record) else str(kind))
+    _require(kind == "choice" or type(record["attribute"]) is int, "a layer's attribute is no number")
+    lists = [record[k] for k in ("next", "kept", "changed", "second") if k in record]
+    _require(all(isinstance(x, list) and x and all(type(s) is int for s in x) for x in lists), "states are no numbers")
+    if kind == "choice":
+        ends = _thresholds(record["ends"], bits, len(lists[0]) - 1)
+        _require(all(x < y for x, y in pairwise(ends)), "the ends of a choice do not increase")
+        _require(all(x % (1 << (bits - 64)) == 0 for x in ends), "an end of a choice has more than 64 bits")
+        return _Layer("choice", -1, ends, (), lists)
+    count = len(lists[0])
+    if kind == "uniform":
+        return _Layer("uniform", record["attribute"], (), (), lists)
+    _require(all(len(x) == count for x in lists), "the lists of a layer differ in length")
+    a = _thresholds(record["threshold"], bits, count)
+    if len(lists) == 2:
+        return _Layer("change", record["attribute"], a, [0] * count, [*lists, lists[1]])
+    b = _thresholds(record["second_threshold"], bits, count)
+    _require(all(x < y for x, y in zip(b, a, strict=True)), "a second threshold is not below the first")
+    return _Layer("change", record["attribute"], a, b, lists)
+
+
+def _thresholds(text: Any, bits: int, count: int) -> list[int]:
+    width = bits // 4
+    _require(_matches("[0-9a-f]*", text) and len(text) == count * width, "thresholds are not in the form of the format")
+    out = [int(text[k : k + width], 16) for k in range(0, len(text), width)]
+    _require(all(out), "a threshold is 0")
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`optrr_client.py FILE DIARY name=value …` prints the report; `optrr_client.py DIARY` prints the ledger."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if len(given) == 1:
+        ledger = Diary(given[0]).ledger()
+        for design, epsilon in ledger.entries:
+            print(f"{design[:12]} {epsilon:f}")
+        print(f"total epsilon {ledger.total:f}")
+        return 0
+    if len(given) < 2:
+        print(main.__doc__, file=sys.stderr)
+        return 2
+    try:
+        sampler, diary = Sampler.load(given[0]), Diary(given[1])
+        report = diary.report(sampler)
+        if report is None:
+            report = diary.answer(sampler, dict(x.partition("=")[::2] for x in given[2:]))
+    except (Refused, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(report, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

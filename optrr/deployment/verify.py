@@ -1,0 +1,81 @@
+"""Why believe a deployment file: every ε in it, recomputed from its integers alone.
+
+Nothing is believed of who wrote the file. How long it takes is known from the number of states and bits before any of
+it is done (:func:`optrr.deployment.exact.work`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+from optrr.deployment.deployment_file import Deployment, read_deployment
+from optrr.deployment.exact import epsilons
+from optrr.deployment.export import deployment_of
+from optrr.designing.checks import Check, Verification
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+
+__all__ = ["load_deployment", "verify_deployment"]
+
+# A label is never below the truth, and not above it by more than this many nats.
+LABEL_TOLERANCE = Decimal("1e-9")
+_FORMULAS = "exact integers"
+_PAIRS = "pairs of states, rounded up"
+
+
+def verify_deployment(path: str | Path, design: str | Path | None = None) -> Verification:
+    """Recompute every ε of a deployment file; with a design file, also whether it is that design's.
+
+    Raises
+    ------
+    InvalidInput
+        where a file cannot be read as what it should be, or its exact sums would take too long; a number that does not
+        hold is in the result.
+    """
+    deployed = read_deployment(path, edited=True)
+    exact = epsilons(deployed.automaton)
+    stated = deployed.stated
+    checks = [
+        _check("total epsilon", [stated.total], [exact.total], _FORMULAS),
+        _check("attribute epsilons", stated.attributes, exact.attributes, _FORMULAS),
+        _check("conditional epsilons", stated.conditional, exact.conditional, _PAIRS),
+    ]
+    if design is not None:
+        checks.append(_belongs(deployed, Design.load(design)))
+    return Verification(tuple(checks), deployed.intact)
+
+
+def load_deployment(path: str | Path) -> Deployment:
+    """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
+
+    Raises
+    ------
+    InvalidInput
+        where the file cannot be read, was changed, or states an ε that does not hold.
+    """
+    deployed = read_deployment(path)
+    verification = verify_deployment(path)
+    wrong = [c for c in verification.checks if not c.holds]
+    if wrong:
+        raise InvalidInput(f"deployment file {path} does not hold: {wrong[0].line()}; export the design again")
+    return deployed
+
+
+def _check(name: str, stated: Sequence[str], exact: Sequence[Decimal], how: str) -> Check:
+    holds = all(x <= Decimal(s) <= x + LABEL_TOLERANCE for s, x in zip(stated, exact, strict=True))
+    return Check(name, _range([Decimal(s) for s in stated]), _range(exact), how, holds)
+
+
+def _range(values: Sequence[Decimal]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:f}" if low == high else f"{low:f}..{high:f}"
+
+
+def _belongs(deployed: Deployment, design: Design) -> Check:
+    """Whether the design's own export is this file, but for who wrote it."""
+    own = deployment_of(design.mechanism)
+    same = replace(own, software=deployed.software).to_bytes() == replace(deployed, intact=True).to_bytes()
+    return Check("design", deployed.design[:12], own.design[:12], "exported again", same)

@@ -1,0 +1,278 @@
+"""The Python client: the vectors, what it refuses, planted errors, its draws, and one answer for each design."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from scipy.stats import chi2
+
+from optrr.deployment.deployment_file import read_deployment_text
+from tests import naive, vectors
+
+CLIENT = vectors.CLIENTS / "python" / "optrr_client.py"
+client = vectors.load_script(CLIENT)
+SMALL = vectors.read("small")["deployment"].encode()
+ANSWERS = {"Größe": "1", "a1": None}
+
+
+class Stream:
+    """Given bytes, in order; short at the end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.left = data
+
+    def take(self, n: int) -> bytes:
+        out, self.left = self.left[:n], self.left[n:]
+        return out
+
+
+def failures(module: object, name: str) -> int:
+    """Cases of a vector file in which a client's result or use of the stream is not what is written there."""
+    vector = vectors.read(name)
+    sampler = module.Sampler(vector["deployment"].encode())  # type: ignore[attr-defined]
+    wrong = 0
+    for case in vector["cases"]:
+        stream = Stream(bytes.fromhex(case["bytes"]))
+        record = dict(zip(sampler.names, case["record"], strict=True))
+        try:
+            out = sampler.randomized(sampler.codes(record), stream.take)
+        except module.Refused:  # type: ignore[attr-defined]
+            wrong += 1
+            continue
+        same = [x[c] for x, c in zip(sampler.categories, out, strict=True)] == case["randomized"]
+        wrong += not (same and not stream.left)
+    return wrong
+
+
+@pytest.mark.parametrize("name", vectors.NAMES)
+def test_passes_the_vectors(name: str) -> None:
+    assert failures(client, name) == 0
+
+
+@pytest.mark.parametrize("name", vectors.NAMES)
+def test_fails_where_the_stream_is_short_by_a_byte(name: str) -> None:
+    vector = vectors.read(name)
+    sampler = client.Sampler(vector["deployment"].encode())
+    for case in vector["cases"]:
+        codes = sampler.codes(dict(zip(sampler.names, case["record"], strict=True)))
+        with pytest.raises(client.Refused):
+            sampler.randomized(codes, Stream(bytes.fromhex(case["bytes"])[:-1]).take)
+
+
+def test_refuses_files_and_records() -> None:
+    for file in vectors.read("refused-files")["files"]:
+        with pytest.raises(client.Refused):
+            client.Sampler(file["text"].encode())
+    refused = vectors.read("refused-records")
+    sampler = client.Sampler(refused["deployment"].encode())
+    for case in refused["records"]:
+        with pytest.raises(client.Refused) as error:
+            sampler.codes(case["record"])
+        assert "not declared" not in str(error.value)
+
+
+# What stands in the client, what a mistaken one has there, and whether every law of many bytes shows it.
+PLANTED = {
+    "the bytes of a word in the other order": ('_taken(take, width), "big")', '_taken(take, width), "little")'),
+    "the bytes of a number in the other order": ('_taken(take, 4), "big")', '_taken(take, 4), "little")'),
+    "bits turned around": (
+        'w = int.from_bytes(_taken(take, width), "big")\n            # taken',
+        "w = int(f'{int.from_bytes(_taken(take, width), \"big\"):0{self.bits}b}'[::-1], 2)\n            # taken",
+    ),
+    "a threshold that counts as below itself": ("if w < thresholds[s]:", "if w <= thresholds[s]:"),
+    "a threshold too low by one": ("if w < thresholds[s]:", "if w + 1 < thresholds[s]:"),
+    "a second threshold off by one": ("w < seconds[s]", "w <= seconds[s]"),
+    "an end off by one": ("sum(end <= w for", "sum(end < w for"),
+    "the remainder without refusal": ("limit = (1 << 32) - (1 << 32) % n", "limit = 1 << 32"),
+    "a refusal too many": ("limit = (1 << 32) - (1 << 32) % n", "limit = (1 << 32) - (1 << 32) % n - 1"),
+    "the word used again as the number": ("d = _below(r - 1, take)", "d = w % (r - 1)"),
+    "a number only where the attribute changes": (
+        "d = _below(r - 1, take)",
+        "d = _below(r - 1, take) if w < thresholds[s] else 0",
+    ),
+    "the value itself among its replacements": ("(codes[i] + 1 + d) % r", "(codes[i] + d) % r"),
+    "changed and kept exchanged": ("s = ways[0][s]\n        return out", "s = ways[1][s]\n        return out"),
+    "a uniform answer that depends on the truth": (
+        "out[i] = _below(r, take)",
+        "out[i] = (codes[i] + _below(r, take)) % r",
+    ),
+}
+
+
+def mutated(before: str, after: str, tmp_path: Path) -> object:
+    source = CLIENT.read_text(encoding="utf-8")
+    assert before in source
+    path = tmp_path / f"planted_{abs(hash(after))}.py"
+    path.write_text(source.replace(before, after), encoding="utf-8")
+    return vectors.load_script(path)
+
+
+@pytest.mark.parametrize("error", PLANTED)
+def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
+    wrong = mutated(*PLANTED[error], tmp_path)
+    assert sum(failures(wrong, name) for name in vectors.NAMES) > 0
+
+
+class Repeating(Stream):
+    """Hands out the bytes of every second request again where they are enough for the next one."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._last = b""
+
+    def take(self, n: int) -> bytes:
+        if len(self._last) >= n:
+            out, self._last = self._last[:n], b""
+            return out
+        self._last = super().take(n)
+        return self._last
+
+
+def test_vectors_catch_a_stream_that_hands_out_bytes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "Stream", Repeating)
+    assert all(failures(client, name) for name in vectors.NAMES if name != "optimum-1")
+
+
+@pytest.mark.parametrize("name", vectors.NAMES)
+def test_total_is_that_of_the_exact_sums(name: str) -> None:
+    text = vectors.read(name)["deployment"].encode()
+    sampler = client.Sampler(text)
+    assert f"{sampler.total():.15f}" == read_deployment_text(text).stated.total
+
+
+def conformance(name: str, n: int, error: float) -> None:
+    """χ² of n draws from the operating system against the exact probabilities, cells of few expected draws together."""
+    text = vectors.read(name)["deployment"].encode()
+    sampler = client.Sampler(text)
+    sizes = [len(x) for x in sampler.categories]
+    codes = [i % r for i, r in enumerate(sizes)]
+    exact = naive.drawn_probabilities(read_deployment_text(text).automaton)
+    seen = Counter(tuple(sampler.randomized(codes)) for _ in range(n))
+    expected = {}
+    for out in itertools.product(*(range(r) for r in sizes)):
+        s = tuple(int(a != b) for a, b in zip(out, codes, strict=True))
+        expected[out] = n * float(exact[s]) / math.prod(r - 1 for r, c in zip(sizes, s, strict=True) if c)
+    common = [out for out, e in expected.items() if e >= 10]
+    rest = n - sum(expected[x] for x in common)
+    statistic = sum((seen[x] - expected[x]) ** 2 / expected[x] for x in common)
+    others = n - sum(seen[x] for x in common)
+    statistic += (others - rest) ** 2 / rest if rest >= 10 else 0.0
+    assert statistic < chi2.isf(error, len(common))
+
+
+# small enough that every output can be listed
+LISTED = ["small", "joint", "uniform", "pairs", "few-changes", "ball", "soft-balls", "optimum-3", "optimum-5"]
+
+
+@pytest.mark.parametrize("name", ["small", "joint", "uniform"])
+def test_draws_follow_the_exact_probabilities(name: str) -> None:
+    # 3 runs at 1e-7 each
+    conformance(name, 20_000, 1e-7)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", LISTED)
+def test_a_million_draws_follow_the_exact_probabilities(name: str) -> None:
+    # 9 runs at 1e-7 each
+    conformance(name, 1_000_000, 1e-7)
+
+
+def test_answers_once_and_sends_the_same_again(tmp_path: Path) -> None:
+    sampler = client.Sampler(SMALL)
+    diary = client.Diary(tmp_path / "diary")
+    assert diary.report(sampler) is None
+    report = diary.answer(sampler, ANSWERS)
+    assert set(report) == {"format", "design", "id", "values"}
+    for other in (ANSWERS, {"Größe": "2", "a1": "no"}):
+        with pytest.raises(client.AlreadyAnswered):
+            client.Diary(tmp_path / "diary").answer(sampler, other)
+    assert client.Diary(tmp_path / "diary").report(sampler) == report
+    assert [p.suffix for p in (tmp_path / "diary").iterdir()] == [".json"]
+
+
+def test_keeps_nothing_of_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = client.Sampler(vectors.read("product")["deployment"].encode())
+    # words of zeros are below every threshold, so that every answer changes
+    monkeypatch.setattr(sampler.randomized.__func__, "__defaults__", (bytes,))
+    truth = {n: x[-1] for n, x in zip(sampler.names, sampler.categories, strict=True)}
+    client.Diary(tmp_path).answer(sampler, truth)
+    (path,) = tmp_path.glob("*.json")
+    values = json.loads(path.read_text(encoding="utf-8"))["report"]["values"]
+    assert all(v != t for v, t in zip(values, truth.values(), strict=True))
+    assert '"299"' not in path.read_text(encoding="utf-8")
+
+
+def test_the_ledger_adds_up_exactly(tmp_path: Path) -> None:
+    diary = client.Diary(tmp_path)
+    chosen = ["small", "joint", "pairs"]
+    for name in chosen:
+        sampler = client.Sampler(vectors.read(name)["deployment"].encode())
+        diary.answer(sampler, dict(zip(sampler.names, vectors.read(name)["cases"][0]["record"], strict=True)))
+    stated = [Decimal(json.loads(vectors.read(n)["deployment"])["epsilon"]["total"]) for n in chosen]
+    ledger = diary.ledger()
+    assert sorted(e for _, e in ledger.entries) == sorted(stated)
+    assert ledger.total == sum(stated)
+
+
+def test_of_many_answers_at_once_one_is_made(tmp_path: Path) -> None:
+    sampler = client.Sampler(SMALL)
+
+    def answer(_: int) -> object:
+        try:
+            return client.Diary(tmp_path).answer(sampler, ANSWERS)["id"]
+        except client.AlreadyAnswered:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [x for x in pool.map(answer, range(64)) if x]
+    assert made == [client.Diary(tmp_path).report(sampler)["id"]]
+
+
+def test_a_damaged_entry_is_no_reason_to_draw_again(tmp_path: Path) -> None:
+    sampler = client.Sampler(SMALL)
+    diary = client.Diary(tmp_path)
+    diary.answer(sampler, ANSWERS)
+    (path,) = tmp_path.glob("*.json")
+    path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
+    with pytest.raises(client.Refused):
+        diary.report(sampler)
+    with pytest.raises(client.AlreadyAnswered):
+        diary.answer(sampler, ANSWERS)
+
+
+def test_a_source_that_runs_short_draws_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = client.Sampler(SMALL)
+    short: Callable[[int], bytes] = lambda n: b"\x01" * (n - 1)  # noqa: E731
+    monkeypatch.setattr(sampler.randomized.__func__, "__defaults__", (short,))
+    with pytest.raises(client.Refused, match="short"):
+        client.Diary(tmp_path / "new").answer(sampler, ANSWERS)
+    assert not (tmp_path / "new").exists()
+
+
+def test_runs_by_itself(tmp_path: Path) -> None:
+    """As a script without the project's packages: report, the same report again, ledger."""
+    (tmp_path / "sampler.json").write_bytes(SMALL)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-I", "-S", str(CLIENT), *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    first = run("sampler.json", "diary", "Größe=1", "a1=no")
+    assert first.returncode == 0, first.stderr
+    assert run("sampler.json", "diary", "Größe=2", "a1=no").stdout == first.stdout
+    assert "total epsilon 1.1" in run("diary").stdout
+    refused = run("sampler.json", "other", "Größe=1", "a1=secret")
+    assert refused.returncode == 2
+    assert "secret" not in refused.stderr

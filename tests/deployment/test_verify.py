@@ -1,0 +1,131 @@
+"""optrr export and optrr verify: what is written verifies, and every lie is refused, whoever recomputes the digest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import optrr
+from optrr.cli.main import run
+from optrr.deployment import exact
+from optrr.deployment.canonical import canonical, digest_of
+from optrr.deployment.deployment_file import read_deployment
+from optrr.deployment.verify import load_deployment, verify_deployment
+from optrr.errors import InvalidInput
+from tests import vectors
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A design and its deployment."""
+    made = optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, [0.5, 1.0, 0.8])
+    made.save(tmp_path / "design.json")
+    assert run(["export", str(tmp_path / "design.json"), "-o", str(tmp_path / "sampler.json")]) == 0
+    return tmp_path / "design.json", tmp_path / "sampler.json"
+
+
+def rewritten(path: Path, spoil: Callable[[dict[str, Any]], None]) -> Path:
+    """The file with something else in it, and the digest of that."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    spoil(content)
+    path.write_bytes(canonical(content | {"digest": digest_of(content)}))
+    return path
+
+
+def test_what_is_exported_verifies(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    design, sampler = files
+    capsys.readouterr()
+    assert run(["verify", str(sampler), "--design", str(design), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["holds"] is True
+    assert [c["name"] for c in shown["checks"]] == [
+        "total epsilon", "attribute epsilons", "conditional epsilons", "design",
+    ]  # fmt: skip
+    made = optrr.Design.load(design)
+    stated = read_deployment(sampler).stated
+    assert float(stated.total) == pytest.approx(made.epsilon, abs=1e-9)
+    assert [float(x) for x in stated.attributes] == pytest.approx(made.attribute_epsilons, abs=1e-9)
+    assert [float(x) for x in stated.conditional] == pytest.approx(made.conditional_epsilons, abs=1e-9)
+    assert load_deployment(sampler).domain.names == ("sex", "age", "smokes")
+
+
+def lowered(text: str, by: str = "0.000000000000001") -> str:
+    return f"{Decimal(text) - Decimal(by):f}"
+
+
+def raised(text: str) -> str:
+    return f"{Decimal(text) + Decimal('0.000000002'):f}"
+
+
+LIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "a total one place too low": lambda c: c["epsilon"].update(
+        total=lowered(c["epsilon"]["total"]), conditional=["0.000000000000000"] * 3
+    ),
+    "a total too high": lambda c: c["epsilon"].update(total=raised(c["epsilon"]["total"])),
+    "an attribute too low": lambda c: c["epsilon"]["attributes"].__setitem__(1, lowered(c["epsilon"]["attributes"][1])),
+    "an attribute too high": lambda c: c["epsilon"]["attributes"].__setitem__(2, raised(c["epsilon"]["attributes"][2])),
+    "a conditional too low": lambda c: c["epsilon"]["conditional"].__setitem__(
+        0, lowered(c["epsilon"]["conditional"][0])
+    ),
+    "another threshold": lambda c: c["layers"][0].update(threshold="7" * 16),
+    "another way": lambda c: c["layers"][0].update(kept=c["layers"][0]["changed"]),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_with_a_digest_of_its_own_is_refused(
+    lie: str, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = rewritten(files[1], LIES[lie])
+    assert run(["verify", str(path)]) == 1
+    assert "FAILS" in capsys.readouterr().out
+    with pytest.raises(InvalidInput, match="does not hold"):
+        load_deployment(path)
+
+
+def test_an_edit_without_its_digest_is_refused(files: tuple[Path, Path]) -> None:
+    path = files[1]
+    path.write_bytes(path.read_bytes().replace(b'"sex"', b'"six"'))
+    assert verify_deployment(path).digest is False
+    assert run(["verify", str(path)]) == 1
+    with pytest.raises(InvalidInput, match="digest"):
+        load_deployment(path)
+
+
+def test_malformed_files_are_one_line(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del files
+    capsys.readouterr()
+    for file in vectors.read("refused-files")["files"]:
+        path = tmp_path / "refused.json"
+        path.write_text(file["text"], encoding="utf-8")
+        assert run(["verify", str(path)]) in (1, 2), file["why"]
+        assert capsys.readouterr().err.count("\n") <= 1
+
+
+def test_another_design_is_not_this_one(files: tuple[Path, Path], tmp_path: Path) -> None:
+    optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, 0.5).save(tmp_path / "other.json")
+    assert run(["verify", str(files[1]), "--design", str(tmp_path / "other.json")]) == 1
+    assert run(["verify", str(files[0]), "--design", str(files[0])]) == 2
+
+
+def test_the_work_is_known_before_it_starts(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "MOST_WORK", 1)
+    monkeypatch.setattr(exact, "_total", lambda *_: pytest.fail("work was begun"))
+    with pytest.raises(InvalidInput, match="too long"):
+        verify_deployment(files[1])
+
+
+def test_where_pairs_are_too_many_the_total_stands_for_them(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = read_deployment(files[1]).automaton
+    monkeypatch.setattr(exact, "MOST_PAIRS", 1)
+    numbers = exact.epsilons(layers)
+    assert set(numbers.conditional) == {numbers.total}
