@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
-from optrr.records.domain import Attribute, Domain
+from optrr.records.domain import Attribute, Category, Domain
 from optrr_solvers.arrays import FloatArray, IntArray
 
 Parts = list[list[int]]
@@ -168,7 +168,7 @@ def _group_codes(parts: Sequence[Sequence[int]], size: int) -> IntArray:
     return out
 
 
-def _joined(attribute: Attribute, part: Sequence[int]) -> str | int | bool | None:
+def _joined(attribute: Attribute, part: Sequence[int]) -> Category:
     if len(part) == 1:
         return attribute.categories[part[0]]
     return JOINT.join("" if t is None else t for t in (attribute.texts[c] for c in part))

@@ -1,10 +1,10 @@
 """Design files: versioned JSON that carries everything needed to perturb, estimate and re-check (design §5.2).
 
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
-``attributes`` (name, categories, requested_epsilon, epsilon, conditional_epsilon, conditional_cap), ``pairs`` and
-``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each law writes and reads its own,
-see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``, ``digest``. The ε are labels of what
-is drawn (:class:`optrr_solvers.laws.base.Labels`).
+``attributes`` (what :mod:`optrr.records.declaration` writes of one, requested_epsilon, epsilon, conditional_epsilon,
+conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
+law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``,
+``digest``. The ε are labels of what is drawn (:class:`optrr_solvers.laws.base.Labels`).
 
 Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
 of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
@@ -23,7 +23,8 @@ import numpy as np
 
 from optrr import __version__
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.domain import Attribute, Domain
+from optrr.records.declaration import DeclaredAttribute, declaration
+from optrr.records.domain import Domain
 from optrr.records.files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "DesignRecord", "read_design_file", "save_design"]
 
 
-class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    categories: list[str | int | bool | None]
+class _AttributeRecord(DeclaredAttribute, forbid_unknown_fields=True, kw_only=True):
     requested_epsilon: float
     epsilon: float
     conditional_epsilon: float
@@ -91,7 +90,9 @@ def save_design(design: Design, path: str | Path) -> None:
         lower_bound=solution.lower,
         seconds=solution.seconds,
         attributes=[
-            _AttributeRecord(a.name, list(a.categories), r, e, c, cap)
+            _AttributeRecord(
+                **declaration(a), requested_epsilon=r, epsilon=e, conditional_epsilon=c, conditional_cap=cap
+            )
             for a, r, e, c, cap in zip(
                 design.domain,
                 problem.epsilons.tolist(),
@@ -163,7 +164,7 @@ def stated_numbers(record: _Record) -> dict[str, list[float]]:
 
 
 def _contents(record: _Record) -> tuple[Domain, Solution]:
-    domain = Domain(tuple(Attribute(a.name, tuple(a.categories)) for a in record.attributes))
+    domain = Domain(tuple(a.attribute() for a in record.attributes))
     caps = [np.inf if a.conditional_cap is None else a.conditional_cap for a in record.attributes]
     problem = Problem(
         domain.sizes,

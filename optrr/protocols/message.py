@@ -26,7 +26,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     mechanism: str
     serial: str
-    values: tuple[str | int | bool | None, ...]
+    values: tuple[str | int | float | bool | None, ...]
 
     def to_bytes(self) -> bytes:
         """JSON."""

@@ -44,7 +44,7 @@ from optrr.protocols.oracles import (
 )
 from optrr.protocols.released_answers import SCHEMA, counted, released, report_texts
 from optrr.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
-from optrr.records.domain import Attribute, Domain
+from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
 from optrr.records.files import RecordWriter, checked_suffix, whole_file
 from optrr_solvers.arrays import FloatArray
@@ -278,7 +278,7 @@ class SampledTables(Asking):
         """Read what :meth:`save` wrote. Raises InvalidInput where it is malformed or its ε is not the one drawn."""
         record = read_sampled_tables(path)
         asking = SampledTables(
-            Domain(tuple(Attribute(a.name, tuple(a.categories)) for a in record.attributes)),
+            Domain(tuple(a.attribute() for a in record.attributes)),
             tuple(tuple(t.attributes) for t in record.tables),
             np.asarray([t.share for t in record.tables]),
             record.answer_epsilon,

@@ -1,7 +1,7 @@
 """The file of sampled tables: versioned JSON that both the people asked and those who estimate work from.
 
 One object: ``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
-made for), ``attributes`` (name, categories) and ``tables`` (attributes, share, report: grr, oue or ss).
+made for), ``attributes`` (:mod:`optrr.records.declaration`) and ``tables`` (attributes, share, report: grr, oue or ss).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from optrr import __version__
 from optrr.errors import InvalidInput, in_one_line
+from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.files import whole_file
 
 if TYPE_CHECKING:
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 FORMAT = "optrr-sampled-tables/1"
 # The format stands among a file's first bytes.
 _HEAD = 200
-
-
-class AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """One attribute as it stands in the file."""
-
-    name: str
-    categories: list[str | int | bool | None]
 
 
 class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,7 +40,7 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
     software: str
     epsilon: float
     answer_epsilon: float
-    attributes: list[AttributeRecord]
+    attributes: list[DeclaredAttribute]
     tables: list[TableRecord]
 
 
@@ -67,7 +61,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
         f"optrr {__version__}",
         asking.epsilon,
         asking.answer_epsilon,
-        [AttributeRecord(a.name, list(a.categories)) for a in asking.domain],
+        [DeclaredAttribute(**declaration(a)) for a in asking.domain],
         [TableRecord(list(names), share, oracle) for names, share, oracle in rows],
     )
     with whole_file(Path(path)) as partial:

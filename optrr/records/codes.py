@@ -30,7 +30,7 @@ def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.inte
         i = int(np.flatnonzero(bad)[0])
         row = int(np.flatnonzero((array[:, i] < 0) | (array[:, i] >= domain.sizes[i]))[0])
         raise InvalidInput(
-            f"attribute {domain.names[i]!r} has code {array[row, i]} in record {row + 1}; "
+            f"attribute {domain.names[i]!r} has a code outside its categories in record {row + 1}; "
             f"its codes are 0..{domain.sizes[i] - 1}"
         )
     return array

@@ -5,23 +5,27 @@ published by a domain read off the data. So a domain is written down beforehand,
 (:func:`optrr.records.observed.observed_domain`).
 
 Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
-(typed): an integer by its decimal digits, a boolean by ``true`` or ``false``, text by itself. ``None`` is the missing
-value, a category like any other, which must be declared.
+(typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form, text
+by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks that
+stand for it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.records.bins`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.records.bins import Bins, edge_text, interval_of_floats, number_text
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.problem import SIZE_RANGE
 
-Category = str | int | bool | None
+Category = str | int | float | bool | None
 
 # How many names or categories an error message lists before it says how many more there are.
 _LISTED = 10
@@ -33,6 +37,8 @@ def category_text(value: Category) -> str | None:
     """Canonical text of a category; None stays None."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value)
     return value if value is None or isinstance(value, str) else str(value)
 
 
@@ -65,16 +71,27 @@ class Attribute:
     name
         the column's name, not empty.
     categories
-        2 to 10^6 different values: text, integers, booleans, or None for "missing". A category's position is its code.
+        2 to 10^6 different values: text, numbers, booleans, dates (kept as their ISO text), or None for "missing". A
+        category's position is its code.
+    ordered
+        whether the order of the categories means something, from the least to the greatest.
+    bins
+        for numbers and dates: the edges whose labels the categories are, None for the missing value aside.
+    missing
+        texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
 
     Raises
     ------
     InvalidInput
-        for fewer than two categories, two with the same text, or a value that is none of the above.
+        for fewer than two categories, two with the same text, a value that is none of the above, or another number of
+        categories than bins.
     """
 
     name: str
     categories: tuple[Category, ...]
+    ordered: bool = False
+    bins: Bins | None = None
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -84,6 +101,9 @@ class Attribute:
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
         object.__setattr__(self, "categories", tuple(self._checked(c) for c in self.categories))
+        self._check_missing()
+        if self.bins is not None:
+            self._check_bins(self.bins)
         if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
             raise InvalidInput(_bad_size(self.name, self.size))
         if len(self.codes) < self.size:
@@ -91,12 +111,39 @@ class Attribute:
 
     def _checked(self, value: object) -> Category:
         plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, date):
+            return edge_text(plain)
+        if isinstance(plain, float) and math.isfinite(plain):
+            return int(plain) if plain.is_integer() else plain
         if plain is None or isinstance(plain, str | int):
             return plain
         raise InvalidInput(
-            f"attribute {self.name!r} has category {value!r}; categories are text, integers, true/false or null: "
-            "write it as text"
+            f"attribute {self.name!r} has category {value!r}; categories are text, finite numbers, dates, true/false or "
+            "null: write it as text"
         )
+
+    def _check_missing(self) -> None:
+        marks = (self.missing,) if isinstance(self.missing, str | int | float) else self.missing
+        texts = tuple(category_text(self._checked(mark)) for mark in marks)
+        categories = {category_text(c) for c in self.categories}
+        for text in texts:
+            if text is None or text in categories:
+                raise InvalidInput(
+                    f"attribute {self.name!r} has {text!r} among the marks of a missing value and among its categories; "
+                    "keep it in one of the two"
+                )
+        object.__setattr__(self, "missing", texts)
+        if texts and None not in self.categories:
+            object.__setattr__(self, "categories", (*self.categories, None))
+
+    def _check_bins(self, bins: Bins) -> None:
+        object.__setattr__(self, "ordered", True)
+        labels = sum(c is not None for c in self.categories)
+        if labels != len(bins.labels):
+            raise InvalidInput(
+                f"attribute {self.name!r} has {len(bins.labels)} bins and {labels} categories; give each bin its label, or "
+                "leave the categories out"
+            )
 
     def _repeated(self) -> str | None:
         seen: set[str | None] = set()
@@ -117,10 +164,35 @@ class Attribute:
         """Position of every category, by its text."""
         return {text: code for code, text in enumerate(self.texts)}
 
+    @cached_property
+    def readings(self) -> dict[str, int]:
+        """Other texts that stand for a category, with its code: how other programs write numbers, booleans and intervals."""
+        out: dict[str, int] = {}
+        for code, category in enumerate(self.categories):
+            if isinstance(category, bool):
+                out |= {str(category): code, str(category).upper(): code}
+            elif isinstance(category, int):
+                out[f"{category}.0"] = code  # pandas, where a value of the column is missing
+            elif isinstance(category, str) and (floats := interval_of_floats(category)):
+                out[floats] = code
+        if self.bins is not None:
+            out |= {text: self.bin_codes[k] for text, k in self.bins.readings().items()}
+        return {text: code for text, code in out.items() if text not in self.codes}
+
+    @cached_property
+    def bin_codes(self) -> tuple[int, ...]:
+        """The code of each bin: the categories in order, the missing value left out."""
+        return tuple(code for code, category in enumerate(self.categories) if category is not None)
+
     @property
     def missing_code(self) -> int | None:
         """Position of the missing value; None where it is not declared."""
         return self.codes.get(None)
+
+
+def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
+    """The attribute whose categories are the labels of these bins."""
+    return Attribute(name, bins.labels, ordered=True, bins=bins, missing=tuple(missing))
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,13 +221,18 @@ class Domain:
             raise InvalidInput(f"attribute {twice!r} is declared twice; give every attribute its own name")
 
     @classmethod
-    def of(cls, declared: Mapping[str, int | Iterable[Category]]) -> Domain:
-        """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1."""
+    def of(cls, declared: Mapping[str, int | Bins | Iterable[Category]]) -> Domain:
+        """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1, bins for theirs."""
         if not isinstance(declared, Mapping):
             raise InvalidInput(
                 f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
             )
-        return cls(tuple(Attribute(name, _declared(name, value)) for name, value in declared.items()))
+        return cls(
+            tuple(
+                binned(name, value) if isinstance(value, Bins) else Attribute(name, _declared(name, value))
+                for name, value in declared.items()
+            )
+        )
 
     @cached_property
     def _positions(self) -> dict[str, int]:

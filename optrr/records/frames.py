@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.columns import ColumnCodec
 from optrr.records.domain import Domain, listed, shown
+from optrr.records.pandas_types import as_plain, back_from_plain, is_interval_or_period
 
 Frame = TypeVar("Frame")
 Kernel = Callable[[NDArray[np.int32]], None]
@@ -186,7 +187,7 @@ def frame_table(data: Any) -> pa.Table:
 
 def _from_pandas(data: Any) -> pa.Table:
     try:
-        return pa.Table.from_pandas(data, preserve_index=False)
+        return pa.Table.from_pandas(as_plain(data), preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError):
         # what Arrow says holds the value it stumbled over
         raise InvalidInput(f"{_unfit_column(data)} mixes types; give every column one type") from None
@@ -218,6 +219,9 @@ def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
     series = {}
     for name, given in zip(result.schema.names, data.dtypes, strict=True):
         column, values, dtype = codec.columns[name], result[name], given
+        if is_interval_or_period(dtype):
+            series[name] = back_from_plain(values, dtype, column.attribute)
+            continue
         if isinstance(given, np.dtype) and given.kind in "iub" and column.attribute.missing_code is not None:
             # plain integers and booleans have no room for the missing value that randomization may bring
             dtype = pd.api.types.pandas_dtype("boolean" if given.kind == "b" else _NULLABLE[given.name])

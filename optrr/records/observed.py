@@ -1,32 +1,122 @@
-"""A domain read off data that are public: which categories occur in each column."""
+"""A domain read off data that are public: which categories occur in each column, and in which order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from optrr.records.domain import Attribute, Category, Domain
-from optrr.records.reading.registry import record_batches
+from optrr.errors import InvalidInput
+from optrr.records.bins import number_text
+from optrr.records.domain import Attribute, Category, Domain, shown
+from optrr.records.frames import checked_columns
+from optrr.records.reading.registry import open_source
+from optrr_solvers.problem import SIZE_RANGE
+
+_BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
-def observed_domain(data: Any, columns: Sequence[str]) -> Domain:
+def observed_domain(data: Any, columns: Sequence[str], missing: Iterable[str] = ()) -> Domain:
     """The categories that occur in PUBLIC or reference data: never use it on the records to be protected.
 
     A domain read off protected records publishes which categories somebody has, before any randomization, and no
-    ε covers that. ``data`` is a frame, a path or an iterable of record batches as for :func:`optrr.records.counts.count`;
-    the categories come sorted, numbers by value, the missing value last. One pass, bounded memory.
+    ε covers that. ``data`` is whatever :func:`optrr.records.counts.count` takes; ``missing`` are the texts that stand for
+    the missing value there. Ordered columns (pandas, polars Enum, Arrow) keep their order and all their categories;
+    otherwise the categories come sorted, numbers by value, the missing value last. A column of text that holds nothing but
+    numbers, or nothing but true and false, is one of numbers or booleans. One pass, bounded memory.
     """
-    seen: dict[str, set[Category]] = {name: set() for name in columns}
-    # any two categories will do: only the columns' names matter here, and an empty CSV field is the missing value
-    named = Domain.of(dict.fromkeys(columns, ("", None)))
-    for batch in record_batches(data, named, declared=None):
+    seen = {name: ObservedColumn(name, missing) for name in columns}
+    source = open_source(data)
+    if columns:
+        # any two categories will do: only the columns' names matter here
+        checked_columns(source.column_names(), Domain.of(dict.fromkeys(columns, ("", None))), None)
+    for batch in source.batches(list(columns)):
         for name in columns:
-            seen[name].update(pc.unique(batch.column(name)).to_pylist())
-    return Domain(tuple(Attribute(name, tuple(sorted(values, key=_rank))) for name, values in seen.items()))
+            seen[name].add(batch.column(name))
+    return Domain(tuple(column.attribute() for column in seen.values()))
+
+
+class ObservedColumn:
+    """The values of one column with how often each occurs, and their order where the column has one."""
+
+    def __init__(self, name: str, missing: Iterable[str] = ()) -> None:
+        self.name, self.missing = name, tuple(missing)
+        self.counts: dict[Any, int] = {}
+        self.order: list[Any] | None = None
+
+    def add(self, values: pa.Array) -> None:
+        """Count a batch. Raises InvalidInput above the number of categories that an attribute can have."""
+        kind = values.type
+        if pa.types.is_dictionary(kind):
+            if kind.ordered:
+                self.order = values.dictionary.to_pylist()
+            dictionary = values.dictionary
+            plain = dictionary.cast(pa.string()) if pa.types.is_string_view(dictionary.type) else dictionary
+            values = plain.take(values.indices)
+        elif pa.types.is_string_view(kind):
+            values = values.cast(pa.string())
+        for pair in pc.value_counts(values).to_pylist():
+            value = pair["values"]
+            value = None if isinstance(value, float) and math.isnan(value) else value
+            self.counts[value] = self.counts.get(value, 0) + pair["counts"]
+        if len(self.counts) > SIZE_RANGE[1]:
+            raise InvalidInput(
+                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values; give it bins, or leave it out"
+            )
+
+    def typed(self) -> dict[Category, int]:
+        """Categories in order, with how often each occurs: numbers and booleans also where the column holds their texts."""
+        plain: dict[Any, int] = {}
+        for value, n in self.counts.items():
+            key = None if value in self.missing or number_text_of(value) in self.missing else value
+            plain[key] = plain.get(key, 0) + n
+        values = [v for v in plain if v is not None]
+        read = _reader(values)
+        out: dict[Category, int] = {}
+        for value in self.order if self.order is not None else values:
+            out[read(value)] = out.get(read(value), 0) + plain.get(value, 0)
+        ordered = out if self.order is not None else dict(sorted(out.items(), key=lambda pair: _rank(pair[0])))
+        return ordered | ({None: plain[None]} if None in plain else {})
+
+    def attribute(self) -> Attribute:
+        """The attribute with these categories."""
+        marks = tuple(m for m in self.missing if m in self.counts or m in map(number_text_of, self.counts))
+        return Attribute(self.name, tuple(self.typed()), ordered=self.order is not None, missing=marks)
+
+
+def number_text_of(value: Any) -> str | None:
+    """The text of a number; None for anything else."""
+    return number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _reader(values: Sequence[Any]) -> Any:
+    """What turns a value of the column into a category."""
+    if values and all(isinstance(v, str) for v in values):
+        if all(v in _BOOLEANS for v in values):
+            return _BOOLEANS.__getitem__
+        if all(_is_number(v) for v in values):
+            return lambda text: _plain(float(text)) if "." in text or "e" in text else int(text)
+    return _plain
+
+
+def _plain(value: Any) -> Category:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return value if isinstance(value, str | int) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is how programs write this number: no leading zeros, which would be lost."""
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return text in (number_text(number), f"{number_text(number)}.0")
 
 
 def _rank(value: Category) -> tuple[bool, float, str]:
-    number = float(value) if isinstance(value, int) else 0.0
-    return value is None, number, str(value)
+    number = float(value) if isinstance(value, int | float) else 0.0
+    return isinstance(value, str), number, str(value)

@@ -166,7 +166,7 @@ def test_records_that_do_not_fit_are_refused(first_round, capsys):
     (folder / "randomized.csv").write_text("a,b,c,d\nx,p,0,7\n")
     capsys.readouterr()
     assert run(clustered(folder)) == 2
-    assert "unknown category '7'" in capsys.readouterr().err
+    assert "unknown category" in capsys.readouterr().err
 
 
 def test_an_attribute_larger_than_the_limit_is_left_alone_and_named(first_round, capsys):

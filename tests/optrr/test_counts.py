@@ -158,12 +158,15 @@ ONE = pa.table({"sex": ["F"], "age": [0], "smokes": ["no"], "town": ["x"]})
         (lambda: count([], DOMAIN, "sex"), "no records"),
         (lambda: count(np.zeros((0, 4), int), DOMAIN, "sex"), "no records"),
         (lambda: count(np.zeros((3, 2), int), DOMAIN, "sex"), r"shape \(n, 4\)"),
-        (lambda: count(np.full((3, 4), 2), DOMAIN, "sex"), "attribute 'sex' has code 2 in record 1"),
+        (
+            lambda: count(np.full((3, 4), 2), DOMAIN, "sex"),
+            "attribute 'sex' has a code outside its categories in record 1",
+        ),
         (lambda: count([ONE], DOMAIN, "sex"), "yielded a Table"),
         (lambda: count(7, DOMAIN, "sex"), "cannot read records from a int"),
         (lambda: count("a.txt", DOMAIN, "sex"), "ends in '.txt'"),
         (lambda: count("no.csv", DOMAIN, "sex"), "cannot read no.csv"),
-        (lambda: count(pa.table({"sex": ["F", "m"]}), DOMAIN, "sex"), "record 2: unknown category 'm'"),
+        (lambda: count(pa.table({"sex": ["F", "m"]}), DOMAIN, "sex"), "record 2: unknown category"),
         (lambda: count(pa.table({"sex": ["F", None]}), DOMAIN, "sex"), "record 2: missing value"),
         (lambda: Counts(DOMAIN, np.zeros((2, 3))), r"shape \(2, 3\); the domain's is \(2, 3, 3, 2\)"),
         (lambda: Counts(Domain.of({"a": 2}), [0.5, 0.5]), "give counts, not proportions"),
@@ -201,7 +204,7 @@ def test_pandas_slices_of_changing_type(monkeypatch):
     data = pd.DataFrame({"smokes": pd.Series([None] * 3 + ["yes", "no", None, "yes"], dtype=object)})
     assert count(data, DOMAIN, "smokes").table.tolist() == [2, 1, 4]
     data.loc[6, "smokes"] = "never"
-    with pytest.raises(InvalidInput, match="record 7: unknown category 'never'"):
+    with pytest.raises(InvalidInput, match="record 7: unknown category"):
         count(data, DOMAIN, "smokes")
 
 

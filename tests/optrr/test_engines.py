@@ -56,6 +56,6 @@ def test_bad_columns_and_values(spark, tmp_path):
     with pytest.raises(InvalidInput, match="smokes"):
         perturb_once(frame, _mechanism(1.0), str(tmp_path / "a"))
     bad = spark.createDataFrame([("X", 1, True)], "sex string, age int, smokes boolean")
-    with pytest.raises(Exception, match="unknown category 'X'"):
+    with pytest.raises(Exception, match="unknown category"):
         perturb_once(bad, _mechanism(1.0), str(tmp_path / "b"))
     assert not list((tmp_path / "b").glob("*.parquet"))

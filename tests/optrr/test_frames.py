@@ -151,7 +151,7 @@ def test_pandas_types_come_back():
         {
             "str": ["a", "b", "c"],
             "object": pd.Series(["a", "b", "c"], dtype=object),
-            "category": pd.Categorical(["a", "b", "c"], categories=["c", "b", "a"], ordered=True),
+            "category": pd.Categorical(["a", "b", "c"], categories=["c", "b", "a"]),
             "int8": np.array([0, 1, 2], dtype=np.int8),
             "Int16": pd.array([0, None, 2], dtype="Int16"),
             "plain": np.array([0, 2, 2], dtype=np.uint16),
@@ -172,7 +172,6 @@ def test_pandas_types_come_back():
     assert out.dtypes.astype(str).to_dict() == expected
     assert out.index.tolist() == [0, 1, 2]
     assert out["category"].cat.categories.tolist() == ["a", "b", "c"]
-    assert out["category"].cat.ordered
     for name in data.columns:
         assert [None if pd.isna(v) else v for v in out[name]] == [None if pd.isna(v) else v for v in data[name]]
 
@@ -226,13 +225,19 @@ SEX_AGE = Domain.of({"sex": ["F", "M"], "age": 3})
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"sex": ["F", "X"], "age": [0, 1]}, "column 'sex', record 2: unknown category 'X'; declared are 'F', 'M'"),
-        ({"sex": ["F", " M"], "age": [0, 1]}, "column 'sex', record 2: unknown category ' M'"),
-        ({"sex": ["F", "f"], "age": [0, 1]}, "unknown category 'f'"),
-        ({"sex": ["F", ""], "age": [0, 1]}, "unknown category ''"),
-        ({"sex": ["F", "M"], "age": [0, 3]}, "column 'age', record 2: unknown category 3; declared are '0', '1', '2'"),
-        ({"sex": ["F", "M"], "age": [0.0, 0.5]}, "column 'age', record 2: unknown category 0.5"),
-        ({"sex": ["F", "M"], "age": ["0", "01"]}, "unknown category '01'"),
+        (
+            {"sex": ["F", "X"], "age": [0, 1]},
+            "column 'sex', record 2: unknown category .a text.; declared are 'F', 'M'",
+        ),
+        ({"sex": ["F", " M"], "age": [0, 1]}, "column 'sex', record 2: unknown category"),
+        ({"sex": ["F", "f"], "age": [0, 1]}, "unknown category"),
+        ({"sex": ["F", ""], "age": [0, 1]}, "unknown category"),
+        (
+            {"sex": ["F", "M"], "age": [0, 3]},
+            "column 'age', record 2: unknown category .a number.; declared are '0', '1', '2'",
+        ),
+        ({"sex": ["F", "M"], "age": [0.0, 0.5]}, "column 'age', record 2: unknown category"),
+        ({"sex": ["F", "M"], "age": ["0", "01"]}, "unknown category"),
         ({"sex": [None, "M"], "age": [0, 1]}, "column 'sex', record 1: missing value; declare null"),
         ({"sex": ["F", "M"]}, "column 'age' is missing; the data has 'sex'"),
         ({"sex": ["F"], "age": [1], "name": ["Ann"]}, "column 'name' is not an attribute"),
@@ -255,8 +260,9 @@ def test_a_missing_value_in_pandas_floats():
     [
         (pa.table([["F"], ["F"], [1]], names=["sex", "sex", "age"]), "column 'sex' appears twice"),
         (pd.DataFrame([["F", "F", 1]], columns=["sex", "sex", "age"]), "column 'sex' appears twice"),
-        (pd.DataFrame({"sex": ["F", 1], "age": [1, 2]}), "give every column one type"),
-        (pa.table({"sex": ["F"], "age": pa.array([0], pa.timestamp("s"))}), r"column 'age' has type timestamp\[s\]"),
+        (pd.DataFrame({"sex": ["F", 1], "age": [1, 2]}), "column 'sex' mixes types; give every column one type"),
+        (pa.table({"sex": ["F"], "age": pa.array([0], pa.duration("s"))}), r"column 'age' has type duration\[s\]"),
+        (pa.table({"sex": ["F"], "age": pa.array([0], pa.timestamp("s"))}), r"unknown category \(a date\)"),
         (pa.table({"sex": [["F"]], "age": [0]}), "column 'sex' has type list"),
         (pl.LazyFrame({"sex": ["F"], "age": [1]}), r"call collect\(\)"),
         ([("F", 1)], "cannot read records from a list"),
@@ -272,7 +278,7 @@ def test_errors_count_records_across_batches(monkeypatch):
     monkeypatch.setattr(frames, "RECORDS", 7)
     values = {"sex": ["F"] * 100, "age": [1] * 52 + [9] + [1] * 47}
     for data in (pa.table(values), pd.DataFrame(values), pl.DataFrame(values)):
-        with pytest.raises(InvalidInput, match="record 53: unknown category 9"):
+        with pytest.raises(InvalidInput, match="record 53: unknown category"):
             recode_frame(data, SEX_AGE, keep)
 
 

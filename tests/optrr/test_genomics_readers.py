@@ -227,7 +227,7 @@ def test_csv_genotypes(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sample,rs1\np,3\nq,0\n", "column 'rs1', record 1: unknown category '3'"),
+        ("sample,rs1\np,3\nq,0\n", "column 'rs1', record 1: unknown category"),
         ("sample\np\nq\n", "no variant columns"),
         ("sample,rs1\np,1\np,0\n", "lists people twice: 'p'"),
         ("sample,rs1\n", "holds no people"),

@@ -183,8 +183,8 @@ def _write(path, text):
 BAD_FILES = {
     "empty": (b"", "a.csv is empty"),
     "header only": (b"sex,code,age\n", "holds no records"),
-    "unknown": (b"sex,code,age\nF,7,0\nX,7,0\n", "column 'sex', record 2: unknown category 'X'"),
-    "space": (b"sex,code,age\nF,7, 0\n", "column 'age', record 1: unknown category ' 0'"),
+    "unknown": (b"sex,code,age\nF,7,0\nX,7,0\n", "column 'sex', record 2: unknown category"),
+    "space": (b"sex,code,age\nF,7, 0\n", "column 'age', record 1: unknown category"),
     "missing value": (b"sex,code,age\n,7,0\n", "column 'sex', record 1: missing value"),
     "missing column": (b"sex,code\nF,7\n", "column 'age' is missing"),
     "extra column": (b"sex,code,age,name\nF,7,0,Ann\n", "column 'name' is not an attribute"),
@@ -297,7 +297,7 @@ def test_a_bad_record_at_the_end_of_a_long_file(tmp_path):
     n = 300_000
     sex = pa.array(["F"] * n + ["X"])
     pq.write_table(pa.table({"sex": sex, "code": ["7"] * (n + 1), "age": [0] * (n + 1)}), tmp_path / "a.parquet")
-    with pytest.raises(InvalidInput, match="record 300001: unknown category 'X'"):
+    with pytest.raises(InvalidInput, match="record 300001: unknown category"):
         perturb_file(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), tmp_path / "b.parquet")
     assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
 

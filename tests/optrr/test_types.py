@@ -1,0 +1,285 @@
+"""Every kind of column that people have: what it means, that it comes back, and that its order survives."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import optrr
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.perturb import perturb_file
+from optrr.records.bins import Bins, bins_of
+from optrr.records.counts import count
+from optrr.records.domain import Attribute, Domain, binned
+from optrr.records.observed import observed_domain
+from optrr_solvers.laws import ProductLaw
+
+LEVELS = ["never", "often", "always"]  # not alphabetical
+
+
+def unchanged(domain):
+    """A mechanism that changes nothing: e^-1000 is 0."""
+    return Mechanism(domain, ProductLaw(domain.sizes, np.full(domain.m, 1000.0)))
+
+
+def codes(data, attribute, rows):
+    """How often each category occurs, as a list of codes would say it."""
+    table = count(data, Domain((attribute,)), [attribute.name]).table
+    assert table.tolist() == np.bincount(rows, minlength=attribute.size).tolist()
+
+
+def bin_by_hand(value, edges, closed):
+    """The bin of one value by looking at one after the other."""
+    for k, (low, high) in enumerate(pairwise(edges)):
+        if (low <= value < high) if closed == "left" else (low < value <= high):
+            return k
+    return -1
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=8, unique=True).map(sorted),
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20),
+    st.sampled_from(["left", "right"]),
+    st.booleans(),
+)
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_bins_agree_with_comparing_one_by_one_and_with_pandas(edges, values, closed, open_ended):
+    edges = [-math.inf, *edges, math.inf] if open_ended else edges
+    values = [*values, *edges[1:-1]]
+    bins = Bins(tuple(edges), closed)
+    found = bins.codes(np.array(values)).tolist()
+    assert found == [bin_by_hand(v, edges, closed) for v in values]
+    if closed == "right":
+        assert found == pd.cut(values, edges, labels=False, right=True).astype(float).tolist() or -1 in found
+    assert bins_of(bins.record(), closed) == bins
+    assert len(set(bins.labels)) == len(bins.labels) == len(edges) - 1
+
+
+COLUMNS = {
+    "int64": pa.array([5, 17, 18, 64, 65, 99]),
+    "int8": pa.array([5, 17, 18, 64, 65, 99], pa.int8()),
+    "float": pa.array([5.5, 17.999, 18.0, 64.0, 65.0, 99.5]),
+    "float16": pa.array(np.array([5.5, 17, 18.0, 64.0, 65.0, 99.5], np.float16)),
+    "decimal": pa.array(
+        [Decimal("5.50"), Decimal("17.99"), Decimal("18"), Decimal("64"), Decimal("65"), Decimal("99")]
+    ),
+    "text": pa.array(["5", "17.9", "18.0", "64", "65", "9.9e1"]),
+    "coded": pa.array([5, 17, 18, 64, 65, 99]).dictionary_encode(),
+    "labels": pa.array(["< 18", "< 18", "[18, 65)", "[18, 65)", ">= 65", ">= 65"]),
+    "pandas floats": pa.array(["[-inf, 18.0)", "< 18", "[18.0, 65.0)", "64", "65.0", "[65.0, inf)"]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_numbers_are_put_into_bins(kind):
+    age = binned("age", Bins((-math.inf, 18, 65, math.inf)))
+    table = pa.table({"age": COLUMNS[kind]})
+    codes(table, age, [0, 0, 1, 1, 2, 2])
+    released = unchanged(Domain((age,))).perturb(table)
+    assert released["age"].cast(pa.string()).to_pylist() == ["< 18"] * 2 + ["[18, 65)"] * 2 + [">= 65"] * 2
+    codes(released, age, [0, 0, 1, 1, 2, 2])
+
+
+DATES = [date(1999, 12, 31), date(2000, 1, 1), date(2004, 2, 29), date(2010, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(DATES),
+        pa.array(DATES, pa.date64()),
+        pa.array(DATES).cast(pa.timestamp("s")),
+        pa.array(DATES).cast(pa.timestamp("ns")).cast(pa.timestamp("ns", tz="UTC")),
+        pa.array([d.isoformat() for d in DATES]),
+        pa.array([f"{d.isoformat()} 00:00:00" for d in DATES]),
+    ],
+    ids=str,
+)
+def test_dates_are_put_into_bins(column):
+    born = binned("born", bins_of([-math.inf, date(2000, 1, 1), "2010-01-01", math.inf]))
+    assert born.categories == ("< 2000-01-01", "[2000-01-01, 2010-01-01)", ">= 2010-01-01")
+    codes(pa.table({"born": column}), born, [0, 1, 1, 2])
+
+
+def test_times_of_day_lie_between_edges():
+    at = binned("at", bins_of(["2024-01-01", "2024-01-01 12:00:00", "2024-01-02"]))
+    assert at.categories == ("[2024-01-01, 2024-01-01 12:00:00)", "[2024-01-01 12:00:00, 2024-01-02)")
+    moments = pa.array([datetime(2024, 1, 1, 11, 59, 59, 999000), datetime(2024, 1, 1, 12)])
+    codes(pa.table({"at": moments}), at, [0, 1])
+
+
+def test_labels_of_ones_own_and_missing_values_in_bins(tmp_path):
+    age = Attribute("age", ("minor", "adult"), bins=Bins((0, 18, 130)), missing=("99.5", "NA"))
+    assert age.categories == ("minor", "adult", None)
+    codes(pa.table({"age": [3.0, 99.5, None, math.nan, 20.0]}), age, [0, 2, 2, 2, 1])
+    codes(pa.table({"age": ["3", "NA", None, "adult", "[18, 130)", "[0.0, 18.0)"]}), age, [0, 2, 2, 1, 1, 0])
+    (tmp_path / "a.csv").write_text("age\n3\nNA\n\n20\n")
+    perturb_file(tmp_path / "a.csv", unchanged(Domain((age,))), tmp_path / "b.parquet")
+    assert pq.read_table(tmp_path / "b.parquet")["age"].to_pylist() == ["minor", None, None, "adult"]
+
+
+@pytest.mark.parametrize("values", [[-1.0, 5.0], ["5", "130"], [date(2000, 1, 1)] * 2, [True, False]])
+def test_what_lies_in_no_bin_is_refused_without_its_value(values):
+    age = binned("age", Bins((0, 18, 130)))
+    with pytest.raises(InvalidInput, match=r"column 'age', record \d: .*(outside the bins|unknown category)") as caught:
+        count(pa.table({"age": values}), Domain((age,)), ["age"])
+    assert "-1" not in str(caught.value) and "2000" not in str(caught.value)
+
+
+PLAIN = {
+    "integers with a gap": ([1, 2, 3, None], pd.Series([3.0, 1.0, np.nan]), ["3", "1", None]),
+    "nullable integers": ([1, 2, 3, None], pd.Series(pd.array([3, 1, None], dtype="Int64")), ["3", "1", None]),
+    "halves": ([0.5, 2.5, 6], pd.Series([2.5, 0.5, 6.0]), ["2.5", "0.5", "6"]),
+    "narrow halves": ([0.5, 2.5, 6], pd.Series([2.5, 0.5, 6.0], dtype=np.float32), ["2.5", "0.5", "6"]),
+    "tenths in single precision": ([0.1, 0.2], pd.Series([0.2, 0.1, 0.1], dtype=np.float32), ["0.2", "0.1", "0.1"]),
+    "booleans": ([True, False], pd.Series([False, True, True]), ["false", "true", "true"]),
+    "dates": (DATES[:3], pd.Series(DATES[2::-1]), [d.isoformat() for d in DATES[2::-1]]),
+    "moments": (DATES[:3], pd.Series(pd.to_datetime(DATES[2::-1])), [d.isoformat() for d in DATES[2::-1]]),
+    "intervals": (
+        ["(0, 18]", "(18, 65]"],
+        pd.Series(pd.cut([20, 3, 65], [0, 18, 65])),
+        ["(18, 65]", "(0, 18]", "(18, 65]"],
+    ),
+    "plain intervals": (
+        ["[0, 0.5)", "[0.5, 1)"],
+        pd.Series(pd.IntervalIndex.from_breaks([0, 0.5, 1.0], closed="left").take([1, 0])),
+        ["[0.5, 1)", "[0, 0.5)"],
+    ),
+    "months": (
+        ["2024-01", "2024-02"],
+        pd.Series(pd.PeriodIndex(["2024-02", "2024-01"], freq="M")),
+        ["2024-02", "2024-01"],
+    ),
+    "quarters": (["2023Q4", "2024Q1"], pd.Series(pd.PeriodIndex(["2024Q1", "2023Q4"], freq="Q")), ["2024Q1", "2023Q4"]),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kind):
+    categories, series, texts = PLAIN[kind]
+    attribute = Attribute("x", tuple(categories))
+    domain, frame = Domain((attribute,)), pd.DataFrame({"x": series})
+    rows = [attribute.codes[t] for t in texts]
+    codes(frame, attribute, rows)
+    released = unchanged(domain).perturb(frame)
+    codes(released, attribute, rows)
+    if "interval" not in kind:  # these come back as their labels, in order
+        assert str(released["x"].dtype) == str(frame["x"].dtype)
+        assert [None if pd.isna(v) else v for v in released["x"]] == [None if pd.isna(v) else v for v in frame["x"]]
+    else:
+        assert released["x"].tolist() == texts
+        assert released["x"].cat.ordered and released["x"].cat.categories.tolist() == [t for t in attribute.texts if t]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    codes(tmp_path / "a.csv", attribute, rows)
+    if not any(word in kind for word in ("intervals", "months", "quarters")):  # Parquet has no such types
+        frame.to_parquet(tmp_path / "a.parquet")
+        codes(tmp_path / "a.parquet", attribute, rows)
+    for suffix in ("csv", "parquet"):
+        perturb_file(tmp_path / "a.csv", unchanged(domain), tmp_path / f"b.{suffix}")
+        codes(tmp_path / f"b.{suffix}", attribute, rows)
+
+
+def test_missing_marks_are_declared_and_never_guessed(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,99\nNA,1\n.,2\n")
+    plain = Domain.of({"x": [1, 2], "y": [1, 2, None]})
+    with pytest.raises(InvalidInput, match=r"column 'x', record 2: .*declare missing = \[\"NA\"\]"):
+        count(tmp_path / "a.csv", plain, ["x"])
+    told = Domain((Attribute("x", (1, 2), missing=("NA", ".")), Attribute("y", (1, 2), missing=("99",))))
+    assert count(tmp_path / "a.csv", told, ["x", "y"]).table.tolist() == [[0, 0, 1], [0, 0, 0], [1, 1, 0]]
+    codes(pa.table({"y": [99, 1, None]}), told["y"], [2, 0, 2])
+    with pytest.raises(InvalidInput, match="among the marks of a missing value and among its categories"):
+        Attribute("x", (1, 2), missing=("2",))
+
+
+FRAMES = {
+    "pandas": lambda v: pd.DataFrame({"x": pd.Categorical(v, categories=LEVELS, ordered=True)}),
+    "polars": lambda v: pl.DataFrame({"x": pl.Series(v, dtype=pl.Enum(LEVELS))}),
+    "arrow": lambda v: pa.table(
+        {"x": pa.DictionaryArray.from_arrays([LEVELS.index(t) for t in v], LEVELS, ordered=True)}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_order_survives(tmp_path, kind):
+    values = ["always", "never", "often", "often"]
+    frame = FRAMES[kind](values)
+    domain = observed_domain(frame, ["x"])
+    assert domain["x"].categories == tuple(LEVELS)
+    assert domain["x"].ordered
+    codes(frame, domain["x"], [2, 0, 1, 1])
+    released = unchanged(domain).perturb(frame)
+    assert observed_domain(released, ["x"]) == domain
+    if kind == "polars":
+        frame.write_parquet(tmp_path / "a.parquet")
+    else:
+        pq.write_table(pa.table(frame), tmp_path / "a.parquet")
+    assert observed_domain(tmp_path / "a.parquet", ["x"]) == domain
+    perturb_file(tmp_path / "a.parquet", unchanged(domain), tmp_path / "b.parquet")
+    assert observed_domain(tmp_path / "b.parquet", ["x"]) == domain
+    pa_csv.write_csv(pa.table({"x": values}), tmp_path / "a.csv")
+    codes(tmp_path / "a.csv", domain["x"], [2, 0, 1, 1])
+    made = optrr.design(domain, 2.0)
+    made.save(tmp_path / "design.json")
+    again = optrr.Design.load(tmp_path / "design.json")
+    assert again.domain == domain
+    estimate = optrr.estimate(count(tmp_path / "b.parquet", again.domain, ["x"]), again.mechanism)
+    assert estimate.to_arrow()["x"].to_pylist() == LEVELS
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_an_order_that_contradicts_the_declaration_is_refused(kind):
+    frame = FRAMES[kind](["always", "never"])
+    with pytest.raises(InvalidInput, match="is ordered 'never', 'often', 'always' and declared in the order 'always'"):
+        count(frame, Domain.of({"x": sorted(LEVELS)}), ["x"])
+
+
+def test_declarations_travel_in_design_files(tmp_path):
+    domain = Domain(
+        (
+            binned("age", Bins((-math.inf, 18, 65.5, math.inf), "right"), missing=["NA"]),
+            binned("born", bins_of(["-inf", "2000-01-01", "2010-06-15 12:30:00", "inf"])),
+            Attribute("level", tuple(LEVELS), ordered=True),
+            Attribute("half", (0.5, 1, 2.5)),
+            Attribute("plain", ("a", "b")),
+        )
+    )
+    optrr.design(domain, 1.0, method="kronecker").save(tmp_path / "design.json")
+    assert optrr.Design.load(tmp_path / "design.json").domain == domain
+    text = (tmp_path / "design.json").read_text()
+    assert text.count('"ordered"') == 1 and text.count('"bins"') == 2 and text.count('"missing"') == 1
+    asking = optrr.SampledTables(domain, (("age", "level"), ("born",)), np.array([0.5, 0.5]), 1.0)
+    asking.save(tmp_path / "asking.json")
+    assert optrr.SampledTables.load(tmp_path / "asking.json").domain == domain
+
+
+def test_bins_are_refused_in_one_line():
+    for make, message in [
+        (lambda: Bins((0, 1)), "three or more"),
+        (lambda: Bins((0, 1, 1)), "from the lowest to the highest"),
+        (lambda: Bins((0, 2, 1)), "from the lowest to the highest"),
+        (lambda: Bins((0, math.inf, 3)), "from the lowest to the highest"),
+        (lambda: Bins((0, date(2000, 1, 1), 3)), "all numbers or all dates"),
+        (lambda: Bins((-math.inf, math.inf, math.inf)), "all numbers or all dates"),
+        (lambda: Bins((0, math.nan, 3)), "edge 'nan'"),
+        (lambda: Bins((0, "x", 3)), "edge 'x'"),
+        (lambda: bins_of([0, "x", 3]), "edge 'x'"),
+        (lambda: Bins((0, 1, 2), "both"), "closed 'both'"),
+        (lambda: Attribute("a", ("x", "y", "z"), bins=Bins((0, 1, 2))), "2 bins and 3 categories"),
+    ]:
+        with pytest.raises(InvalidInput, match=message) as caught:
+            make()
+        assert "\n" not in str(caught.value)
