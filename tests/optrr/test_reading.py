@@ -184,7 +184,8 @@ def test_sqlite(tmp_path):
 
 
 def test_a_password_is_not_shown():
-    where = RecordsAt("postgresql://somebody:secret@nowhere.invalid/people")
+    pytest.importorskip("adbc_driver_postgresql")
+    where = RecordsAt("postgresql://somebody:secret@nowhere.invalid/people", query="SELECT 1")
     with pytest.raises(InvalidInput, match=r"somebody:…@nowhere") as caught:
         open_source(where)
     assert "secret" not in str(caught.value)
