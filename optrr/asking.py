@@ -26,6 +26,7 @@ from optrr.records.domain import Domain
 if TYPE_CHECKING:
     from optrr.estimation.result import Estimate
     from optrr.mechanisms.mechanism import Mechanism
+    from optrr.mechanisms.release import FileRelease, ReleaseOptions
     from optrr_solvers.randomness import RandomState
 
 
@@ -80,6 +81,11 @@ class Asking(ABC):
             for answers that this way of asking cannot give, or a table that it cannot estimate.
         """
 
+    @property
+    def digest(self) -> str:
+        """What identifies it wherever its answers go (:mod:`optrr.records.provenance`)."""
+        raise InvalidInput(f"{self.name} is for studies, and its answers are not bound to it; use a design")
+
     def perturb_file(
         self,
         source: str | os.PathLike[str],
@@ -90,6 +96,18 @@ class Asking(ABC):
         drop: Collection[str] = (),
     ) -> int:
         """The answers to the records of one file, in another, whole or not at all; returns how many there are."""
+        from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
+
+        return self.release_file(source, target, random_state, ReleaseOptions(progress, drop)).records
+
+    def release_file(
+        self,
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """The same, with what the file says of its answers (:class:`optrr.mechanisms.release.ReleaseOptions`)."""
         raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
 
     def save(self, path: str | Path) -> None:
@@ -131,19 +149,23 @@ class FullRecords(Asking):
         """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`."""
         return self.mechanism.perturb(data, random_state)
 
-    def perturb_file(
+    @property
+    def digest(self) -> str:
+        """The mechanism's."""
+        digest: str = self.mechanism.digest
+        return digest
+
+    def release_file(
         self,
         source: str | os.PathLike[str],
         target: str | os.PathLike[str],
         random_state: RandomState = None,
-        *,
-        progress: Callable[[int], None] | None = None,
-        drop: Collection[str] = (),
-    ) -> int:
-        """Randomize a file into another; see :func:`optrr.mechanisms.perturb.perturb_file`."""
-        from optrr.mechanisms.perturb import perturb_file  # noqa: PLC0415 (files bring Arrow's readers)
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """Randomize a file into another; see :func:`optrr.mechanisms.perturb.release_file`."""
+        from optrr.mechanisms.perturb import release_file  # noqa: PLC0415 (files bring Arrow's readers)
 
-        return perturb_file(source, self.mechanism, target, random_state, progress, drop)
+        return release_file(source, self.mechanism, target, random_state, options)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods."""

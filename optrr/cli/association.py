@@ -19,6 +19,7 @@ from optrr.cli.genomic_options import (
     test_option,
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.alleles import read_allele_tables, scan_alleles
@@ -32,7 +33,7 @@ from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr.reports.page import write_page
 from optrr.rounding import epsilon_text
 
@@ -85,6 +86,7 @@ def gwas(
     for path in plots:
         check_plot(path)
     design = Design.load(design_file)
+    doubts = doubts_about([input], design.mechanism.digest)
     associations = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
         associations.write_tsv(output)
@@ -98,11 +100,12 @@ def gwas(
     if report_file is not None:
         write_page(report_file, scan_page(associations, design, f"Association scan of {input.name}"))
     if as_json:
-        print_json(_scan_summary(associations, design))
+        print_json(_scan_summary(associations, design) | {"doubts": doubts})
     else:
         _show_scan(associations, design)
     warn(
         [
+            *doubts,
             *associations.warnings,
             *(f"{count} variants left out: {reason}" for reason, count in associations.skipped.items()),
         ]

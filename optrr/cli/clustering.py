@@ -10,6 +10,7 @@ import click
 from optrr.account import Spent
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.records import design_option, input_argument, split_names
+from optrr.cli.releases import doubts_about
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
 from optrr.dependence.from_records import dependences_from_randomized
@@ -66,6 +67,7 @@ def cluster(
         if output is not None and output.exists() and given.exists() and output.samefile(given):
             raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
     first = Design.load(design_file)
+    doubts = doubts_about([input], first.mechanism.digest)
     learned = dependences_from_randomized(
         input,
         first.mechanism,
@@ -82,8 +84,9 @@ def cluster(
         "release": second.epsilon,
         "total": learned.account.plus(Spent("release", second.epsilon)).epsilon,
     }
+    warn(doubts)
     if as_json:
-        print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method))
+        print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method) | {"doubts": doubts})
         return
     print_table(
         "clusters",

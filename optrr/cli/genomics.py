@@ -20,6 +20,7 @@ from optrr.cli.genomic_options import (
     seed_option,
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.releases import again_option, epsilon_phrase, release_summary
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.errors import InvalidInput
@@ -35,6 +36,9 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
+from optrr.mechanisms.release import released_by
+from optrr.records.origins import randomized_before
+from optrr.records.provenance import SEEDED
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
 
@@ -160,6 +164,7 @@ def _show_design(made: Design) -> None:
     show_default=True,
     help="exclude: they stay missing, unprotected.",
 )
+@again_option
 @seed_option
 @phenotype_options
 @json_option
@@ -178,17 +183,21 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     layout = layout_of(design.domain)
     if plink and layout.status is None:
         raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")
+    known = randomized_before(input, options["again"])
     cohort = read_cohort(input, phenotype_of(options))
     source = as_source(options["random_state"])
+    provenance = released_by(design.mechanism, source, known)
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
     if plink:
-        write_plink(randomized_cohort(cohort, records, layout), output)
+        write_plink(randomized_cohort(cohort, records, layout), output, provenance)
     else:
-        write_records(records, design.domain, cohort.people, output)
+        write_records(records, design.domain, cohort.people, output, provenance)
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
+    if provenance.seeded:
+        warn([f"{output} was {SEEDED}"])
     exposed = variants_with_missing(records)
     if exposed:
         warn(
@@ -199,13 +208,13 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             {
                 "records": cohort.n,
                 "variants": layout.variants,
-                "epsilon": design.epsilon,
+                **release_summary(provenance),
                 "output": str(output),
                 "left_out": left_out,
             }
         )
     else:
         click.echo(
-            f"{cohort.n} people × {layout.variants} variants randomized at total epsilon {epsilon_text(design.epsilon)}, "
+            f"{cohort.n} people × {layout.variants} variants randomized at {epsilon_phrase(provenance)}, "
             f"written to {output}"
         )

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
+from optrr.cli.releases import again_option, doubts_about, report_release
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation import METHODS, STATISTICS, Derived, Estimate, derive, estimate_adjusted
 from optrr.estimation import estimate as estimate_table
+from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.saved import load_asking
 from optrr.records.counts import count
-from optrr.rounding import epsilon_text
 
 input_argument = click.argument("input", metavar="INPUT", type=click.Path(path_type=Path))
 design_option = click.option(
@@ -28,6 +29,7 @@ design_option = click.option(
 @design_option
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
+@again_option
 @click.option(
     "--random-state",
     type=click.IntRange(min=0),
@@ -39,23 +41,16 @@ def perturb(
     design_file: Path,
     output: Path,
     drop: tuple[str, ...],
+    again: bool,
     random_state: int | None,
     as_json: bool,
 ) -> None:
     """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
     asking = load_asking(design_file)
     with late_bar() as show:
-        records = asking.perturb_file(
-            input,
-            output,
-            random_state,
-            drop=drop,
-            progress=lambda done: show(f"{done} records randomized", None),
-        )
-    if as_json:
-        print_json({"records": records, "epsilon": asking.epsilon, "output": str(output)})
-    else:
-        click.echo(f"{records} records randomized at total epsilon {epsilon_text(asking.epsilon)}, written to {output}")
+        options = ReleaseOptions(lambda done: show(f"{done} records randomized", None), drop, again)
+        made = asking.release_file(input, output, random_state, options)
+    report_release(made, output, as_json)
 
 
 @click.command()
@@ -90,8 +85,10 @@ def estimate(
             raise InvalidInput(
                 "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
             )
-        _print_estimate(design.estimate(input, split_names(attributes), confidence), [], as_json)
+        doubts = doubts_about([input], design.digest)
+        _print_estimate(design.estimate(input, split_names(attributes), confidence), [], doubts, as_json)
         return
+    doubts = doubts_about([input], design.digest)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":
@@ -102,12 +99,15 @@ def estimate(
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
     ]
-    _print_estimate(result, derived, as_json)
+    _print_estimate(result, derived, doubts, as_json)
 
 
-def _print_estimate(result: Estimate, derived: list[Derived], as_json: bool) -> None:
+def _print_estimate(result: Estimate, derived: list[Derived], doubts: list[str], as_json: bool) -> None:
+    warn(doubts)
     if as_json:
-        print_json(result.summary() | ({"derived": [d.summary() for d in derived]} if derived else {}))
+        print_json(
+            result.summary() | {"doubts": doubts} | ({"derived": [d.summary() for d in derived]} if derived else {})
+        )
         return
     table = result.to_arrow()
     print_table(

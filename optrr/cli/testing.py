@@ -9,6 +9,7 @@ import click
 
 from optrr.cli.output import json_option, print_json, warn
 from optrr.cli.records import design_option, input_argument, split_names
+from optrr.cli.releases import doubts_about
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -85,6 +86,7 @@ def test(
     """
     _check_options(name, {"--proportions": proportions is not None, "--group": bool(groups)}, calibration)
     design = Design.load(design_file)
+    doubts = doubts_about([input, *groups], design.mechanism.digest)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     if name in _OTHERS:
         others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
@@ -98,8 +100,9 @@ def test(
             bootstrap=bootstrap,
             random_state=random_state,
         )
+    warn(doubts)
     if as_json:
-        print_json(result.summary())
+        print_json(result.summary() | {"doubts": doubts})
     else:
         _print_result(result, " × ".join(counts.domain.names))
 

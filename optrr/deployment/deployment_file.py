@@ -20,7 +20,7 @@ import numpy as np
 from optrr.deployment.canonical import canonical, digest_of, from_canonical
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers

@@ -25,7 +25,7 @@ from optrr import __version__
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 

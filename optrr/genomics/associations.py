@@ -29,7 +29,7 @@ from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_ra
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
 from optrr.inference.genotypes import ASSUMING
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
 
 # Rows formatted at once, so that text takes a few megabytes.

@@ -6,8 +6,6 @@ parents and sex are set to "unknown" in the fam file.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +18,9 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput, in_one_line
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, unique_names
 from optrr.genomics.optional import required
+from optrr.records.provenance import Provenance
+from optrr.records.sidecar import sidecar_path, write_sidecar
+from optrr.records.whole_files import undo_killed_run, whole_files
 
 _BED_MISSING = -127
 PLINK_FILES = (".bed", ".fam", ".bim")
@@ -42,6 +43,7 @@ class PlinkGenotypes:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        undo_killed_run(self.path)
         for suffix in PLINK_FILES:
             if not self.path.with_suffix(suffix).is_file():
                 raise InvalidInput(
@@ -94,11 +96,11 @@ def _opened(path: Path) -> Any:
 
 
 @contextmanager
-def whole_plink(target: Path) -> Iterator[Path]:
+def whole_plink(target: Path, provenance: Provenance | None = None) -> Iterator[Path]:
     """A .bed path to write to, with its siblings; all three move to ``target``'s place when the block ends, or none.
 
-    Existing files stay untouched until then, and are put back where a move fails. In between, ``target`` itself is the
-    last to appear: no bed file ever stands beside a bim or fam file of another.
+    Existing files stay untouched until then. While the three are moved ``target`` itself is absent: no bed file ever stands
+    beside a bim or fam file of another. With a provenance comes a sidecar that is bound to all three.
 
     Raises
     ------
@@ -107,41 +109,14 @@ def whole_plink(target: Path) -> Iterator[Path]:
     """
     if target.suffix != ".bed":
         raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
-    for suffix in PLINK_FILES:
-        if target.with_suffix(suffix).is_dir():
-            raise InvalidInput(f"cannot write {target.with_suffix(suffix)}: it is a directory; choose another path")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.stem}-", suffix=".partial", dir=target.parent) as name:
-            folder = Path(name)
-            yield folder / "new.bed"
-            _exchange(folder, target)
-    except OSError as error:
-        reason = in_one_line(error.strerror or error)
-        raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
-
-
-def _exchange(folder: Path, target: Path) -> None:
-    """Move the three files ``new`` of the folder to the target's place, and what was there into the folder."""
-    for suffix in PLINK_FILES:
-        with (folder / f"new{suffix}").open("rb+") as written:
-            os.fsync(written.fileno())  # or a power failure after the move could leave empty files
-    kept, moved = [], []
-    try:
-        for suffix in PLINK_FILES:
-            if target.with_suffix(suffix).exists():
-                os.replace(target.with_suffix(suffix), folder / f"old{suffix}")
-                kept.append(suffix)
-        for suffix in reversed(PLINK_FILES):
-            os.replace(folder / f"new{suffix}", target.with_suffix(suffix))
-            moved.append(suffix)
-    except BaseException:
-        for suffix in moved:
-            target.with_suffix(suffix).unlink()
-        for suffix in kept:
-            os.replace(folder / f"old{suffix}", target.with_suffix(suffix))
-        raise
+    places = [target.with_suffix(suffix) for suffix in PLINK_FILES]
+    if provenance is None:
+        with whole_files(places, withdraw=True) as (bed, *_):
+            yield bed
+        return
+    with whole_files([*places, sidecar_path(target)], withdraw=True) as (bed, fam, bim, beside):
+        yield bed
+        write_sidecar(beside, [bed, fam, bim], provenance)
 
 
 class PlinkWriter:

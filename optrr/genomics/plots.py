@@ -12,7 +12,7 @@ from optrr.charts import COLOURS, new_figure
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.multiple import GENOME_WIDE
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tables import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
 from optrr.records.domain import Domain
-from optrr.records.files import RecordWriter, checked_suffix, whole_file
+from optrr.records.provenance import Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
 
 MissingPolicy = Literal["refuse", "exclude"]
@@ -157,29 +157,33 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     return Cohort(genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out)
 
 
-def write_plink(cohort: Cohort, target: Path) -> None:
+def write_plink(cohort: Cohort, target: Path, provenance: Provenance | None = None) -> None:
     """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
 
-    Names of people are kept; family, parents and sex, which nothing randomized, are not.
+    Names of people are kept; family, parents and sex, which nothing randomized, are not. ``provenance`` is that of
+    randomized genotypes; it goes into a sidecar.
     """
-    with whole_plink(target) as partial, PlinkWriter(partial, cohort.variants, cohort.people, cohort.status) as writer:
+    with whole_plink(target, provenance) as bed, PlinkWriter(bed, cohort.variants, cohort.people, cohort.status) as out:
         for _, codes in cohort.blocks(BLOCK):
-            writer.write(codes)
+            out.write(codes)
 
 
-def write_records(records: Codes, domain: Domain, people: NDArray[np.object_], target: Path) -> None:
+def write_records(
+    records: Codes, domain: Domain, people: NDArray[np.object_], target: Path, provenance: Provenance
+) -> None:
     """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text."""
     import pyarrow as pa  # noqa: PLC0415 (PLINK output needs none of it)
 
     from optrr.records.columns import ColumnCodec  # noqa: PLC0415
+    from optrr.records.writing import check_written_suffix, released_file  # noqa: PLC0415
 
-    checked_suffix(target)
+    check_written_suffix(target)
     if domain.m and "sample" in domain.names:
         raise InvalidInput("an attribute is called 'sample', the column of people's names; rename it")
     codecs = [ColumnCodec(a, pa.string()) for a in domain]
     schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
     step = max(1, min(records.shape[0], _CELLS // domain.m))
-    with whole_file(target) as partial, RecordWriter(partial, target, schema) as writer:
+    with released_file(target, schema, provenance) as writer:
         for start in range(0, records.shape[0], step):
             piece = records[start : start + step]
             missing = piece == MISSING

@@ -6,6 +6,7 @@ The record's matrix is the Kronecker product of the attributes', its ε their su
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from optrr.kernel import Kernel, ProductKernel
 from optrr.matrix.distortion import DistortionMatrix
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
+from optrr.records.provenance import digest_of
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource
 
@@ -65,6 +67,12 @@ class MatrixMechanism(Randomizer):
     def conditional_epsilons(self) -> FloatArray:
         """Each matrix's own ε in nats, shape (m,), rounded up: attributes are randomized independently."""
         return np.array([m.epsilon for m in self.matrices])
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain and the matrices' whole numbers."""
+        weights = [hashlib.sha256(m.weights.astype("<u8").tobytes()).hexdigest() for m in self.matrices]
+        return digest_of(self.domain, {"matrices": weights})
 
     def kernel(self, names: str | Iterable[str]) -> Kernel:
         """The kernel on these attributes, in this order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,12 @@ from optrr.kernel import EffectKernel
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
+from optrr.records.provenance import digest_of
 from optrr.rounding import epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform
+from optrr_solvers.laws.record import record_of
 from optrr_solvers.randomness import BitSource, bounded
 
 # Cells whose change sets are drawn at once. A law may hold 8 bytes for each while it samples: 32 MB.
@@ -53,6 +56,11 @@ class Mechanism(Labelled, Randomizer):
                 f"the law is for {self.law.m} attributes of sizes {_some(self.law.sizes)} and the domain has "
                 f"{self.domain.m} of sizes {_some(self.domain.sizes)}; design the law for this domain"
             )
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain and the law's record."""
+        return digest_of(self.domain, {"law": record_of(self.law)})
 
     def eigenvalues(self, names: str | Iterable[str]) -> FloatArray:
         """λ_W of every W inside the named attributes: shape (2,)*k, index 1 where the attribute is in W."""

@@ -1,7 +1,9 @@
 """Randomize files and streams: batch by batch, in bounded memory, and all or nothing.
 
-A target file appears complete or not at all: batches go to a temporary file beside it, which is moved in place at the
-end. A half-written release would otherwise be a second look at the same people once the run is repeated.
+A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at the
+end (:mod:`optrr.records.whole_files`). A half-written release would otherwise be a second look at the same people once the run
+is repeated. What is written says by which design it was randomized (:mod:`optrr.records.provenance`), and what says so already
+is not randomized again by accident.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ import pyarrow as pa
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
 from optrr.records.domain import Domain, listed
-from optrr.records.files import RecordWriter, checked_suffix, whole_file
 from optrr.records.frames import FrameCodec
+from optrr.records.origins import randomized_before
+from optrr.records.provenance import COLUMN
 from optrr.records.reading.registry import open_source
+from optrr.records.writing import check_written_suffix, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 Progress = Callable[[int], None]
@@ -43,6 +48,7 @@ def perturb(
     mechanism: Randomizer,
     target: str | os.PathLike[str] | None = None,
     random_state: RandomState = None,
+    again: bool = False,
 ) -> Any:
     """Randomized records: a frame for a frame, or a file into ``target``, returning the number of records.
 
@@ -57,12 +63,12 @@ def perturb(
     if isinstance(data, str | os.PathLike):
         if target is None:
             raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
-        return perturb_file(data, mechanism, target, random_state)
+        return perturb_file(data, mechanism, target, random_state, again=again)
     if target is not None:
         raise InvalidInput(
             f"a {type(data).__name__} comes back as one; leave out the target, or give the path of a file"
         )
-    return mechanism.perturb(data, random_state)
+    return mechanism.perturb(data, random_state, again)
 
 
 def perturb_file(  # noqa: PLR0913 (all but three have defaults)
@@ -72,8 +78,21 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     random_state: RandomState = None,
     progress: Progress | None = None,
     drop: Collection[str] = (),
+    again: bool = False,
 ) -> int:
-    """Randomize a CSV or Parquet file into another; returns the number of records.
+    """Randomize a file of records into a CSV or Parquet file; returns the number of records. See :func:`release_file`."""
+    options = ReleaseOptions(progress, drop, again)
+    return release_file(source_path, mechanism, target_path, random_state, options).records
+
+
+def release_file(
+    source_path: str | os.PathLike[str],
+    mechanism: Randomizer,
+    target_path: str | os.PathLike[str],
+    random_state: RandomState = None,
+    options: ReleaseOptions | None = None,
+) -> FileRelease:
+    """Randomize a file of records into a CSV or Parquet file that is bound to the mechanism.
 
     Time O(n m); memory for a few batches of 131,072 records, however long the file is. CSV values are text: numbers
     match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
@@ -81,36 +100,37 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     Parameters
     ----------
     source_path, target_path
-        end in ``.csv`` or ``.parquet``, not necessarily alike; an existing target is replaced, once complete.
+        end in ``.csv`` or ``.parquet``, not necessarily alike; an existing target is replaced, once complete,
+        and hands on its permissions.
     random_state
         None draws random bits from the operating system; anything else is for studies.
-    progress
-        called after every batch with the number of records done.
-    drop
-        columns to leave out of the target, none of them an attribute.
+    options
+        columns to drop, progress, and what the release follows.
 
     Raises
     ------
     InvalidInput
-        for unusable paths, columns, categories or missing values, and for a file without records; nothing is written.
+        for unusable paths, columns, categories or missing values, and for a file without records or of records that are
+        randomized already; nothing is written.
     """
-    target = Path(target_path)
-    checked_suffix(target)
+    target, how = Path(target_path), options or ReleaseOptions()
+    check_written_suffix(target)
+    known = randomized_before(source_path, how.again)
     source = open_source(source_path, mechanism.domain)
     if any(target.exists() and target.samefile(path) for path in source.paths):
         raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
-    schema = _without(source.schema, drop, mechanism.domain)
+    schema = _without(source.schema, how.drop, mechanism.domain)
     codec = FrameCodec(mechanism.domain, schema)
     bits = as_source(random_state)
-    with whole_file(target) as partial:
-        with RecordWriter(partial, target, codec.output_schema) as writer:
-            for batch in source.batches(schema.names):
-                writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))
-                if progress is not None:
-                    progress(codec.records)
+    provenance = released_by(mechanism, bits, known, how.earlier)
+    with released_file(target, codec.output_schema, provenance) as writer:
+        for batch in source.batches(schema.names):
+            writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))
+            if how.progress is not None:
+                how.progress(codec.records)
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return codec.records
+    return FileRelease(codec.records, provenance)
 
 
 def _without(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:
@@ -121,4 +141,4 @@ def _without(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Sch
             )
         if name not in schema.names:
             raise InvalidInput(f"there is no column {name!r} to drop; the data has {listed(schema.names)}")
-    return pa.schema([field for field in schema if field.name not in drop])
+    return pa.schema([field for field in schema if field.name not in drop and field.name != COLUMN])

@@ -48,6 +48,14 @@ class Randomizer(ABC):
     def conditional_epsilons(self) -> FloatArray:
         """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
 
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """What identifies it wherever its records go: the digest of its domain and of the probabilities that are drawn.
+
+        Categories count by their texts, so that a design read back from its file has the digest it was saved with.
+        """
+
     @abstractmethod
     def kernel(self, names: str | Iterable[str]) -> Kernel:
         """The kernel on the named attributes, axes in this order; sizes and cost do not depend on the other attributes.
@@ -76,13 +84,15 @@ class Randomizer(ABC):
         """
         return self.kernel(self.domain.names if names is None else names).matrix()
 
-    def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
+    def perturb(self, data: Frame, random_state: RandomState = None, again: bool = False) -> Frame:
         """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
 
         Columns, their order and their types are kept; a type that cannot hold every declared category becomes text.
         Everything else that could tell about the true records is left out: a pandas index, metadata, and the
         dictionaries of categorical columns, which are rebuilt from the domain. (A type may tell something by itself:
         some readers make a column of integers floating point as soon as one value is missing. Declare types, too.)
+        Arrow tables and pandas frames then say in their metadata (``attrs``) by which design they were randomized; polars
+        frames have no place for it.
 
         Parameters
         ----------
@@ -92,17 +102,23 @@ class Randomizer(ABC):
             None draws random bits from the operating system. A seed or a Generator makes the draw repeatable, for
             studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
             Generator must not be in the state that the records were drawn from.
+        again
+            randomize records that say they are randomized already; what they have spent is carried on.
 
         Raises
         ------
         InvalidInput
-            naming the column, the value and the first record it stands in.
+            naming the column, the value and the first record it stands in; also for records that are randomized already, and
+            for what is not in memory, such as a Spark frame.
         """
         # data frames bring Arrow, which takes longer to import than most designs take to solve
-        from optrr.records.frames import recode_frame  # noqa: PLC0415
+        from optrr.mechanisms.release import released_by  # noqa: PLC0415
+        from optrr.records.frames import marked, recode_frame  # noqa: PLC0415
+        from optrr.records.origins import randomized_before  # noqa: PLC0415
 
-        source = as_source(random_state)
-        return recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
+        known, source = randomized_before(data, again), as_source(random_state)
+        out = recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
+        return marked(out, lambda: released_by(self, source, known))
 
     def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
         """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.

@@ -15,7 +15,7 @@ is unbiased, and its interval inverts the exact binomial test of every share (:m
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, prod
@@ -33,6 +33,7 @@ from optrr.estimation.result import Estimate, check_confidence
 from optrr.estimation.score_interval import score_intervals
 from optrr.estimation.weighted_mean import cell_means
 from optrr.kernel import MatrixKernel
+from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
 from optrr.protocols.oracles import (
     ORACLES,
     Oracle,
@@ -46,7 +47,9 @@ from optrr.protocols.released_answers import SCHEMA, counted, released, report_t
 from optrr.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
 from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
-from optrr.records.files import RecordWriter, checked_suffix, whole_file
+from optrr.records.origins import randomized_before
+from optrr.records.provenance import digest_of
+from optrr.records.writing import released_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -157,7 +160,16 @@ class SampledTables(Asking):
         wanted = set(self.domain.indices(names))
         return next((k for k, t in enumerate(self.tables) if set(self.domain.indices(t)) == wanted), None)
 
-    def perturb(self, data: Any, random_state: RandomState = None) -> pa.Table:
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain, the tables, their shares and reports, and the answers' ε."""
+        tables = [
+            {"attributes": [*names], "share": share, "report": report}
+            for names, share, report in zip(self.tables, self.shares.tolist(), self.oracles, strict=True)
+        ]
+        return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
+
+    def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
 
         Parameters
@@ -167,40 +179,40 @@ class SampledTables(Asking):
         random_state
             None draws random bits from the operating system; anything else is for studies.
         """
-        batches = list(self.batches(data, random_state))
+        known, bits = randomized_before(data, again), as_source(random_state)
+        batches = list(self.batches(data, bits))
         if not batches:
             raise InvalidInput("the data holds no records; give at least one")
-        return pa.Table.from_batches(batches, schema=SCHEMA)
+        provenance = released_by(self, bits, known)
+        return pa.Table.from_batches(batches, schema=SCHEMA).replace_schema_metadata(provenance.metadata())
 
-    def perturb_file(
+    def release_file(
         self,
         source: str | os.PathLike[str],
         target: str | os.PathLike[str],
         random_state: RandomState = None,
-        *,
-        progress: Callable[[int], None] | None = None,
-        drop: Collection[str] = (),
-    ) -> int:
-        """Everybody's answer from one CSV or Parquet file into another, whole or not at all; returns how many there are.
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """Everybody's answer from one file into another, whole or not at all, bound to this way of asking.
 
         Columns that are no attributes are refused, for the answers hold no others.
         """
-        if drop:
+        how = options or ReleaseOptions()
+        if how.drop:
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
-        path, people = Path(target), 0
-        checked_suffix(path)
-        with whole_file(path) as partial:
-            with RecordWriter(partial, path, SCHEMA) as writer:
-                for batch in self.batches(source, random_state):
-                    people += batch.num_rows
-                    writer.write(batch)
-                    if progress is not None:
-                        progress(people)
+        people, bits = 0, as_source(random_state)
+        provenance = released_by(self, bits, randomized_before(source, how.again), how.earlier)
+        with released_file(Path(target), SCHEMA, provenance) as writer:
+            for batch in self.batches(source, bits):
+                people += batch.num_rows
+                writer.write(batch)
+                if how.progress is not None:
+                    how.progress(people)
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
-        return people
+        return FileRelease(people, provenance)
 
-    def batches(self, data: Any, random_state: RandomState = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """The same, batch by batch: time O(n R) for a table of R cells, memory of one batch."""
         source = as_source(random_state)
         return (self._answers(codes, source) for codes in encoded_batches(data, self.domain))

@@ -15,7 +15,7 @@ import msgspec
 from optrr import __version__
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 
 if TYPE_CHECKING:
     from optrr.protocols.sampled_tables import SampledTables

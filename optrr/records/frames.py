@@ -22,6 +22,7 @@ from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.columns import ColumnCodec
 from optrr.records.domain import Domain, listed, shown
 from optrr.records.pandas_types import as_plain, back_from_plain, is_interval_or_period
+from optrr.records.provenance import Provenance
 
 Frame = TypeVar("Frame")
 Kernel = Callable[[NDArray[np.int32]], None]
@@ -135,6 +136,15 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     batches = [codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS)]
     result = pa.Table.from_batches(batches, schema=codec.output_schema)
     return cast(Frame, _like(data, result, codec))
+
+
+def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
+    """The frame with what it says of itself, where its library keeps that: Arrow's metadata, ``attrs`` of pandas."""
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        return cast(Frame, frame.replace_schema_metadata(provenance().metadata()))
+    if is_pandas_dataframe(frame):
+        frame.attrs.update(provenance().metadata())
+    return frame
 
 
 def column_names(data: Any) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from optrr import __version__
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr.rounding import reads_as_number
 
 __all__ = ["Chart", "Page", "Section", "Table", "Text", "page_html", "write_page"]

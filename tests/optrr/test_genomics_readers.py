@@ -102,7 +102,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.parametrize("failing", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("failing", range(7))
 def test_three_plink_files_or_none(tmp_path, monkeypatch, failing):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     write_plink(small(np.zeros((6, 3), dtype=np.int8)), tmp_path / "y.bed")
@@ -117,8 +117,8 @@ def test_three_plink_files_or_none(tmp_path, monkeypatch, failing):
             raise OSError(28, "No space left on device")
         move(old, new)
 
-    # three old files go, three new ones come: each of the six moves may fail
-    monkeypatch.setattr("optrr.genomics.plink.os.replace", broken)
+    # the names are written down, three old files go, three new ones come: each of the seven moves may fail
+    monkeypatch.setattr("optrr.records.whole_files.os.replace", broken)
     with pytest.raises(InvalidInput, match=r"cannot write .*y\.bed: No space left on device"):
         write_plink(small(np.ones((6, 4), dtype=np.int8)), tmp_path / "y.bed")
     assert files(tmp_path) == before

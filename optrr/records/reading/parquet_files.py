@@ -34,7 +34,8 @@ class ParquetFile(Source):
         with self._parquet() as file:
             written = file.schema_arrow
             self.rows = file.metadata.num_rows
-        self.schema = pa.schema([f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)])
+        columns = [f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)]
+        self.schema = pa.schema(columns, metadata=written.metadata)
 
     def _parquet(self) -> pq.ParquetFile:
         # with a small buffer and no pre-buffering, pages are read as they are needed, not a whole row group at once

@@ -13,6 +13,7 @@ import pyarrow as pa
 from optrr.errors import InvalidInput
 from optrr.records.domain import shown
 from optrr.records.reading.source import Place, RecordsAt, Source
+from optrr.records.sidecar import SUFFIX
 
 _WILD = "*?["
 
@@ -20,7 +21,8 @@ _WILD = "*?["
 def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
     """The files of a directory, a pattern or a list; None for a place that is none of these.
 
-    In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data).
+    In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and so are
+    sidecars, which say where records come from and hold none.
 
     Raises
     ------
@@ -40,7 +42,7 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
                 f"{text} keeps a column in the names of its directories; write it without partitions, or name one of them"
             )
     elif any(c in text for c in _WILD) and not path.exists():
-        found = sorted(Path(p) for p in glob.glob(text) if Path(p).is_file())
+        found = sorted(Path(p) for p in glob.glob(text) if Path(p).is_file() and not p.endswith(SUFFIX))
     else:
         return None
     if not found:
@@ -49,7 +51,7 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
 
 
 def _hidden(path: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts)
+    return path.name.endswith(SUFFIX) or any(part.startswith((".", "_")) for part in path.parts)
 
 
 class Several(Source):

@@ -1,0 +1,55 @@
+"""What commands ask and say about releases: whether one is meant to follow another, what it has spent, what it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optrr.cli.output import print_json, warn
+from optrr.mechanisms.release import FileRelease
+from optrr.records.origins import check_design
+from optrr.records.provenance import SEEDED, Provenance
+from optrr.rounding import epsilon_text
+
+again_option = click.option(
+    "--again", is_flag=True, help="Randomize INPUT although it says it is randomized already; the epsilons add up."
+)
+
+
+def doubts_about(inputs: Sequence[Path], digest: str) -> list[str]:
+    """Refuse inputs of another design; returns what is to be said beside the result, one line each."""
+    return [line for path in inputs for line in check_design(path, digest)]
+
+
+def release_summary(provenance: Provenance) -> dict[str, Any]:
+    """For JSON: ε spent in all and by this release, in nats, and whether it is private."""
+    return {
+        "epsilon": provenance.epsilon,
+        "release_epsilon": provenance.randomizations[-1].epsilon,
+        "randomizations": len(provenance.randomizations),
+        "seeded": provenance.seeded,
+        "private": not provenance.seeded,
+    }
+
+
+def epsilon_phrase(provenance: Provenance) -> str:
+    """The total, and what it is made of where that is more than one release."""
+    spent = provenance.releases
+    if len(spent) == 1:
+        return f"total epsilon {epsilon_text(provenance.epsilon)}"
+    parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
+    return f"total epsilon {epsilon_text(provenance.epsilon)} in all ({parts})"
+
+
+def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
+    """Say what was written, at which ε, and warn where it is not private."""
+    if release.provenance.seeded:
+        warn([f"{output} was {SEEDED}"])
+    if as_json:
+        print_json({"records": release.records, **release_summary(release.provenance), "output": str(output)})
+    else:
+        phrase = epsilon_phrase(release.provenance)
+        click.echo(f"{release.records} records randomized at {phrase}, written to {output}")

@@ -1,0 +1,73 @@
+"""What a mechanism's output says of itself, and the refusal to randomize it again (:mod:`optrr.records.provenance`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from optrr.records.provenance import Provenance, Release
+from optrr_solvers.randomness import BitSource, SystemSource
+
+
+class Releasing(Protocol):
+    """Whatever randomizes records: its digest, and its total ε in nats."""
+
+    @property
+    def digest(self) -> str:
+        """Of the domain and of the probabilities that are drawn."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileRelease:
+    """A file of randomized records that was written: how many they are, and what it says of them."""
+
+    records: int
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """How a file of records is released.
+
+    Parameters
+    ----------
+    progress
+        called after every batch with the number of records done.
+    drop
+        columns to leave out of the target, none of them an attribute.
+    again
+        randomize records that say they are randomized already; what they have spent is carried on.
+    earlier
+        other releases of the same people that this one follows, to be carried on.
+    """
+
+    progress: Callable[[int], None] | None = None
+    drop: Collection[str] = ()
+    again: bool = False
+    earlier: Sequence[Release] = ()
+
+
+def is_seeded(source: BitSource) -> bool:
+    """Whether draws can be repeated by somebody: everything but the operating system's random bits."""
+    return not isinstance(source, SystemSource)
+
+
+def released_by(
+    mechanism: Releasing, source: BitSource, before: Provenance | None = None, earlier: Sequence[Release] = ()
+) -> Provenance:
+    """The provenance of records randomized now, after what they had been through ``before``."""
+    with np.errstate(divide="ignore"):  # a mechanism that changes nothing has an infinite ε
+        epsilon = mechanism.epsilon
+    release = Release.drawn(mechanism.digest, epsilon, is_seeded(source))
+    if before is None:
+        return Provenance((release,), tuple(earlier))
+    return Provenance((*before.randomizations, release), (*before.earlier, *earlier), before.unit)

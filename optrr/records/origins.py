@@ -1,0 +1,132 @@
+"""Where given records come from, as far as they say: by metadata (frames, Parquet), a sidecar (CSV, PLINK) or a column."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from optrr.errors import InvalidInput
+from optrr.records.provenance import COLUMN, KEY, Origin, Provenance, doubts, require_design, require_unrandomized
+from optrr.records.reading.registry import open_source
+from optrr.records.reading.several import files_at
+from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source
+from optrr.records.sidecar import origin_from_sidecar
+
+
+def origins_of(data: Any) -> list[Origin]:
+    """What files, frames or tables say of the randomization of their records, each different saying once; at least one.
+
+    ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads. What can be read only once (a pipe, an
+    iterator) says nothing.
+
+    Raises
+    ------
+    InvalidInput
+        where they say something that cannot be read.
+    """
+    if isinstance(data, str | os.PathLike | list | tuple):
+        return _different(_of_place(RecordsAt(data)))
+    return _different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
+
+
+def randomized_before(data: Any, again: bool = False) -> Provenance | None:
+    """Refuse records that are randomized already; with ``again``, what they have spent, None where that is nothing.
+
+    Raises
+    ------
+    InvalidInput
+        see :func:`optrr.records.provenance.require_unrandomized`; also for records of several releases.
+    """
+    origins = origins_of(data)
+    for origin in origins:
+        require_unrandomized(origin, again)
+    if len(origins) > 1:
+        raise InvalidInput(f"{origins[0].what} holds records of {len(origins)} releases; randomize each on its own")
+    return origins[0].provenance
+
+
+def check_design(data: Any, digest: str) -> list[str]:
+    """Refuse records of another design than the one of this digest; returns warnings about the others, one line each.
+
+    Raises
+    ------
+    InvalidInput
+        see :func:`optrr.records.provenance.require_design`.
+    """
+    origins = origins_of(data)
+    for origin in origins:
+        require_design(origin, digest)
+    return list(dict.fromkeys(line for origin in origins for line in doubts(origin)))
+
+
+def _different(origins: Iterable[Origin]) -> list[Origin]:
+    first = {(o.provenance, o.doubt): o for o in reversed(list(origins))}
+    return list(reversed(first.values()))
+
+
+def _of_place(where: RecordsAt) -> Iterator[Origin]:
+    try:
+        files = None if where.query else files_at(where.place)
+    except InvalidInput:
+        files = []
+    if files == []:
+        yield Origin(str(where))  # whoever reads the records says what is wrong with the place
+    for each in [where] if files is None else [replace(where, place=path) for path in files]:
+        yield from _of_one(each)
+
+
+def _of_one(where: RecordsAt) -> Iterator[Origin]:
+    path = Path(str(where.place))
+    beside = origin_from_sidecar(path)
+    if beside.provenance is not None or _is_pipe(path):
+        yield beside
+        return
+    try:
+        source = open_source(where)
+    except InvalidInput:
+        yield beside
+        return
+    yield from _of_source(source)
+
+
+def _is_pipe(path: Path) -> bool:
+    return str(path) == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _of_memory(data: Any) -> Iterator[Origin]:
+    what = f"the {type(data).__name__}"
+    schema, attrs = getattr(data, "schema", None), getattr(data, "attrs", None)
+    if isinstance(schema, pa.Schema) and (known := Provenance.from_metadata(schema.metadata, what)) is not None:
+        yield Origin(what, known)
+    elif isinstance(attrs, dict) and isinstance(attrs.get(KEY), str):
+        yield Origin(what, Provenance.from_json(attrs[KEY], what))
+    elif isinstance(data, Iterator | pa.RecordBatchReader) or not hasattr(data, "columns"):
+        yield Origin(what)
+    else:
+        yield from _of_column(open_source(data))
+
+
+def _of_source(source: Source) -> Iterator[Origin]:
+    known = Provenance.from_metadata(source.schema.metadata, source.name)
+    if known is not None:
+        yield Origin(source.name, known)
+    else:
+        yield from _of_column(source)
+
+
+def _of_column(source: Source) -> Iterator[Origin]:
+    """One entry for every different text of the column; rows without one say nothing."""
+    texts: dict[str | None, None] = {}
+    if COLUMN in source.column_names() and not isinstance(source, Once):
+        for batch in source.batches([COLUMN]):
+            texts.update(dict.fromkeys(pc.unique(batch.column(0)).to_pylist()))
+    if not texts:
+        yield Origin(source.name)
+    for text in texts:
+        yield Origin(source.name, None if text is None else Provenance.from_json(str(text), source.name))

@@ -1,0 +1,350 @@
+"""What randomized records say of themselves: by which designs they were randomized, and what their people have spent.
+
+Records that do not carry this can be randomized twice, or estimated with another design's mechanism, and every number that
+comes out looks right. So it travels with them:
+
+- in the schema metadata of Arrow tables and Parquet files, under ``optrr``, and in ``attrs`` of pandas frames;
+- beside files that have no room for it (CSV, PLINK), in a sidecar (:mod:`optrr.records.sidecar`);
+- in databases, in a column ``optrr_provenance`` of the table, the same text in every row.
+
+Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
+finite one), ``seeded``, ``randomizations`` (what was done to these records, in order) and ``earlier`` (other releases of the
+same people that these followed); each entry of the two has ``design`` (digest of the mechanism), ``epsilon``, ``seeded`` and
+``id``. Nothing in it depends on the records.
+
+The unit is a record: ε is what one record's contributor spends. ε add up (sequential composition). Where the second
+randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an upper bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.domain import Domain
+from optrr.rounding import epsilon_text
+
+FORMAT = "optrr-records/1"
+UNIT = "record"
+# Under which the JSON text stands in schema metadata (Arrow, Parquet) and in a pandas frame's attrs.
+KEY = "optrr"
+# The column that carries it through databases.
+COLUMN = "optrr_provenance"
+
+SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can undo it"
+
+# Where pandas.DataFrame.to_parquet keeps a frame's attrs.
+_PANDAS_ATTRS = b"PANDAS_ATTRS"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_ID = re.compile(r"([0-9a-f]{32})?")
+# Hexadecimal digits of a digest that a message shows.
+_SHOWN = 12
+
+
+class _ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
+    design: str
+    epsilon: float | None
+    seeded: bool
+    id: str
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    software: str
+    unit: str
+    epsilon: float | None
+    seeded: bool
+    randomizations: list[_ReleaseRecord]
+    earlier: list[_ReleaseRecord] = []
+
+
+@dataclass(frozen=True)
+class Release:
+    """One randomization of everybody's record.
+
+    Parameters
+    ----------
+    design
+        digest of the mechanism, ``sha256:`` and 64 hexadecimal digits (:func:`digest_of`).
+    epsilon
+        in nats, rounded up; ``inf`` where it is not differentially private.
+    seeded
+        whether it was drawn from a seed or from a generator, so that it can be undone.
+    id
+        32 hexadecimal digits drawn for this release, so that its copies are counted once; empty where it is not known.
+
+    Raises
+    ------
+    InvalidInput
+        for a negative ε, or a digest or id of another form.
+    """
+
+    design: str
+    epsilon: float
+    seeded: bool = False
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise InvalidInput(f"a release states epsilon {self.epsilon}; give a number of at least 0")
+        if not _DIGEST.fullmatch(self.design) or not _ID.fullmatch(self.id):
+            raise InvalidInput("a release states a digest or id that is none; take it from the design")
+
+    @staticmethod
+    def drawn(design: str, epsilon: float, seeded: bool) -> Release:
+        """A new release, with an id of its own; without one where it was seeded, so that its file can be made again."""
+        return Release(design, epsilon, seeded, "" if seeded else secrets.token_hex(16))
+
+    @property
+    def cost(self) -> float:
+        """What it costs a contributor: its ε, ``inf`` where it was seeded."""
+        return math.inf if self.seeded else self.epsilon
+
+    @property
+    def shown_design(self) -> str:
+        """The first digits of the design's digest, for messages."""
+        return shown_digest(self.design)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What was done to these records, and what their people had released before.
+
+    Raises
+    ------
+    InvalidInput
+        without a randomization.
+    """
+
+    randomizations: tuple[Release, ...]
+    earlier: tuple[Release, ...] = ()
+    unit: str = UNIT
+
+    def __post_init__(self) -> None:
+        if not self.randomizations:
+            raise InvalidInput("records that were never randomized have no provenance; leave it out")
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Every release that counts, each id once, in order."""
+        return distinct_releases((*self.earlier, *self.randomizations))
+
+    @property
+    def epsilon(self) -> float:
+        """Spent in all, in nats, rounded up: the sum over the releases, as labelled."""
+        return total_epsilon(self.releases)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any of it was drawn from a seed, so that it is not private."""
+        return any(r.seeded for r in self.releases)
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return msgspec.json.encode(self.to_record()).decode()
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON object, as plain values."""
+        record = _Record(
+            FORMAT,
+            _software(),
+            self.unit,
+            _finite(self.epsilon),
+            self.seeded,
+            [_record_of(r) for r in self.randomizations],
+            [_record_of(r) for r in self.earlier],
+        )
+        return dict(msgspec.to_builtins(record))
+
+    @staticmethod
+    def from_json(text: str | bytes, what: str) -> Provenance:
+        """Read what :meth:`to_json` wrote; ``what`` is what it belongs to, for messages.
+
+        Raises
+        ------
+        InvalidInput
+            where it is malformed, of an unknown version, or states less than its releases cost.
+        """
+        try:
+            return _checked(msgspec.json.decode(text, type=_Record))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
+            raise InvalidInput(
+                f"{what} carries a note on its randomization that cannot be read: {in_one_line(error)}; "
+                "use the file as optrr wrote it"
+            ) from error
+
+    def metadata(self) -> dict[str, str]:
+        """As schema metadata."""
+        return {KEY: self.to_json()}
+
+    @staticmethod
+    def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> Provenance | None:
+        """From schema metadata, also as pandas carries its attrs; None where there is none."""
+        if metadata is None:
+            return None
+        text: Any = metadata.get(KEY.encode())
+        if text is None and _PANDAS_ATTRS in metadata:
+            text = _from_attrs(metadata[_PANDAS_ATTRS])
+        return None if text is None else Provenance.from_json(text, what)
+
+
+def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
+    """SHA-256 of a domain and of plain values that say what is drawn: ``sha256:`` and 64 hexadecimal digits.
+
+    Categories count by their canonical texts.
+    """
+    content = {**drawn, "domain": [(a.name, a.texts) for a in domain]}
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(content, order='sorted')).hexdigest()}"
+
+
+def shown_digest(digest: str) -> str:
+    """Its first digits, for messages."""
+    return digest.removeprefix("sha256:")[:_SHOWN]
+
+
+def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
+    """Each release once, by its id; those without an id are all counted."""
+    out: list[Release] = []
+    seen: set[str] = set()
+    for release in releases:
+        if not release.id or release.id not in seen:
+            out.append(release)
+        seen.add(release.id)
+    return tuple(out)
+
+
+def total_epsilon(releases: Iterable[Release]) -> float:
+    """Σ ε in nats, rounded up (sequential composition)."""
+    each = [r.epsilon for r in releases]
+    total = math.fsum(each)
+    return total if len(each) <= 1 else math.nextafter(total, math.inf)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of where given records come from.
+
+    Parameters
+    ----------
+    what
+        the file or frame, for messages.
+    provenance
+        what they say of themselves; None where they say nothing.
+    doubt
+        why that cannot be taken for theirs: a sidecar that was written for other content. Empty where it can.
+    """
+
+    what: str
+    provenance: Provenance | None = None
+    doubt: str = ""
+
+    @property
+    def bound(self) -> Provenance | None:
+        """The provenance, where it is these records' own beyond doubt."""
+        return None if self.doubt else self.provenance
+
+
+def require_unrandomized(origin: Origin, again: bool = False) -> None:
+    """Refuse records that are randomized already, unless a second randomization is meant.
+
+    Raises
+    ------
+    InvalidInput
+        naming what was given and what it has spent.
+    """
+    known = origin.provenance
+    if known is None or again:
+        return
+    meant = "--again (again=True) to randomize them once more, whose epsilon then adds up"
+    if origin.doubt:
+        raise InvalidInput(
+            f"{origin.what} may be randomized already: {origin.doubt}; give the true records, or {meant}"
+        )
+    raise InvalidInput(
+        f"{origin.what} is already randomized ({_times(known)}, epsilon {epsilon_text(known.epsilon)} spent); give the true "
+        f"records, or {meant}"
+    )
+
+
+def require_design(origin: Origin, digest: str) -> None:
+    """Refuse records of another design, and those randomized more than once; records that say nothing pass.
+
+    Raises
+    ------
+    InvalidInput
+        naming what was given and the designs.
+    """
+    known = origin.bound
+    if known is None:
+        return
+    if len(known.randomizations) > 1:
+        raise InvalidInput(
+            f"{origin.what} was randomized {_times(known)}, and estimates undo one design only; randomize the true records once"
+        )
+    (release,) = known.randomizations
+    if release.design != digest:
+        raise InvalidInput(
+            f"{origin.what} was randomized by another design ({release.shown_design}) than the one given "
+            f"({shown_digest(digest)}); give the design it was randomized by"
+        )
+
+
+def doubts(origin: Origin) -> list[str]:
+    """Warnings to show beside every number that comes from these records, one line each."""
+    if origin.bound is None:
+        said = origin.doubt or "it does not say by which design it was randomized, or whether it was"
+        return [f"{origin.what} is not bound to a design: {said}; if it was not this one, every number here is wrong"]
+    return [f"{origin.what} was {SEEDED}"] if origin.bound.seeded else []
+
+
+def _software() -> str:
+    # the package's front door names this module's users; imported by name, it would close a circle
+    return f"optrr {import_module('optrr').__version__}"
+
+
+def _times(known: Provenance) -> str:
+    n = len(known.randomizations)
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _record_of(release: Release) -> _ReleaseRecord:
+    return _ReleaseRecord(release.design, _finite(release.epsilon), release.seeded, release.id)
+
+
+def _release_of(record: _ReleaseRecord) -> Release:
+    return Release(record.design, math.inf if record.epsilon is None else record.epsilon, record.seeded, record.id)
+
+
+def _checked(record: _Record) -> Provenance:
+    if record.format != FORMAT:
+        raise InvalidInput(f"its format is {record.format[:40]!r} and this version reads {FORMAT!r}")
+    known = Provenance(
+        tuple(map(_release_of, record.randomizations)), tuple(map(_release_of, record.earlier)), record.unit
+    )
+    stated = math.inf if record.epsilon is None else record.epsilon
+    if stated < known.epsilon or record.seeded < known.seeded:
+        raise InvalidInput("it states less than its releases cost")
+    return known
+
+
+def _from_attrs(text: bytes) -> str | None:
+    try:
+        attrs = json.loads(text)
+    except (ValueError, RecursionError):
+        return None  # not ours: whoever wrote the file kept something else there
+    value = attrs.get(KEY) if isinstance(attrs, dict) else None
+    return value if isinstance(value, str) else None

@@ -1,0 +1,209 @@
+"""Files that appear whole or not at all, together with what belongs to them, whatever ends the run.
+
+New files are written into a folder beside the target, ``.NAME.partial``, that only its owner can enter, under a lock. When
+all are complete they are moved into place, the target last, and the folder is removed; a run that fails or is interrupted
+removes it, too. One that is killed outright cannot. What it leaves can be read by nobody else, and the next run to the same
+target removes it before it writes. So there are never two releases of the same people on disk unless somebody wrote two.
+
+Several files cannot be moved by one step. So their names are written down first (``moves``), and the old files are kept in the
+folder until the target has moved. Until then a run that failed, or was killed, is undone: by itself, by the next run, or by
+:func:`undo_killed_run`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from optrr.errors import InvalidInput, in_one_line
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; two runs to one target are not told apart there
+    fcntl = None  # type: ignore[assignment]
+
+_MOVES = "moves"
+_OLD = "old"
+_LOCK = "lock"
+_PRIVATE_FOLDER = 0o700
+_PRIVATE_FILE = 0o600
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A path to write to, of the target's name; moved to ``target`` when the block ends, removed when it fails.
+
+    An existing target stays untouched until then, and hands on its permissions.
+
+    Raises
+    ------
+    InvalidInput
+        where the system does not let the file be written (no such directory, no permission, no space), or another run is
+        writing it.
+    """
+    with whole_files([target]) as (path,):
+        yield path
+
+
+@contextmanager
+def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[tuple[Path, ...]]:
+    """A path for each of several files in one directory, the target first; all are moved in place together, or none is.
+
+    The target is moved last. ``withdraw`` takes the old files away before anything is moved, so that none of them ever stands
+    beside new ones; for files whose readers would not notice.
+
+    Raises
+    ------
+    InvalidInput
+        see :func:`whole_file`.
+    """
+    target = targets[0]
+    for path in targets:
+        if not path.name or path.is_dir():
+            raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
+    try:
+        with _locked_folder(target) as folder:
+            yield tuple(folder / path.name for path in targets)
+            _finish(folder, targets, withdraw)
+    except OSError as error:
+        reason = in_one_line(error.strerror or error)
+        raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
+
+
+def undo_killed_run(target: Path) -> None:
+    """Put back what a killed run to this target took away, and remove what it left; nothing while a run goes on."""
+    if _folder_of(target).is_dir():
+        with suppress(OSError, InvalidInput), _locked_folder(target):
+            pass
+
+
+def _folder_of(target: Path) -> Path:
+    return target.with_name(f".{target.name}.partial")
+
+
+@contextmanager
+def _locked_folder(target: Path) -> Iterator[Path]:
+    """The target's own folder, empty but for the lock; removed in the end."""
+    folder = _folder_of(target)
+    lock = _lock(folder, target)
+    try:
+        _undo(folder)
+        _empty(folder)
+        yield folder
+    finally:
+        try:
+            # where this fails, the folder stays: it may hold the files that were there before
+            _undo(folder)
+            # with the lock still held, so that nobody starts in a folder that is about to go
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _lock(folder: Path, target: Path) -> int:
+    while True:
+        folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        if hasattr(os, "getuid") and folder.lstat().st_uid != os.getuid():
+            raise InvalidInput(f"cannot write {target}: {folder} belongs to somebody else; choose another path")
+        try:
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE)
+        except FileNotFoundError:
+            continue  # the run that held it has just ended and removed the folder
+        try:
+            _take(handle)
+            if _is_at(handle, folder / _LOCK):
+                return handle
+        except BlockingIOError as error:
+            os.close(handle)
+            raise InvalidInput(f"another run is writing {target}; wait for it, or choose another path") from error
+        os.close(handle)
+
+
+def _take(handle: int) -> None:
+    """Lock, or go on where the file system knows no locks. Raises BlockingIOError where another run holds it."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether the locked file is the one at its path: the run before may have removed it between opening and locking."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != _LOCK:
+            path.unlink()
+
+
+def _finish(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
+    """Permissions, durability, and the moves."""
+    for path in targets:
+        new = folder / path.name
+        with new.open("rb+") as file:
+            os.fsync(file.fileno())  # or a power failure after the move could leave an empty target
+        if path.exists():
+            new.chmod(stat.S_IMODE(path.stat().st_mode))
+    if len(targets) == 1:
+        os.replace(folder / targets[0].name, targets[0])
+        return
+    _exchange(folder, targets, withdraw)
+
+
+def _exchange(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
+    """Move the files into place, the target last, and those that were there into the folder."""
+    kept = [path for path in targets if path.exists()]
+    unfinished = folder / f"{_MOVES}.new"
+    with unfinished.open("w", encoding="utf-8") as file:
+        json.dump({"names": [p.name for p in targets], "kept": [p.name for p in kept]}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    (folder / _OLD).mkdir()
+    os.replace(unfinished, folder / _MOVES)
+    for path in kept:
+        _set_aside(path, folder / _OLD / path.name, withdraw)
+    for path in reversed(targets):
+        os.replace(folder / path.name, path)
+
+
+def _set_aside(path: Path, keep: Path, withdraw: bool) -> None:
+    """Keep an old file, under its own name as well unless it is to be withdrawn or the file system knows no links."""
+    if not withdraw:
+        with suppress(OSError):
+            os.link(path, keep)
+            return
+    os.replace(path, keep)
+
+
+def _undo(folder: Path) -> None:
+    """Put everything back as it was, unless the target has moved, which is the end of all moves; may be repeated."""
+    try:
+        moves = json.loads((folder / _MOVES).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    target, place = moves["names"][0], folder.parent
+    if (folder / target).exists():
+        for name in reversed(moves["names"]):
+            if (folder / _OLD / name).exists():
+                os.replace(folder / _OLD / name, place / name)
+            elif name not in moves["kept"]:
+                (place / name).unlink(missing_ok=True)
+    (folder / _MOVES).unlink()

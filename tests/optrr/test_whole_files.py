@@ -1,0 +1,152 @@
+"""Files appear whole or not at all: failures, kills at every step, permissions, two runs at once."""
+
+import itertools
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from optrr.errors import InvalidInput
+from optrr.records.whole_files import undo_killed_run, whole_file, whole_files
+
+NAMES = ("y.bed", "y.fam", "y.bim")
+
+# Writes three files, and dies without a word just before the given call of a function that changes the disk.
+DYING = """
+import os, sys
+from pathlib import Path
+from optrr.records.whole_files import whole_files
+
+last, withdraw, calls = int(sys.argv[2]), sys.argv[3] == "True", 0
+
+def counted(function):
+    def call(*arguments, **named):
+        global calls
+        calls += 1
+        if calls == last:
+            os._exit(9)
+        return function(*arguments, **named)
+    return call
+
+with whole_files([Path(sys.argv[1]) / n for n in sys.argv[4:]], withdraw=withdraw) as paths:
+    for path in paths:
+        path.write_text("new")
+    for name in ("replace", "link", "unlink", "fsync", "mkdir", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+print("done")
+"""
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def died(folder: Path, step: int, withdraw: bool, names: tuple[str, ...]) -> bool:
+    command = [sys.executable, "-c", DYING, str(folder), str(step), str(withdraw), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 9), done.stderr
+    return done.returncode == 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("withdraw", [False, True])
+@pytest.mark.parametrize("before", [(), ("y.bed",), NAMES])
+def test_killed_at_every_step_it_is_undone_or_done(tmp_path, withdraw, before):
+    old, new = dict.fromkeys(sorted(before), "old"), dict.fromkeys(sorted(NAMES), "new")
+    kills = 0
+    for step in itertools.count(1):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        for name in before:
+            (folder / name).write_text("old")
+        if not died(folder, step, withdraw, NAMES):
+            break
+        kills += 1
+        # whatever stands there now, an old target never stands beside new companions where it had to be withdrawn
+        seen = content(folder)
+        assert not withdraw or seen.get("y.bed") != "old" or "new" not in seen.values()
+        undo_killed_run(folder / "y.bed")
+        assert content(folder) in (old, new)
+        assert sorted(os.listdir(folder)) == sorted(content(folder))
+    assert kills >= 8
+    assert content(folder) == new
+
+
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    assert died(tmp_path, 1, False, ("a.txt",))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert stat.S_IMODE((tmp_path / ".a.txt.partial").stat().st_mode) == 0o700
+    with whole_file(target) as path:
+        path.write_text("new")
+    assert content(tmp_path) == {"a.txt": "new"} and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o604])
+def test_permissions_stay(tmp_path, mode):
+    for name in NAMES:
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(mode)
+    with whole_files([tmp_path / n for n in NAMES]) as paths:
+        for path in paths:
+            path.write_text("new")
+    assert {stat.S_IMODE((tmp_path / n).stat().st_mode) for n in NAMES} == {mode}
+    mask = os.umask(0)
+    os.umask(mask)
+    with whole_file(tmp_path / "fresh") as path:
+        path.write_text("new")
+    assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o666 & ~mask
+
+
+def test_failures_leave_nothing(tmp_path):
+    (tmp_path / "y.bed").write_text("old")
+    with pytest.raises(KeyboardInterrupt), whole_files([tmp_path / n for n in NAMES]) as (path, *_):
+        path.write_text("new")
+        raise KeyboardInterrupt
+    # the block forgot two of the files
+    with (
+        pytest.raises(InvalidInput, match=r"cannot write .*y\.bed: No such file"),
+        whole_files([tmp_path / n for n in NAMES]) as (path, *_),
+    ):
+        path.write_text("new")
+    assert content(tmp_path) == {"y.bed": "old"} and len(list(tmp_path.iterdir())) == 1
+
+
+def test_two_runs_to_one_target_are_told_apart(tmp_path):
+    with whole_file(tmp_path / "a") as first:
+        first.write_text("first")
+        with (
+            pytest.raises(InvalidInput, match="another run is writing"),
+            whole_file(tmp_path / "a") as second,
+        ):
+            second.write_text("second")
+        undo_killed_run(tmp_path / "a")
+        assert first.read_text() == "first"
+    assert content(tmp_path) == {"a": "first"}
+
+
+def test_many_runs_in_turn_never_see_each_other(tmp_path):
+    refused, written = [], []
+
+    def run(k: int) -> None:
+        for _ in range(40):
+            try:
+                with whole_file(tmp_path / "a") as path:
+                    path.write_text(f"{k}" * 1000)
+                written.append(k)
+            except InvalidInput as error:
+                refused.append(str(error))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(written) + len(refused) == 160 and written
+    assert all("another run is writing" in line for line in refused)
+    assert len(set((tmp_path / "a").read_text())) == 1 and os.listdir(tmp_path) == ["a"]
