@@ -7,8 +7,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from optrr.studies.secure_sum.in_memory import run_in_memory
 from optrr.studies.secure_sum.messages import Commitment, Partial, SecureSumFailed, Share, decode, encode
-from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.party import SecureSumParty
 from optrr.studies.secure_sum.sealed import PublicChecks, unpacked
 
 

@@ -8,8 +8,9 @@ from known_logarithms import KnownLogarithms, PlayedScalars
 from optrr.errors import InvalidInput
 from optrr.studies.secure_sum import party as secure_sum
 from optrr.studies.secure_sum.group import edwards25519
+from optrr.studies.secure_sum.in_memory import run_in_memory
 from optrr.studies.secure_sum.messages import Audit, Commitment, Partial, SecureSumFailed, Share
-from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.party import SecureSumParty
 from optrr.studies.secure_sum.sealed import PublicChecks, points_of, seal, unpacked
 
 CHOICES = (1, 1, 1, 1, 1, 0)

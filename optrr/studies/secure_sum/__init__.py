@@ -5,8 +5,9 @@ from optrr.studies.secure_sum.dependences import (
     dependences_by_secure_sum,
     summed_pair_tables,
 )
+from optrr.studies.secure_sum.in_memory import run_in_memory
 from optrr.studies.secure_sum.messages import SecureSumFailed
-from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.party import SecureSumParty
 
 __all__ = [
     "SecureSumFailed",

@@ -23,8 +23,9 @@ from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain
+from optrr.studies.secure_sum.in_memory import run_in_memory
 from optrr.studies.secure_sum.messages import SecureSumFailed
-from optrr.studies.secure_sum.party import SecureSumParty, run_in_memory
+from optrr.studies.secure_sum.party import SecureSumParty
 from optrr.studies.secure_sum.sealed import PublicChecks
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws.joint import joint_law

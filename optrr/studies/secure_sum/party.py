@@ -36,7 +36,7 @@ O(n² · cells) in all. With proofs that is 160 + 64 + 64 bytes per cell and oth
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -118,9 +118,9 @@ class SecureSumParty:
         checks: PublicChecks | None = None,
     ) -> None:
         self.index, self.parties, self.session = index, parties, session
-        given = np.asarray(values)
-        self._tables = [given.size] if tables is None else list(tables)
-        bits = self._checked_vector(given)
+        vector = np.asarray(values)
+        self._tables = [vector.size] if tables is None else list(tables)
+        bits = self._checked_vector(vector)
         self._source = SystemSource() if source is None else source
         self._statement = Statement(session, parties, tuple(self._tables))
         self._group: Group | None = edwards25519() if proofs else None
@@ -331,44 +331,3 @@ class SecureSumParty:
 
     def _digest(self, share: Share) -> bytes:
         return hashlib.sha256(encode(share)).digest()
-
-
-def run_in_memory(
-    parties: Sequence[SecureSumParty], on_message: Callable[[int, Message], None] | None = None
-) -> IntArray:
-    """Run the protocol between parties in one process; returns the counts, which all parties must agree on.
-
-    Where the sums open no seals, an audit follows, and the error ends with the first party's verdict.
-
-    ``on_message`` is called as (recipient, message) for every delivery, in order: what that recipient sees.
-    """
-    for message in [c for p in parties for c in p.commitments()]:
-        _show(on_message, message.recipient, message)
-        parties[message.recipient].receive(message)
-    for share in [s for p in parties for s in p.shares()]:
-        _show(on_message, share.recipient, share)
-        parties[share.recipient].receive(share)
-    for partial in [p.partial() for p in parties]:
-        for party in parties:
-            if party.index != partial.sender:
-                _show(on_message, party.index, partial)
-                party.receive(partial)
-    try:
-        results = [p.counts() for p in parties]
-    except SealsNotOpened as error:
-        for audit in [p.audit() for p in parties]:
-            for party in parties:
-                if party.index != audit.sender:
-                    _show(on_message, party.index, audit)
-                    party.receive(audit)
-        raise SecureSumFailed(f"{error}; {parties[0].verdict()}") from error
-    if not all(np.array_equal(results[0], r) for r in results):
-        raise SecureSumFailed(
-            "the parties end with different counts: some party broke the protocol; start a new session"
-        )
-    return results[0]
-
-
-def _show(on_message: Callable[[int, Message], None] | None, recipient: int, message: Message) -> None:
-    if on_message is not None:
-        on_message(recipient, message)

@@ -130,19 +130,19 @@ def seal(
     return Seal(b"".join(points), packed(proofs, SCALAR_BYTES), packed(openings, SCALAR_BYTES)), factors
 
 
-def points_of(group: Group, found: Seal) -> list[bytes]:
+def points_of(group: Group, seal: Seal) -> list[bytes]:
     """The commitments of a seal, one per cell."""
-    return [found.points[k : k + group.width] for k in range(0, len(found.points), group.width)]
+    return [seal.points[k : k + group.width] for k in range(0, len(seal.points), group.width)]
 
 
-def check_seal(group: Group, statement: Statement, sender: int, found: Seal) -> None:
+def check_seal(group: Group, statement: Statement, sender: int, seal: Seal) -> None:
     """Raises SealBroken unless the seal is the sender's, of zeros and ones, a single 1 in each table."""
     cells, tables = statement.cells, len(statement.tables)
-    if len(found.points) != cells * group.width:
-        raise SealBroken(f"commitments of {len(found.points)} bytes for {cells} cells")
-    points = points_of(group, found)
-    answers = _scalars_of(found.proofs, 4 * cells, group.order, "proofs")
-    openings = _scalars_of(found.openings, tables, group.order, "openings")
+    if len(seal.points) != cells * group.width:
+        raise SealBroken(f"commitments of {len(seal.points)} bytes for {cells} cells")
+    points = points_of(group, seal)
+    answers = _scalars_of(seal.proofs, 4 * cells, group.order, "proofs")
+    openings = _scalars_of(seal.openings, tables, group.order, "openings")
     for cell, point in enumerate(points):
         try:
             group.checked(point)
@@ -186,12 +186,12 @@ class PublicChecks:
         self._right: set[bytes] = set()
         self._sums: dict[bytes, list[bytes]] = {}
 
-    def check(self, group: Group, statement: Statement, sender: int, found: Seal) -> bytes:
+    def check(self, group: Group, statement: Statement, sender: int, seal: Seal) -> bytes:
         """Digest of a right seal of this sender. Raises SealBroken for any other."""
-        content = msgspec.msgpack.encode((statement.session, statement.parties, statement.tables, sender, found))
+        content = msgspec.msgpack.encode((statement.session, statement.parties, statement.tables, sender, seal))
         digest = hashlib.sha256(content).digest()
         if digest not in self._right:
-            check_seal(group, statement, sender, found)
+            check_seal(group, statement, sender, seal)
             self._right.add(digest)
         return digest
 
