@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-SOURCES := $(shell find optrr solvers -name '*.py' -o -name '*.csv.gz' -o -name '*.html')
+SOURCES := $(shell find optrr solvers clients/javascript -name '*.py' -o -name '*.csv.gz' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.svg')
 CHECKED := optrr solvers proofs tests benchmarks clients
 
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
@@ -15,7 +15,7 @@ demo: $(INSTALLED)
 	$(BIN)/optrr demo
 
 test: checks
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist worksteal -rs
 
 test-full: checks
 	$(BIN)/pytest -m "full or not full"

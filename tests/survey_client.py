@@ -130,7 +130,7 @@ class Server:
     """``optrr serve`` in a process of its own, on a free port."""
 
     def __init__(self, source: Path, *options: str, port: int = 0, **environment: str) -> None:
-        command = [sys.executable, "-c", "from optrr.cli import main; main()", "serve", str(source), *options]
+        command = [sys.executable, "-P", "-c", "from optrr.cli import main; main()", "serve", str(source), *options]
         self.log = source.with_name(f"{source.name}.{time.monotonic_ns()}.log")
         self.out = self.log.with_suffix(".out")
         with self.log.open("wb") as log, self.out.open("wb") as out:

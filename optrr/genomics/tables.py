@@ -14,7 +14,7 @@ from optrr_solvers.arrays import IntArray
 
 Progress = Callable[[int, int], None]
 
-# A byte can count this many ones.
+# As many ones as a byte can count.
 _ROWS = 255
 
 

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 CONTENT_SECURITY_POLICY = (
@@ -64,7 +65,18 @@ _MEDIA_TYPES = {
     ".svg": "image/svg+xml",
 }
 _PAGE = "survey.html"
-_OWN = (_PAGE, "survey.css", "icon.svg")
+_OWN = (
+    _PAGE,
+    "survey.css",
+    "survey.js",
+    "form.js",
+    "report.js",
+    "sending.js",
+    "words.js",
+    "elements.js",
+    "icon.svg",
+)
+_CLIENT = ("optrr.js", "browser-store.js")
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,13 @@ class PageFile:
 def page_files() -> dict[str, PageFile]:
     """Every file of the page by its path below the survey's address; the page itself is ``""``."""
     here = files(__name__)
-    served = {name: PageFile(_MEDIA_TYPES[Path(name).suffix], (here / name).read_bytes()) for name in _OWN}
+    sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
+    served = {name: PageFile(_MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
     served[""] = served.pop(_PAGE)
     return served
+
+
+def _client_file(here: Traversable, name: str) -> Traversable:
+    """A file of the JavaScript client: beside the page in a wheel, in ``clients/javascript`` of a checkout."""
+    packed = here / name
+    return packed if packed.is_file() else Path(__file__).parents[3] / "clients" / "javascript" / name

@@ -21,7 +21,7 @@ export function percentAtBest(epsilon) {
 
 /** The sentence that is read before anything is drawn. */
 export function promise(epsilon) {
-  return `Whatever you answer, anyone who sees what is sent can at best change their odds by a factor of ${factorText(epsilon)}.`;
+  return `Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of ${factorText(epsilon)}.`;
 }
 
 /** The same for a reader who does not think in odds. */

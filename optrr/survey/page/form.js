@@ -1,0 +1,164 @@
+// The form: what the person reads before anything is drawn, the questions, and the consent.
+
+import { element } from "./elements.js";
+import { changeText, epsilonText, example, promise } from "./words.js";
+
+// More categories than this are a list to choose from.
+const MOST_RADIOS = 8;
+
+export const label = (category) => category ?? "No answer";
+
+export const questionOf = (attribute, wording) => wording.questions?.[attribute.name] ?? attribute.name;
+
+/**
+ * The form as an element. `submitted` gets the answers by attribute once every question has one and consent is given, and
+ * resolves to what went wrong, or null. The form has no address to be sent to, and nothing else ever reads it.
+ */
+export function surveyForm(deployment, wording, submitted) {
+  const questions = deployment.attributes.map((attribute, i) => questionFor(attribute, i, wording));
+  const consent = consentFor();
+  const mistakes = element("div", { id: "mistakes", role: "alert", tabIndex: -1 });
+  const failure = element("p", { class: "mistake", role: "alert" });
+  const press = element("button", { type: "submit", class: "main" }, "Randomize my answers and send the result");
+  const form = element(
+    "form",
+    { autocomplete: "off", noValidate: true, method: "dialog" },
+    protection(deployment, wording),
+    mistakes,
+    ...questions.map((question) => question.block),
+    consent.block,
+    element("p", { class: "quiet" }, "Nothing is drawn, sent or stored before you press the button."),
+    failure,
+    press,
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const open = [...questions, consent].filter((field) => field.mark());
+    show(mistakes, open);
+    if (open.length > 0) return;
+    press.disabled = true;
+    failure.replaceChildren();
+    const problem = await submitted(Object.fromEntries(questions.map((question) => [question.name, question.answer()])));
+    press.disabled = false;
+    if (problem) failure.replaceChildren(problem);
+    else form.reset();
+  });
+  // a page that the browser keeps for its back button must not show answers to whoever comes back
+  addEventListener("pagehide", () => form.reset());
+  return form;
+}
+
+function protection(deployment, wording) {
+  const epsilon = Number(deployment.epsilon.total);
+  return element(
+    "section",
+    { class: "notice", "aria-labelledby": "protection" },
+    element("h2", { id: "protection" }, "How your answers are protected"),
+    element("p", { class: "promise" }, promise(epsilon)),
+    element("p", {}, example(epsilon)),
+    element(
+      "p",
+      {},
+      "Your answers are randomized here, in your browser: by chance, some of them are replaced by others. Only the result is sent, " +
+        "and you will see it. What you entered is neither sent nor kept.",
+    ),
+    numbers(deployment, wording, epsilon),
+  );
+}
+
+function numbers(deployment, wording, epsilon) {
+  const rows = deployment.attributes.map((attribute, i) => {
+    const others = attribute.categories.length - 1;
+    const flip = others / (others + Math.exp(Number(deployment.epsilon.attributes[i])));
+    const name = element("strong", { lang: wording.language }, questionOf(attribute, wording));
+    return element("li", {}, name, element("br"), changeText(flip));
+  });
+  return element(
+    "details",
+    {},
+    element("summary", {}, "The numbers, and how to check them"),
+    element(
+      "p",
+      {},
+      `The promise holds for the whole report, whoever sees it and whatever they know besides. Its ε is ${epsilonText(epsilon)}. ` +
+        "You answer once in this browser; reports that you send from elsewhere, or for other surveys, add to what can be learned: " +
+        "their factors multiply.",
+    ),
+    element("ul", {}, ...rows),
+    element(
+      "p",
+      {},
+      "All that happens here is in ",
+      element("a", { href: "optrr.js" }, "a small program"),
+      " and ",
+      element("a", { href: "sampler.json" }, "a file of probabilities"),
+      " that anyone can read. The file belongs to the design with the digest ",
+      element("code", {}, deployment.design),
+      ".",
+    ),
+  );
+}
+
+function questionFor(attribute, i, wording) {
+  const { name, categories } = attribute;
+  const text = questionOf(attribute, wording);
+  const lang = wording.language;
+  const few = categories.length <= MOST_RADIOS;
+  const field = few ? radios(categories, i, lang) : choices(categories, i, lang);
+  const mistake = element("p", { class: "mistake", id: `mistake-${i}`, hidden: true }, "Please choose an answer.");
+  const block = few
+    ? element("fieldset", {}, element("legend", { lang }, text), mistake, ...field.rows)
+    : element("div", { class: "field" }, element("label", { for: `q-${i}`, lang }, text), mistake, ...field.rows);
+  const mark = () => marked(field.chosen() === undefined, few ? block : field.first, mistake);
+  return { name, text, lang, block, mark, first: field.first, answer: () => categories[field.chosen()] };
+}
+
+function radios(categories, i, lang) {
+  const inputs = categories.map((_, code) => element("input", { type: "radio", name: `q-${i}`, id: `q-${i}-${code}`, required: true }));
+  const rows = inputs.map((input, code) =>
+    element("label", { class: "option", lang }, input, element("span", {}, label(categories[code]))),
+  );
+  const chosen = () => (inputs.some((x) => x.checked) ? inputs.findIndex((x) => x.checked) : undefined);
+  return { rows, chosen, first: inputs[0] };
+}
+
+function choices(categories, i, lang) {
+  const options = categories.map((category, code) => element("option", { value: code, lang }, label(category)));
+  const select = element("select", { id: `q-${i}`, required: true }, element("option", { value: "" }, "Choose …"), ...options);
+  return { rows: [select], chosen: () => (select.value === "" ? undefined : Number(select.value)), first: select };
+}
+
+function consentFor() {
+  const box = element("input", { type: "checkbox", id: "consent", required: true });
+  const mistake = element("p", { class: "mistake", id: "mistake-consent", hidden: true }, "Without your consent nothing is sent.");
+  const text = "I have read how my answers are protected, and I want to send my randomized answers.";
+  const row = element("label", { class: "option" }, box, element("span", {}, text));
+  const block = element("div", { class: "field" }, mistake, row);
+  return { text: "Your consent", block, first: box, mark: () => marked(!box.checked, box, mistake) };
+}
+
+/** Shows or hides a field's mistake; whether there is one. */
+function marked(wrong, described, mistake) {
+  mistake.hidden = !wrong;
+  for (const [name, value] of [["aria-describedby", mistake.id], ["aria-invalid", "true"]]) {
+    // a group of radio buttons has no state of being invalid
+    if (name === "aria-invalid" && described.localName === "fieldset") continue;
+    if (wrong) described.setAttribute(name, value);
+    else described.removeAttribute(name);
+  }
+  return wrong;
+}
+
+function show(mistakes, open) {
+  if (open.length === 0) return mistakes.replaceChildren();
+  const count = open.length === 1 ? "One answer is missing" : `${open.length} answers are missing`;
+  const links = open.map(({ text, lang, first }) => {
+    const go = (event) => {
+      event.preventDefault();
+      first.focus();
+    };
+    return element("li", {}, element("a", { href: `#${first.id}`, onclick: go, lang }, text));
+  });
+  mistakes.replaceChildren(element("h2", {}, count), element("ul", {}, ...links));
+  mistakes.focus();
+}

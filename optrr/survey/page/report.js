@@ -1,0 +1,74 @@
+// What the person sees of a report: the record that was sent beside the one that was entered.
+
+import { button, element, newHeading } from "./elements.js";
+import { label, questionOf } from "./form.js";
+import { epsilonText, factorText } from "./words.js";
+
+const HEADINGS = {
+  sending: "Your report is being sent",
+  sent: "Your report was sent",
+  waiting: "Your report has not been sent yet",
+  refused: "Your report was refused",
+};
+
+const NEXT = {
+  sending: "",
+  sent: "Thank you. The collector has it.",
+  waiting:
+    "It is kept in this browser. Send it again in a while, or come back to this page later: it will be the same report, nothing is drawn anew.",
+  refused: "It is kept in this browser, and nothing is drawn anew. Please tell those who asked you.",
+};
+
+/**
+ * The view of a report. `answers` are what was entered, or null where that is forgotten; `outcome` is {state, reason}.
+ *
+ * `again` sends the same report again, `forget` shows the report without what was entered.
+ */
+export function reportView({ deployment, wording, entry, answers, outcome, spent, note, again, forget }) {
+  return element(
+    "section",
+    { "aria-labelledby": "outcome" },
+    Object.assign(newHeading(HEADINGS[outcome.state]), { id: "outcome" }),
+    outcome.reason ? element("p", { class: "mistake" }, outcome.reason) : null,
+    NEXT[outcome.state] ? element("p", {}, NEXT[outcome.state]) : null,
+    note ? element("p", { class: "notice" }, note) : null,
+    outcome.state === "sending" ? null : button("Send the same report again", again, outcome.state === "waiting" ? "main" : "plain"),
+    element("h3", {}, answers ? "What you entered and what the report says" : "What the report says"),
+    comparison(deployment, wording, entry.report.values, answers),
+    answers
+      ? element("p", {}, "What you entered is only on this screen. It was not sent or stored, and is gone when you leave the page.")
+      : element("p", {}, "What you entered was not stored: this page cannot tell any more which of these answers are yours."),
+    answers ? button("Clear what I entered from the screen", forget) : null,
+    element(
+      "details",
+      {},
+      element("summary", {}, "Exactly what is sent"),
+      element("pre", { tabIndex: 0, role: "region", "aria-label": "The report as it is sent" }, JSON.stringify(entry.report, null, 1)),
+    ),
+    spending(spent),
+  );
+}
+
+function comparison(deployment, wording, values, answers) {
+  const lang = wording.language;
+  const cards = deployment.attributes.map((attribute, i) => {
+    const own = answers?.[attribute.name];
+    const says = element("div", {}, element("dt", {}, "The report says"), element("dd", { lang }, label(values[i])));
+    const entered = answers && element("div", {}, element("dt", {}, "You entered"), element("dd", { lang }, label(own)));
+    const kind = own === values[i] ? "same" : "replaced";
+    const verdict = answers && element("p", { class: `verdict ${kind}` }, kind === "same" ? "The same." : "Replaced by chance.");
+    return element("li", {}, element("h4", { lang }, questionOf(attribute, wording)), element("dl", {}, entered, says), verdict);
+  });
+  return element("ol", { class: "cards" }, ...cards);
+}
+
+function spending({ entries, epsilon }) {
+  if (entries.length < 2) return null;
+  const total = Number(epsilon);
+  return element(
+    "p",
+    { class: "quiet" },
+    `From this browser you have answered ${entries.length} surveys at this address. Taken together (ε ${epsilonText(total)}), ` +
+      `anyone who sees all reports can at best change their odds by a factor of ${factorText(total)}.`,
+  );
+}

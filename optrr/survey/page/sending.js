@@ -1,0 +1,36 @@
+// Sending a report, and what the collector's answer means. The contract is in the folder's __init__.py.
+
+// Not the report's fault: the same report may be taken later.
+const LATER = new Set([408, 425, 429]);
+const PATIENCE = 30_000;
+const LONGEST = 300;
+
+/** Sends a report once: {state: "sent" | "waiting" | "refused", reason}. */
+export async function deliver(report) {
+  let response;
+  try {
+    response = await fetch("reports", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(report),
+      credentials: "omit",
+      cache: "no-store",
+      redirect: "error",
+      signal: AbortSignal.timeout(PATIENCE),
+    });
+  } catch {
+    return { state: "waiting", reason: "The collector could not be reached. Is this device online?" };
+  }
+  if (response.ok) return { state: "sent", reason: null };
+  if (response.status >= 500 || LATER.has(response.status))
+    return { state: "waiting", reason: `The collector cannot take it now (answer ${response.status}).` };
+  return { state: "refused", reason: await reasonOf(response) };
+}
+
+async function reasonOf(response) {
+  if (response.status === 410) return "The survey is closed.";
+  if (response.status === 409) return "The collector has another report with the same identifier.";
+  const said = await response.json().then((body) => body.error, () => null);
+  const why = typeof said === "string" && said ? said.slice(0, LONGEST) : `answer ${response.status}`;
+  return `The collector does not take it: ${why}`;
+}

@@ -1,0 +1,113 @@
+"""Chromium for tests: the system's own, driven by Playwright; a test is skipped where either is missing."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# No sandbox, because tests may run as root; the rest keeps Chromium from asking anybody on the network by itself.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@cache
+def chromium() -> str:
+    """Chromium's program."""
+    pytest.importorskip("playwright", reason="Playwright is not installed (pip install playwright)")
+    for name in _NAMES:
+        program = shutil.which(name)
+        if program:
+            return program
+    pytest.skip("Chromium is not installed (apt install chromium)")
+
+
+@contextmanager
+def launched(*arguments: str) -> Iterator[Any]:
+    """A browser without a window."""
+    program = chromium()
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 (where it is missing, tests are skipped)
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=[*ARGUMENTS, *arguments])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def at_home(browser: Any, folder: Path, **options: Any) -> Iterator[Any]:
+    """A browser of that kind whose data stay in a folder, as a person's do from one visit to the next."""
+    context = browser.browser_type.launch_persistent_context(
+        str(folder), executable_path=chromium(), args=ARGUMENTS, **options
+    )
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+def axe() -> str:
+    """The accessibility checker's program, for a page to run."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed (npm install --prefix tests --no-package-lock)")
+    return AXE.read_text(encoding="utf-8")
+
+
+class Tap:
+    """Stands between a browser and a server and keeps every byte that the browser sends, whatever the browser tells of it."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        self._pieces: list[bytes] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def sent(self) -> bytes:
+        """All that browsers sent so far."""
+        return b"".join(self._pieces)
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", self._to))
+            for source, target, kept in ((near, far, self._pieces), (far, near, None)):
+                threading.Thread(target=self._pass_on, args=(source, target, kept), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, target: socket.socket, kept: list[bytes] | None) -> None:
+        try:
+            while piece := source.recv(1 << 16):
+                if kept is not None:
+                    kept.append(piece)
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            source.close()
+            target.close()

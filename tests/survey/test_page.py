@@ -1,0 +1,480 @@
+"""The survey page in a real Chromium, before the real collector: what a person sees, and what leaves the browser."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import browsers
+import numpy as np
+import pytest
+import vectors
+from survey_client import Server
+
+# Chromium and a server in a process of its own take a few seconds to start
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+# Narrow, and as high as a phone.
+PHONE = {"width": 360, "height": 740}
+# Milliseconds that anything may take on a busy machine.
+PATIENCE = 30_000
+# Labels that occur nowhere by chance, so that a search for them says something.
+SPEC = {
+    "title": "Getting around <b>& health</b>",
+    "asker": "the statistics office",
+    "introduction": "Five questions.",
+    "language": "en",
+    "epsilon": 0.8,
+    "attributes": [
+        {"name": "travel", "question": "How do you travel?", "categories": ["foot-kwxq", "bicycle-jzvp", "train-qqhd"]},
+        {"name": "income", "question": "What is your income?", "categories": [f"bracket-{k}-zzyk" for k in range(4)]},
+        {"name": "ill", "question": "Are you ill?", "categories": ["yes-vvbx", "no-wwcj", None]},
+        {"name": "age", "question": "How old are you?", "categories": [f"years-{k}-pfgh" for k in range(12)]},
+        {"name": "<i>smokes</i>", "categories": ["<script>alert(1)</script>", "never-ttbn"]},
+    ],
+}
+TRUTH = {"travel": 1, "income": 3, "ill": 0, "age": 4, "<i>smokes</i>": 1}
+NAMES = list(TRUTH)
+
+
+def shown(attribute: dict[str, Any], code: int) -> str:
+    return attribute["categories"][code] or "No answer"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched() as launched:
+        yield launched
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("survey")
+    spec = folder / "survey.json"
+    spec.write_text(json.dumps(SPEC), encoding="utf-8")
+    database = f"sqlite:///{folder / 'reports.db'}"
+    running = Server(spec, "--database", database)
+    running.database = folder / "reports.db"  # type: ignore[attr-defined]
+    answering(running)
+    yield running
+    assert running.stop() == 0
+
+
+def answering(server: Server) -> None:
+    """Wait for the first answer: the address is printed a little earlier."""
+    for _ in range(PATIENCE // 20):
+        try:
+            assert server.get("/health")
+            return
+        except ConnectionError:
+            time.sleep(0.02)
+    raise TimeoutError(server.log.read_text())
+
+
+@pytest.fixture
+def page(browser, server) -> Iterator[Any]:
+    context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}")
+    yield opened(context)
+    context.close()
+
+
+def opened(context: Any) -> Any:
+    """A page of the survey, which fails its test where the browser complains of anything."""
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.goto("/")
+    page.wait_for_selector("form, #outcome, .notice h2")
+    return page
+
+
+def fill_in(page: Any, codes: dict[str, int] = TRUTH) -> None:
+    """Give these answers and consent."""
+    for i, (name, code) in enumerate(codes.items()):
+        if page.locator(f"select#q-{i}").count():
+            page.locator(f"#q-{i}").select_option(str(code))
+        else:
+            page.locator(f"#q-{i}-{code}").check()
+        assert name in NAMES
+    page.get_by_label("I have read how my answers are protected").check()
+
+
+def press(page: Any) -> None:
+    page.get_by_role("button", name="Randomize my answers").click()
+
+
+def wait_for(page: Any, outcome: str) -> None:
+    page.get_by_role("heading", name=outcome).wait_for()
+
+
+def reports_of(page: Any) -> list[str]:
+    """Will hold the body of every report that the page sends from now on."""
+    bodies: list[str] = []
+    page.on("request", lambda request: bodies.append(request.post_data) if request.method == "POST" else None)
+    return bodies
+
+
+def kept_by(server: Any) -> set[str]:
+    """Identifiers of the reports in the collector's database."""
+    with sqlite3.connect(server.database) as connection:
+        return {row[0].hex() for row in connection.execute("SELECT identifier FROM reports")}
+
+
+def test_a_person_fills_in_the_form_on_a_narrow_screen(page, server):
+    bodies = reports_of(page)
+    assert page.title() == SPEC["title"]
+    assert page.locator("h1").inner_text() == SPEC["title"]
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= PHONE["width"], "the page scrolls sideways"
+    small = page.eval_on_selector_all(
+        ".option, button, select, summary",
+        "all => all.filter(x => x.getBoundingClientRect().height < 44).map(x => x.outerHTML)",
+    )
+    assert not small, "targets for fingers are 44 pixels high"
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    (body,) = bodies
+    report = json.loads(body)
+    assert set(report) == {"format", "design", "id", "values"}
+    assert report["id"] in kept_by(server)
+    cards = page.locator(".cards > li").all()
+    assert len(cards) == len(NAMES)
+    for card, attribute, value in zip(cards, SPEC["attributes"], report["values"], strict=True):
+        entered = shown(attribute, TRUTH[attribute["name"]])
+        said = value or "No answer"
+        assert card.locator("dd").all_inner_texts() == [entered, said]
+        assert ("The same." if entered == said else "Replaced by chance.") in card.inner_text()
+    assert page.locator("form").count() == 0
+    assert not page.complaints
+
+
+def test_the_form_is_filled_in_with_the_keyboard_alone(page):
+    bodies = reports_of(page)
+    keys = page.keyboard
+
+    def focused() -> str:
+        style = page.evaluate(
+            "(({ outlineStyle: s, outlineWidth: w }) => [s, w])(getComputedStyle(document.activeElement))"
+        )
+        assert style == ["solid", "3px"], "what has the focus can be seen"
+        return page.evaluate("document.activeElement.id || document.activeElement.localName")
+
+    def tab(to: str) -> None:
+        keys.press("Tab")
+        assert focused() == to
+
+    tab("summary")
+    keys.press("Enter")
+    assert page.get_by_text("whoever sees it and whatever they know besides").is_visible()
+    keys.press("Enter")
+    tab("q-0-0")
+    keys.press("ArrowDown")
+    tab("q-1-0")
+    for _ in range(3):
+        keys.press("ArrowDown")
+    tab("q-2-0")
+    keys.press("Space")
+    tab("q-3")
+    keys.type("years-4")
+    tab("q-4-0")
+    keys.press("ArrowDown")
+    tab("consent")
+    # a mistake first: the consent is missing
+    tab("button")
+    keys.press("Enter")
+    assert focused() == "mistakes"
+    assert page.get_by_role("alert").filter(has_text="One answer is missing").is_visible()
+    tab("a")
+    keys.press("Enter")
+    assert focused() == "consent"
+    assert page.locator("#consent").get_attribute("aria-describedby") == "mistake-consent"
+    keys.press("Space")
+    tab("button")
+    keys.press("Enter")
+    wait_for(page, "Your report was sent")
+    assert focused() == "outcome"
+    assert len(bodies) == 1
+    entered = page.locator(".cards dl > div:first-child dd").all_inner_texts()
+    assert entered == [shown(a, TRUTH[a["name"]]) for a in SPEC["attributes"]]
+    tab("button")
+    keys.press("Enter")
+    page.locator("#outcome:focus").wait_for()
+    for _ in range(2):
+        keys.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Clear what I entered from the screen"
+    keys.press("Enter")
+    assert page.get_by_text("You entered", exact=True).count() == 0
+    assert bodies[1] == bodies[0]
+
+
+def changing_bytes(server: Server) -> tuple[bytes, list[str | None]]:
+    """A stream with which every one of the answers changes, and the record that comes out, by the slow reference."""
+    reference = vectors.load_script(vectors.VECTORS / "reference.py")
+    content = json.loads(server.get("/sampler.json"))
+    rng = np.random.default_rng(5)
+    while True:
+        stream = rng.bytes(200)
+        out = reference.randomized(content, list(TRUTH.values()), reference.Bytes(io.BytesIO(stream).read))
+        if all(x != y for x, y in zip(out, TRUTH.values(), strict=True)):
+            return stream, [a["categories"][c] for a, c in zip(SPEC["attributes"], out, strict=True)]
+
+
+FIXED = """
+const stream = Uint8Array.from(STREAM);
+let at = 0;
+Crypto.prototype.getRandomValues = function (array) {
+  array.set(stream.subarray(at, at + array.length));
+  at += array.length;
+  if (at > stream.length) throw new Error("the stream is used up");
+  return array;
+};
+"""
+
+STORED = """
+async () => {
+  const settled = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const out = [document.cookie, location.href, ...(await caches.keys())];
+  out.push(...[localStorage, sessionStorage, history.state].map((x) => JSON.stringify(x)));
+  for (const { name } of await indexedDB.databases()) {
+    const database = await settled(indexedDB.open(name));
+    for (const place of database.objectStoreNames)
+      out.push(JSON.stringify(await settled(database.transaction(place).objectStore(place).getAll())));
+    database.close();
+  }
+  return out.join(" ");
+}
+"""
+
+
+def test_no_byte_that_leaves_the_browser_and_nothing_stored_holds_a_raw_answer(browser, server):
+    stream, record = changing_bytes(server)
+    tap = browsers.Tap(server.port)
+    context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{tap.port}")
+    context.add_init_script(FIXED.replace("STREAM", json.dumps(list(stream))))
+    addresses: list[str] = []
+    context.on("request", lambda request: addresses.append(request.url))
+    page = opened(context)
+    bodies = reports_of(page)
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    page.locator("summary").click()
+    page.get_by_role("button", name="Clear what I entered").click()
+    stored = page.evaluate(STORED)
+    page.reload()
+    wait_for(page, "Your report was sent")
+    page.get_by_role("button", name="Send the same report again").click()
+    page.get_by_role("button", name="Send the same report again").wait_for()
+    wait_for(page, "Your report was sent")
+    stored += page.evaluate(STORED)
+    context.close()
+    tap.close()
+    assert [json.loads(body)["values"] for body in bodies] == [record, record]
+    assert all(address.startswith(f"http://127.0.0.1:{tap.port}/") for address in addresses), (
+        "a request to somebody else"
+    )
+    sent = tap.sent.decode("latin-1")
+    assert sent.count("POST /reports") == 2
+    for attribute, value in zip(SPEC["attributes"], record, strict=True):
+        raw = shown(attribute, TRUTH[attribute["name"]])
+        # the search can find: the randomized answer, which is there
+        assert json.dumps(value) in sent
+        assert json.dumps(value) in stored
+        for form in (raw, quote(raw), json.dumps(raw)):
+            assert form not in sent
+            assert form not in stored
+
+
+def test_a_reload_and_a_later_visit_send_the_same_record(browser, server, tmp_path):
+    options = {"viewport": PHONE, "base_url": f"http://127.0.0.1:{server.port}"}
+    before = kept_by(server)
+    bodies = []
+    with browsers.at_home(browser, tmp_path / "home", **options) as context:
+        page = opened(context)
+        bodies.append(reports_of(page))
+        fill_in(page)
+        press(page)
+        wait_for(page, "Your report was sent")
+        page.reload()
+        send_again(page)
+    with browsers.at_home(browser, tmp_path / "home", **options) as context:
+        page = opened(context)
+        bodies.append(reports_of(page))
+        assert page.get_by_text("You have answered before in this browser").is_visible()
+        assert page.get_by_text("You entered", exact=True).count() == 0
+        send_again(page)
+    assert [len(x) for x in bodies] == [2, 1]
+    assert len({*bodies[0], *bodies[1]}) == 1
+    assert kept_by(server) - before == {json.loads(bodies[0][0])["id"]}
+
+
+def send_again(page: Any) -> None:
+    wait_for(page, "Your report was sent")
+    with page.expect_response("**/reports") as response:
+        page.get_by_role("button", name="Send the same report again").click()
+    assert response.value.ok
+    wait_for(page, "Your report was sent")
+
+
+OUTCOMES = [
+    ("offline", None, "Your report has not been sent yet", "could not be reached"),
+    ("busy", {"status": 503}, "Your report has not been sent yet", "cannot take it now (answer 503)"),
+    ("too many", {"status": 429}, "Your report has not been sent yet", "cannot take it now (answer 429)"),
+    (
+        "refused",
+        {"status": 400, "json": {"error": "the <b>design</b> is another one"}},
+        "Your report was refused",
+        "The collector does not take it: the <b>design</b> is another one",
+    ),
+    ("refused without a reason", {"status": 404, "body": "<html>"}, "Your report was refused", "answer 404"),
+    ("another report", {"status": 409}, "Your report was refused", "same identifier"),
+    ("closed", {"status": 410}, "Your report was refused", "The survey is closed"),
+]
+
+
+@pytest.mark.parametrize(("name", "answer", "outcome", "reason"), OUTCOMES, ids=[x[0] for x in OUTCOMES])
+def test_what_goes_wrong_is_said_and_what_is_sent_again_is_the_same(page, server, name, answer, outcome, reason):
+    bodies = reports_of(page)
+    page.route("**/reports", lambda route: route.fulfill(**answer) if answer else route.abort())
+    fill_in(page)
+    press(page)
+    wait_for(page, outcome)
+    assert reason in page.locator(".mistake:visible").inner_text()
+    # what was not delivered is sent by itself at the next visit
+    page.reload()
+    wait_for(page, outcome)
+    page.unroute("**/reports")
+    page.get_by_role("button", name="Send the same report again").click()
+    wait_for(page, "Your report was sent")
+    assert len(bodies) == 3
+    assert len(set(bodies)) == 1
+    assert json.loads(bodies[0])["id"] in kept_by(server)
+
+
+def test_two_windows_at_once_send_one_record(page, server):
+    other = opened(page.context)
+    bodies = [reports_of(page), reports_of(other)]
+    fill_in(page)
+    fill_in(other, {name: 0 for name in NAMES})
+    for window in (page, other):
+        window.evaluate("setTimeout(() => document.querySelector('button[type=submit]').click(), 300)")
+    for window in (page, other):
+        wait_for(window, "Your report was sent")
+    assert bodies[0] == bodies[1]
+    noted = [w.get_by_text("what you entered now was not used").count() for w in (page, other)]
+    assert sorted(noted) == [0, 1]
+
+
+MANY = """
+async () => {
+  const { answerOnce, readDeployment, ledger } = await import("./optrr.js");
+  const { browserStore } = await import("./browser-store.js");
+  const deployment = await readDeployment(await (await fetch("sampler.json")).arrayBuffer());
+  const answers = Object.fromEntries(deployment.attributes.map((x) => [x.name, x.categories[0]]));
+  const once = () => answerOnce(deployment, answers, browserStore("many"));
+  const entries = await Promise.all(Array.from({ length: 50 }, once));
+  const { entries: kept, epsilon } = await ledger(browserStore("many"));
+  const drawn = entries.filter((x) => x.isNew).length;
+  return [new Set(entries.map((x) => x.report.id)).size, drawn, kept.length, epsilon === deployment.epsilon.total];
+}
+"""
+
+
+def test_many_draws_at_once_are_one(page):
+    assert page.evaluate(MANY) == [1, 1, 1, True]
+
+
+VIEWS = ["form", "mistakes", "report", "second visit", "not sent"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_accessibility_checker_finds_nothing(browser, server, scheme):
+    program = browsers.axe()
+    context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}", color_scheme=scheme)
+    page = opened(context)
+    problems = {}
+
+    def check(view: str) -> None:
+        page.evaluate(program)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert len(found["passes"]) > 10
+        problems[view] = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in found["violations"]]
+
+    check("form")
+    page.locator("summary").click()
+    press(page)
+    check("mistakes")
+    page.route("**/reports", lambda route: route.abort())
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report has not been sent yet")
+    check("not sent")
+    page.unroute("**/reports")
+    page.get_by_role("button", name="Send the same report again").click()
+    wait_for(page, "Your report was sent")
+    page.locator("summary").click()
+    check("report")
+    page.reload()
+    wait_for(page, "Your report was sent")
+    check("second visit")
+    context.close()
+    assert problems == {view: [] for view in VIEWS} | {view: [] for view in problems}
+
+
+def test_answers_are_gone_from_a_page_that_was_left(page):
+    fill_in(page)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    assert page.locator("input:checked").count() == 0
+    assert page.locator("select").input_value() == ""
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    assert page.get_by_text("You entered", exact=True).count() == len(NAMES)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    assert page.get_by_text("You entered", exact=True).count() == 0
+
+
+def test_without_scripts_nothing_can_be_entered_or_sent(server):
+    html = server.get("/").decode()
+    assert "JavaScript\n    is switched off" in html.split("<noscript>")[1].split("</noscript>")[0]
+    assert not re.search("<(form|input|select|textarea|button)", html)
+
+
+@pytest.mark.parametrize(
+    ("script", "heading"),
+    [
+        ("indexedDB.open = () => { throw new Error('denied'); }", "This browser keeps nothing"),
+        ("Object.defineProperty(window, 'isSecureContext', { value: false })", "This page is not secure"),
+        ("window.fetch = () => Promise.reject(new TypeError('no network'))", "The survey could not be loaded"),
+    ],
+)
+def test_where_it_cannot_be_done_safely_nothing_is_asked(browser, server, script, heading):
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+    context.add_init_script(script)
+    page = opened(context)
+    wait_for(page, heading)
+    assert page.locator("form, input").count() == 0
+    context.close()
+
+
+def test_a_sampler_that_states_too_small_an_epsilon_is_not_asked_with(browser, server):
+    content = json.loads(server.get("/sampler.json"))
+    content["epsilon"]["total"] = "0.100000000000000"
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+    context.route("**/sampler.json", lambda route: route.fulfill(json=content))
+    page = opened(context)
+    wait_for(page, "The survey could not be loaded")
+    assert page.locator("form").count() == 0
+    context.close()
