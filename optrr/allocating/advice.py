@@ -38,7 +38,8 @@ from optrr.results import TableResult
 
 # Two options within this of each other, relative, are called equal.
 _EQUAL = 0.01
-# Within this factor a skewed population may turn the order of sampling and the rest (Adult: 44 against the bound's 65).
+# Predicted errors are bounds over all populations. Where sampling and the rest are within this factor of each other, a skewed
+# population may turn their order: on Adult, a bound of 65 stands for an error of 44.
 _NEAR = 1.7
 
 

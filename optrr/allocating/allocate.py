@@ -195,7 +195,7 @@ class _Task:
         except SolveFailed:
             if least is None:
                 raise
-            # the limits leave next to no choice at this total: the design that just meets them is the answer
+            # the limits leave nearly no choice at this total, so that the design that just meets them is the answer
             return self._allocation(_TaskResult(least.law, "accuracies", least.seconds))
         return self._allocation(_TaskResult(allocated.law, allocated.method, allocated.seconds, allocated))
 

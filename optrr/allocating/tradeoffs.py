@@ -162,7 +162,7 @@ def cap_tradeoff(
     shares = np.geomspace(1.0, total / float(split.epsilons.min()), points).tolist()
     errors = []
     for s in shares:
-        # at s = 1 rounding must not leave the caps a whisker short of the split they come from
+        # at s = 1, rounding must not put the caps below the split that they come from
         caps = np.minimum(split.epsilons * s * (1 + 1e-9), total)
         cap = dict(zip(declared.names, caps.tolist(), strict=True))
         errors.append(allocate(declared, total, workload=wanted, n=n, conditional_cap=cap).error)

@@ -91,7 +91,8 @@ def run(arguments: list[str] | None = None) -> int:
     except (OptrrError, OSError) as error:
         return _complain(str(error), 2)
     except ValueError as error:
-        # a library's refusal of a file has a kind of its own; a plain ValueError is a defect, and its traceback is wanted
+        # libraries refuse files with errors of their own kinds; a plain ValueError is a defect of ours, whose traceback is
+        # wanted
         if type(error) is ValueError:
             raise
         return _complain(str(error), 2)

@@ -55,7 +55,7 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
         raise InvalidInput(
             f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more"
         )
-    # each attribute in a group of its own would leave nothing to Algorithm 1
+    # with each attribute in a group of its own, Algorithm 1 would have nothing to do
     if clusters < domain.m and algorithm != "greedy":
         groups = (power_iteration_clusters if algorithm == "pic" else spectral_clusters)(tied, clusters)
     inside: list[tuple[int, ...]] = []

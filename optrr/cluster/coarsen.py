@@ -136,7 +136,8 @@ def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
     size = len(masses)
     mass, end = list(masses), list(range(1, size + 1))
     start_of_previous = list(range(-1, size - 1))
-    # a part is its first category i, up to end[i]; entries whose parts have grown since are passed over
+    # a part is known by its first category i and goes up to end[i]; entries of the heap whose parts have grown since are
+    # skipped
     heap = [(mass[i] + mass[i + 1], i, i + 1, i + 2) for i in range(size - 1)]
     heapify(heap)
     left = size

@@ -24,7 +24,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 Clusters = tuple[tuple[int, ...], ...]
 
-# Far beyond the rounding of logarithms.
+# A margin far above the rounding of logarithms.
 _ROUNDING = 1e-6
 # Pairs per attribute in the first portion; a few times the merges there can be.
 _FIRST_PORTION = 8

@@ -127,7 +127,7 @@ def _best_last_intervals(before: FloatArray, cost: _IntervalCost, first: int) ->
         tried = np.arange(ends.size) - np.repeat(offsets - lowest, widths)
         costs = before[tried - 1] + cost(tried, ends)
         best[middle] = np.minimum.reduceat(costs, offsets)
-        # the first of equals, as a plain search would take
+        # among equal costs the first is taken, as a plain search would do
         hits = np.flatnonzero(costs == np.repeat(best[middle], widths))
         segment = np.searchsorted(offsets, hits, side="right") - 1
         _, chosen = np.unique(segment, return_index=True)

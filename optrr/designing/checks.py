@@ -98,7 +98,7 @@ def failed_checks(design: Design, stated: Mapping[str, Sequence[float]] | None =
 def _total(design: Design, stated: float) -> Check:
     exact = design.law.epsilon_ceiling()
     value = design.law.epsilon if exact is None else exact
-    # below an exact total no label is accepted; above it by more than rounding it is a wrong label too
+    # a label below the exact total is refused; above it, one that is further away than rounding is wrong, too
     floor = value - SAME * (1 + value) if exact is None else value
     holds = floor <= stated <= value + SAME * (1 + value)
     return Check("total epsilon", repr(stated), repr(value), "rounded up" if exact is None else "exact", bool(holds))

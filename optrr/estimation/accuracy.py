@@ -130,7 +130,7 @@ def effect_weights(kernel: EffectKernel) -> FloatArray:
 
 def _observed(values: ArrayLike) -> FloatArray:
     lam = np.asarray(values, dtype=np.float64)
-    # so written that a NaN fails
+    # written as a condition that must hold, so that a NaN is refused too
     if not (lam.size and lam.min() >= 0 and np.isclose(lam.sum(), 1)):
         raise InvalidInput(
             f"observed proportions of shape {lam.shape} are not a distribution; give shares that sum to 1"

@@ -57,7 +57,7 @@ BIAS = {
 
 # Updates on a joint too large for Newton: 10^6 cells take about 0.2 s each, and about 900 of them.
 _LARGE_ITERATIONS = 2000
-# For those joints: a tenth of a nat over all records cannot be told from the best fit by any test.
+# The tolerance for those joints: over all records a tenth of a nat, which no test can tell from the best fit.
 _LARGE_TOLERANCE = 0.1
 _FEWEST = 2
 

@@ -90,7 +90,7 @@ def ibu(
     lam = np.asarray(observed, dtype=np.float64)
     start = np.full(kernel.sizes, 1 / kernel.cells)
     pi, steps = _updated(start, lam, kernel, tolerance, min(max_iterations, _EM_STEPS))
-    # there EM only has to come near
+    # Newton's method finishes these tables, so that EM only has to come near
     if kernel.cells <= MAX_NEWTON:
         weights, _, used = likeliest_weights(lam.reshape(1, -1), kernel.matrix()[None], pi.reshape(1, -1), tolerance)
         pi, steps = weights.reshape(pi.shape), steps + int(used[0])

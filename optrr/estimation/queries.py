@@ -96,7 +96,7 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))
-    # the number of all records, or of none, is known
+    # the number of all records, or of none, is known without error
     if inside.any() and not inside.all() and error <= _NO_ERROR * counts.n:
         error = float("nan")
     if inside.all() or not inside.any():

@@ -21,7 +21,8 @@ _NEARLY_EMPTY = 1e-3
 # Cells are scaled by the root of their share, as their curvature is, and of this share of an even one at least, so that an
 # empty cell can come back.
 _SMALLEST_SCALE = 0.1
-# Steps between two looks at all cells, and pairs of gradients remembered: twice the usual ten bought nothing.
+# All cells are looked at after this many steps; and this many pairs of gradients are remembered, because twice as many gain
+# nothing.
 _ROUND = 60
 _MEMORY = 10
 

@@ -29,7 +29,7 @@ _NO_REST = 1e-10
 _EQUAL = 1e-6
 # Below this skewness the gamma law is the normal one to six digits.
 _SYMMETRIC = 1e-5
-# Larger ones come from estimated third moments of few reports, and no law of these means has them.
+# No law of these means has a larger skewness; larger estimates come from the third moments of few reports.
 _MOST_SKEW = 1.0
 
 
@@ -51,7 +51,7 @@ def _smooth_tails(law: NullLaw, value: FloatArray) -> tuple[FloatArray, FloatArr
     skew = np.clip(law.third / law.variance**1.5 / np.sqrt(law.n), -_MOST_SKEW, _MOST_SKEW)
     size = np.maximum(np.abs(skew), _SYMMETRIC)
     shape = 4 / size**2
-    # with the long side upwards
+    # turned so that the long tail is the upper one
     at = np.maximum(shape + 2 / size * np.where(skew < 0, -z, z), 0.0)
     beyond, short = gammaincc(shape, at), gammainc(shape, at)
     return np.where(skew < 0, short, beyond), np.where(skew < 0, beyond, short)
@@ -89,6 +89,6 @@ def _turned(chance: FloatArray, people: FloatArray, angles: FloatArray) -> tuple
     c, m = chance[:, None], people[:, None]
     with np.errstate(divide="ignore"):
         size = np.log1p(np.maximum(-2 * c * (1 - c) * (1 - np.cos(angles)), -1.0)) / 2
-    # nobody's number is 0, whatever the chance
+    # among no people nobody reports so, whatever the chance
     size = np.where(m > 0, size, 0.0)
     return m * size, m * np.arctan2(c * np.sin(angles), 1 - c + c * np.cos(angles))

@@ -176,12 +176,14 @@ def _fieller(x: FloatArray, y: FloatArray, covariance: FloatArray, reach: float,
     c_0, c_1, c_2 = (u - reach**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.sqrt(c_1**2 - c_0 * c_2)
-        # y is clear of 0: between the roots. Otherwise beyond the upper one, unless 0 belongs to the set, too
+        # where y is clear of 0 the set lies between the roots; otherwise it is all above the upper one, or from 0 on if it
+        # contains 0
         low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
         high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
         ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
         frequency = table[:, 1] / table.sum(axis=1)
-    # no ψ of at least 0: noise took the estimate outside what tables can be, and nothing is known
+    # where no ψ of at least 0 is in the set, noise has moved the estimate outside of what tables can be: the interval is
+    # everything
     low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
     return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])
 

@@ -25,15 +25,15 @@ from optrr_solvers.calibrate import calibrate, scale_range
 
 # Factors are found to this relative precision; the total then misses its goal by about as much, always downwards.
 _FACTOR = 1e-8
-# ... but to this one while the best ε of the status is searched: it only has to rank candidates.
+# While the best ε of the status is searched, this precision is enough, because factors only have to rank candidates.
 _ROUGH = 1e-4
 # The status' ε is found to this share of its range; the objective is flat there.
 _STATUS = 0.01
-# At 10 nats one status in 22,000 is changed; more serves nothing.
+# At 10 nats one status in 22,000 is changed; a larger ε brings nothing.
 _MOST_STATUS = 10.0
 # Below half a nat a status is too faint to be the best choice at any larger total.
 _LEAST_STATUS = 0.5
-# An association that keeps less than this of its visibility under Kronecker is worth a word.
+# An association that keeps less than this share of its visibility under Kronecker is mentioned in a warning.
 _FAINT = 0.5
 
 

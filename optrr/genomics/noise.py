@@ -45,7 +45,7 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
     observed = counts / np.maximum(n, 1.0)[:, None, None]
     fit = fitter(observed, kernel)
     plain, seen = (_covariance(fit, k, contrasts) for k in (unrandomized(kernel.sizes), kernel))
-    # one person more than nobody: a genotype that no one has leaves a contrast without variance
+    # the smallest double is added, because a genotype that nobody has leaves a contrast without variance
     plain += np.eye(contrasts.shape[0]) * np.finfo(np.float64).tiny
     effect = np.einsum("zkr,zr->zk", influence(fit, kernel, contrasts), observed.reshape(n.size, -1))
     plug_in = n * np.einsum("zk,zk->z", effect, np.linalg.solve(plain, effect[:, :, None])[:, :, 0])

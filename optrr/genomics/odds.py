@@ -29,7 +29,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Odds ratios beyond these are written as 0 and infinity.
 _FARTHEST = np.log(1e4)
-# Steps of the search for a limit, and its precision in ln ψ.
+# The search for a limit takes at most this many steps and stops at this precision in ln ψ.
 _STEPS = 40
 _PRECISION = 1e-5
 _GENOTYPES = 3
@@ -90,7 +90,7 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float) -> Odd
         reach = float(ndtri((1 + confidence) / 2))
         limits[:, at] = [np.exp(test.crossing(goal)) for goal in (reach, 0.0, -reach)]
     low, ratio, high = limits
-    # not one ratio fits: noise took the estimate outside what tables can be, and nothing is known
+    # where no ratio at all fits, noise has moved the estimate outside of what tables can be: the interval is everything
     nothing = (low == np.inf) | (high == 0)
     return OddsRatios(
         ratio, np.where(nothing, 0.0, low), np.where(nothing, np.inf, high), frequency[:, 1], frequency[:, 0]
@@ -121,7 +121,7 @@ class _RatioTest:
         for step in range(_STEPS):
             if not open_.size:
                 break
-            # every third step a bisection, so that a curve that secants approach from one side only is no trap
+            # every third step is a bisection, because secants may approach a curve from one side only and then hardly move
             secant = low + (high - low) * z_low / (z_low - z_high)
             x = (low + high) / 2 if step % 3 == 0 else secant
             z = self.part(open_).z(x) - goal

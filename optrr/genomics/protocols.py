@@ -30,7 +30,7 @@ from optrr_solvers.randomness import as_source
 
 METHODS = ("optimum", "kronecker", "inductive", "sampling")
 
-# Variants counted at once.
+# This many variants are counted at once.
 _BLOCK = 2048
 # People randomized at once when sampling variants: n · V keys would not fit for many variants.
 _KEYS = 1 << 22

@@ -33,7 +33,7 @@ from optrr.genomics.scores import Scores, naive_score_test, score_test
 from optrr.kernel import unrandomized
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Two ranks are always perfectly correlated.
+# Two ranks are always perfectly correlated, so at least three are needed.
 _FEWEST_RANKED = 3
 
 Report = Callable[[int, int], None]

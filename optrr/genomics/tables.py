@@ -14,7 +14,7 @@ from optrr_solvers.arrays import IntArray
 
 Progress = Callable[[int, int], None]
 
-# As many ones as a byte can count.
+# A byte can count this many ones.
 _ROWS = 255
 
 

@@ -52,7 +52,7 @@ class VcfGenotypes:
 
     def _opened(self) -> Any:
         cyvcf2 = required("cyvcf2")
-        # what htslib writes to standard error is in the exceptions, too
+        # exceptions also hold what htslib writes to standard error
         cyvcf2.cyvcf2.set_htslib_log_level(0)
         try:
             return cyvcf2.VCF(str(self.path), gts012=True, strict_gt=True)

@@ -34,13 +34,13 @@ from optrr_solvers.arrays import FloatArray, IntArray
 # Reports that expect fewer records make χ² too large a p-value (levels of 1.5 to 4 % at nominal 5 %) or, where several
 # attributes' rare categories meet, too small a one (0.8 % at nominal 0.1 %).
 _MANY_EXPECTED = 50.0
-# p-values above this are never beyond the χ² limit's reach where every report expects so many records.
+# Where every report expects many records, the χ² limit holds for all p-values above this.
 _SURE = 0.05
 # λ_ab may differ from λ_a λ_b by rounding.
 _SEPARATE = 1e-12
 # Multiplications of one simulation: about two seconds.
 _MOST_WORK = 400_000_000
-# Simulations of fewer draws say little; tables for which even these take more than about ten seconds are not simulated.
+# Simulations of fewer draws say little, so tables for which even these take more than about ten seconds are not simulated.
 _FEWEST_DRAWS, _LARGEST_WORK = 999, 2_000_000
 
 

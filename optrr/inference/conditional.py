@@ -25,17 +25,18 @@ from optrr.inference.tail import tail_probability
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
-# χ² p-values above these are kept: both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
+# χ² p-values above these are kept, because both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
 _KEPT = {1: 0.0455, 2: 0.01}
-# ... and above these in tables where some output expects fewer records: there χ² is off at the usual levels, too.
+# In tables where some output expects fewer records than the last number, χ² is off at the usual levels too, so that its
+# p-values are kept only above these.
 _KEPT_IF_SPARSE, _MANY_EXPECTED = {1: 0.3, 2: 0.1}, 50.0
 # With fewer records expected in some output, the points of the lattice are too far apart for an integral over directions.
 FEW_EXPECTED = 5.0
-# Categories of both attributes together up to which Newton's matrices, of their square, stay small.
+# Up to this many categories of both attributes together, Newton's matrices, whose size is the square of that, stay small.
 _MOST_CATEGORIES = 64
 # Tables simulated for one p-value of two contrasts: relative error 2 to 4 %.
 _SAMPLES = 4000
-# The simulation's stream, the same in every run: a table has one p-value.
+# The seed of the simulation; it is always the same, so that a table always has the same p-value.
 _SEED = 20_260
 # Relative error above which a simulated tail is not used.
 _TOO_NOISY = 0.25

@@ -63,7 +63,7 @@ def homogeneity_tests(tables: IntArray, rng: np.random.Generator, rule: Simulati
     groups, cells = tables.shape[1:]
     rows, columns = tables.sum(axis=2), tables.sum(axis=1)
     n = rows.sum(axis=1)
-    # totals of 0 leave the statistic alone
+    # margins of 0 do not change the statistic
     weights = np.divide(1.0, columns, out=np.zeros(columns.shape), where=columns > 0)
 
     def distance(counts: IntArray, of: IntArray) -> FloatArray:
@@ -107,7 +107,8 @@ def _calibrated(  # noqa: PLR0913 (what the two tests share, each argument a pro
     if where.size:
         drawn = simulated_p_values(statistic[where], lambda of, size: in_blocks(where[of], size, cells, draw), rule)
         p[where], reached[where] = drawn.p_value, drawn.reached
-    # nothing reached it: with many records in every cell the χ² limit still has the order of magnitude
+    # no simulated table reached the statistic; with many records in every cell the χ² limit still has the right order of
+    # magnitude
     p = np.where(simulated & (reached == 0) & (fewest >= _MANY_EXPECTED), np.minimum(p, limit), p)
     return ExactTests(statistic, df, p, simulated, reached, rule)
 

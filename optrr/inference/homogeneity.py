@@ -35,7 +35,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton's matrices and the distortion matrices grow with the square of the cells: 8 MB a group at this size.
 _MAX_CELLS = 1024
-# Bound on the distance of the common fit from the likeliest, in nats per record; it only weighs.
+# Bound on the distance of the common fit from the likeliest one, in nats per record. The fit only sets weights, so this need
+# not be small.
 _TOLERANCE = 1e-10
 # Work of one simulation: draws times the cube of the cells, a few seconds.
 _MOST_WORK = 50_000_000
@@ -179,5 +180,5 @@ class DifferentMechanisms:
         start = np.full((observed.shape[0], cells), 1 / cells)
         flat = (share[:, None] * observed).reshape(-1, groups * cells)
         weights, _, _ = likeliest_weights(flat, components, start, _TOLERANCE)
-        # a report that is impossible and was not seen keeps a finite weight
+        # a report that is impossible, and that nobody made, keeps a finite weight
         return np.asarray(np.maximum(np.einsum("za,gar->zgr", weights, self.matrices), _IMPOSSIBLE))

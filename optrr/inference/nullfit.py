@@ -176,7 +176,7 @@ class _Margins:
         known = estimate[:, :rows]
         inside = np.maximum(known.sum(axis=(1, 2)), _FLOOR)[:, None]
         by_row, by_column = known.sum(axis=2) / inside, known.sum(axis=1) / inside
-        # shares that do not sum to 1 are those of a table without any known row: projection mends them
+        # only a table in which no row is known has shares that do not sum to 1; projection mends them
         return cls(by_row, by_column, estimate[:, rows:])
 
     @property
@@ -201,7 +201,7 @@ def _expected(table: FloatArray, kernel: Kernel) -> FloatArray:
     lam = kernel.expected(table)
     # a mechanism that changes nothing can expect 0; the floor keeps weights finite where nothing was seen either
     lam = np.maximum(lam, _FLOOR**2)
-    # a product with ones, because sums over axes of two or three are slow
+    # a product with ones is taken, because sums over axes of length two or three are slow
     total = lam.reshape(lam.shape[0], -1) @ np.ones(kernel.cells)
     return np.asarray(lam / total[:, None, None])
 

@@ -43,7 +43,7 @@ def alternative(
         where ``proportions`` is not a distribution of the kernel's shape.
     """
     pi = np.asarray(proportions, dtype=np.float64)
-    # so written that a NaN fails
+    # written as a condition that must hold, so that a NaN is refused too
     if pi.shape != kernel.sizes or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
         raise InvalidInput(
             f"the effect must be proportions of shape {kernel.sizes}, none negative, that sum to 1, got shape {pi.shape}, "

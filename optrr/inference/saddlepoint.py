@@ -47,13 +47,13 @@ _CONSTANT, _DEPENDENT = 1e-12, 1e-7
 _STEPS = 50
 # Residual of K' in standard deviations of one record at which a saddlepoint counts as solved.
 _SOLVED = 1e-11
-# What is accepted where doubles cannot do better; r is then off by a relative 1e-7.
+# The residual that is accepted where doubles cannot do better; r is then off by a relative 1e-7.
 _ACCEPTED = 1e-6
 # Largest change of an exponent in one step; a point out of reach is recognised after a few of them.
 _LONGEST = 20.0
-# A step that leads up is shortened by four, at most this often.
+# A step that increases K is shortened to a quarter, at most this often.
 _HALVINGS = 12
-# Rises of K that are rounding.
+# An increase of K up to this is taken for rounding.
 _ROUNDING = 1e-13
 # A point counts as out of reach where the best output along some tilt falls short of it by this exponent.
 _BEYOND = 1e-6
@@ -154,7 +154,7 @@ def _lugannani_rice(at: _Points, n: FloatArray) -> FloatArray:
         log_density = -at.exponent - 0.5 * np.log(2 * np.pi)
         bracket = np.exp(log_ndtr(-r) - log_density) + 1 / u - 1 / r
         each = np.exp(log_density) * bracket
-    # the other side may be one that no sample reaches: its tilt does not settle
+    # no sample may reach the other side, and then its tilt does not settle
     return np.where(at.solved & (at.exponent < _FARTHEST), np.where(bracket > 0, each, np.nan), 0.0)
 
 
@@ -214,7 +214,7 @@ def _log_determinant(w: FloatArray, share: FloatArray, n: FloatArray) -> FloatAr
     """ln |K''| with Gosper's sixth of a record added to every output that can occur."""
     padded = share + (share > 0) / (6 * n[:, None])
     h = _covariance(w, padded / (padded @ np.ones(share.shape[1]))[:, None])
-    # coordinates that were dropped count for nothing
+    # coordinates that were dropped do not count
     k = h.shape[1]
     h[:, range(k), range(k)] += np.einsum("zkk->zk", h) == 0
     return np.asarray(np.linalg.slogdet(h)[1])

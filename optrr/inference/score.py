@@ -28,7 +28,7 @@ from optrr_solvers.arrays import FloatArray
 
 # Tables whose influence functions are held at once: 2^22 doubles, 32 MB.
 _HELD = 1 << 22
-# ... and never more tables than this, so that a dozen arrays of six cells stay near the cache.
+# Nor are more tables than this worked on at once, so that a dozen arrays of six cells each stay near the cache.
 _TABLES = 1 << 13
 
 
@@ -90,7 +90,7 @@ def score_tests(
     counts = np.asarray(tables, dtype=np.float64)
     if counts.ndim != 3 or counts.shape[1:] != kernel.sizes:
         raise InvalidInput(f"tables have shape {counts.shape}; give (B, {', '.join(map(str, kernel.sizes))})")
-    # so written that a NaN fails
+    # written as a condition that must hold, so that a NaN is refused too
     if counts.size and not (counts.min() >= 0 and counts.max() < np.inf):
         raise InvalidInput("a table holds negative or non-finite counts; give numbers of records of at least 0")
     if counts.shape[0] == 0 or counts.sum(axis=(1, 2)).min() <= 0:

@@ -21,7 +21,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Statistics that differ by less than this, relatively, are equal: they are rounded sums.
 _EQUAL = 1e-9
-# Records that can be dealt.
+# numpy deals at most this many records at random.
 MOST_RECORDS = 10**9
 # Doubles held at once: 32 MB.
 _HELD = 1 << 22
@@ -57,7 +57,7 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
         as_large = draw(open_, size) >= statistics[open_, None] * (1 - _EQUAL)
         seen = reached[open_, None] + np.cumsum(as_large, axis=1)
         stopped = seen[:, -1] >= rule.hits
-        # the first draw with which the count is full
+        # the first draw at which the count is complete
         drawn[open_] = np.where(stopped, total + 1 + np.argmax(seen >= rule.hits, axis=1), total + size)
         reached[open_] = np.minimum(seen[:, -1], rule.hits)
         p[open_[stopped]] = rule.hits / drawn[open_[stopped]]

@@ -46,7 +46,7 @@ _STEP = 0.1
 _HALF_SPHERE = 16
 # Doubles held at once: 32 MB.
 _HELD = 1 << 22
-# Exponents of more than this are far outside a factor of two already.
+# Exponents are cut off here: a factor of e to this power is far more than the factor of two that is looked for.
 _LARGE = 50.0
 # Beyond t = 40 the p-value is below the smallest double.
 _FARTHEST = 40.0
@@ -154,7 +154,7 @@ def tail_probability(  # noqa: PLR0913 (the test, the table, and how to simulate
     draws = rng.multinomial(n, (proposals / proposals.sum(axis=1, keepdims=True))[chosen]).astype(np.float64)
     weights = _likelihood_ratio(draws, exponents - cumulants[:, None])
     again = score_tests(draws.reshape(-1, *table.shape), kernel, contrasts, fitter).statistic
-    # equal statistics differ by rounding
+    # statistics that are equal may differ by rounding
     reached = np.where(again >= observed.statistic[0] * (1 - 1e-9), weights, 0.0)
     p = float(reached.mean())
     error = float(reached.std(ddof=1) / np.sqrt(samples))

@@ -48,7 +48,7 @@ CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
 
 _GENOTYPES = 3
-# Where every report expects this many records and χ² does not hold, the p-value is far in the tail.
+# Where every report expects this many records and χ² still does not hold, the p-value is far in the tail.
 _MANY_EXPECTED = 50.0
 # Contrasts up to which a tilted simulation takes about a second.
 _FEW_CONTRASTS = 8
@@ -176,7 +176,8 @@ def _automatic(
         return _doubted(plain, chosen, limit)
     rule = affordable(chosen)
     out = _simulated(plain, chosen, table, limit, rng, rule)
-    # half a table more than none
+    # above this some simulated table reached the statistic, and the p-value is not just the least that so many tables can
+    # give
     if out.p_value > 1.5 / (rule.most + 1):
         return out
     return _beyond_simulation(out, plain, chosen, table, limit, rng)

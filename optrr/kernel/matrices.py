@@ -34,7 +34,7 @@ class MatrixKernel(Kernel):
         if self.cells != self.p.shape[0]:
             raise InvalidInput(f"a matrix of {self.p.shape[0]} rows cannot be over sizes {self.sizes}")
         self._check_dense()
-        # so written that a NaN fails
+        # written as a condition that must hold, so that a NaN is refused too
         if not (self.p.min() >= 0 and np.abs(self.p.sum(axis=1) - 1).max() <= _ROW_SUM):
             raise InvalidInput("a distortion matrix has rows of probabilities that sum to 1; check its orientation")
 

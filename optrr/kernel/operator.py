@@ -169,7 +169,7 @@ class Kernel(ABC):
         return self._dense()
 
     def _dense(self) -> FloatArray:
-        # row u of P is where a record surely in cell u goes
+        # row u of P holds the reports of somebody who is surely in cell u
         return self._on_every_cell("forward")
 
     def inverse(self) -> FloatArray:

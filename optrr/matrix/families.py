@@ -31,7 +31,7 @@ from optrr.matrix.intervals import Interval, exp_interval, half, minus, ratio_bo
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
 
-# Where the numerical search for cut points starts inside [u, u+1]: away from the middle, so that it has to be found.
+# The numerical search for cut points starts here inside [u, u+1]: away from the middle, so that it has to find the optimum.
 _START = 0.1
 # The trace is flat to second order at its maximum, so an error of 1e-16 in it leaves 1e-8 in a cut point.
 CUT_TOLERANCE = 1e-6

@@ -13,7 +13,7 @@ class Labelled:
     """Has a law, and therefore its labels: the ε of what is drawn, rounded up (:class:`optrr_solvers.laws.base.Labels`)."""
 
     if TYPE_CHECKING:
-        # a field in one heir and a property in the other, so nothing may stand here when the program runs
+        # one subclass has a field of this name and the other a property, so nothing may stand here when the program runs
         @property
         def law(self) -> Law:
             """Probability of each change set."""

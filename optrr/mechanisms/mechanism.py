@@ -30,7 +30,8 @@ from optrr_solvers.randomness import BitSource, bounded
 _CELLS = 1 << 22
 # Memory that change sets may take while they are drawn.
 _SAMPLED = 1 << 27
-# ... but never fewer records than this, so that the cost per attribute is spread when there are very many.
+# At least this many records are drawn at once, however many attributes there are: each attribute's fixed cost is then shared
+# by many records.
 _RECORDS = 64
 
 

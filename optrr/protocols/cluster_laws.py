@@ -89,7 +89,7 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
             f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares"
         )
     shares = profile / profile.sum()
-    # Kronecker's accuracies must be in the range that can be solved: there the search starts
+    # the search starts at Kronecker's accuracies, so these must be in the range that can be solved
     least, most = float(shares.min()) * total, float(shares.max()) * total
     if least < EPSILON_RANGE[0] or most > EPSILON_RANGE[1]:
         raise InvalidInput(
@@ -100,5 +100,5 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
     def at(scale: float) -> Solution:
         return optimum_at_accuracies(sizes, shares * scale, preserve_pairs)
 
-    # at Σ ε_A = total Kronecker itself spends the total: a good first guess
+    # Kronecker spends the total where Σ ε_A = total, which makes that scale a good first guess
     return calibrate(at, total, scale_range(shares), guess=total).solution

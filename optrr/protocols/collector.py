@@ -26,7 +26,7 @@ from optrr.records.counts import MAX_CELLS
 from optrr.records.domain import Domain, category_text, listed
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Reasons kept for refused messages; their number is counted in full.
+# Up to this many reasons of refused messages are stored; the number of refusals is counted in full.
 _REASONS = 100
 
 _FEWEST = 2

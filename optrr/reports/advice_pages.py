@@ -19,7 +19,7 @@ from optrr.rounding import bound_text, epsilon_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Rows a page shows; the JSON has all.
+# A page shows this many rows; the JSON has all.
 _ROWS = 200
 # Decimals of an epsilon in a table.
 _DECIMALS = 4

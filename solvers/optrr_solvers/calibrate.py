@@ -28,7 +28,7 @@ _SAME_SCALE = 1e-10
 _INSIDE = 1e-12
 # Solves after which the best so far is the answer; a smooth total takes about ten, a scan the number below and some more.
 _MOST_SOLVES = 256
-# Scales looked at where the total is not monotone: steps of about 15 % over the whole range.
+# Where the total is not monotone, this many scales are looked at: steps of about 15 % over the whole range.
 _SCANNED = 128
 
 SolveAt = Callable[[float], Solution]
@@ -147,7 +147,7 @@ class _Search:
         """One scale inside the bracket: the secant's, drawn a little below the total, or the middle."""
         middle = (self.low + self.high) / 2
         at = middle
-        # every third step halves, so that a kink cannot stall the secant
+        # every third step halves the bracket, so that a kink cannot stall the secant
         if math.isfinite(self.above) and self.solves % 3:
             goal = -self.tolerance * self.total / 2
             secant = self.low + (goal - self.below) * (self.high - self.low) / (self.above - self.below)

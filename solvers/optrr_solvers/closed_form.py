@@ -127,7 +127,7 @@ def two_weights(problem: Problem) -> Certificate:
     given = zip(problem.sizes.tolist(), problem.epsilons.tolist(), strict=True)
     f = [Fraction(flip_ceiling(r, e), 1 << FLIP_BITS) for r, e in given]
     table = two_attributes(problem)
-    # the border change set is the one between; in a tie both are, and either serves
+    # the change set on the border is the one between the others; in a tie both are, and either serves
     second = min(table[0, 1], table[0, 0] - table[0, 1]) >= min(table[1, 0], table[0, 0] - table[1, 0])
     exact = (1 - f[1], f[0]) if second else (f[1], 1 - f[0])
     scale = (1 << _WEIGHT_BITS) / min(exact)

@@ -23,7 +23,8 @@ from optrr_solvers.solution import Solution
 
 # Lattices above this many cells take minutes; the ball solver is faster there.
 _CLASSES_CELLS = 1 << 19
-# With a row for every pair the program on all change sets takes half a minute here and minutes for the next two attributes.
+# With a row for every pair, the program on all change sets takes half a minute at this size, and minutes with two attributes
+# more.
 _PAIRS_AUTOMATIC = 17
 # POR's program takes a quarter of a minute here; it goes on to lp.MAX_LP for those who ask for it.
 _LP_IN_COMPARISONS = 12

@@ -25,9 +25,9 @@ from optrr_solvers.solution import Solution
 
 Solver = Callable[[Problem, SolveOptions], Solution]
 
-# So many cuts, which make (cuts + 1)(cuts + 2)/2 blocks to try.
+# At most this many cuts are made, which give (cuts + 1)(cuts + 2)/2 blocks to try.
 _CUTS = 2
-# Where caps leave no other method than the exact one, blocks of this size: half a second each.
+# Where there are caps, only the exact method serves; blocks are then of this size, which takes half a second each.
 _CAPPED_BLOCK = 8
 
 
@@ -53,7 +53,7 @@ def best_blocks(problem: Problem, solver: Solver, seconds: float) -> BlockLaw | 
     # best[k] is the smallest total of the attributes before cut k, and where its last block begins
     best: list[tuple[float, int]] = [(0.0, 0)]
     for k in range(1, len(ends)):
-        # all attributes in one block are what the caller has tried
+        # the caller has already tried all attributes in one block
         choices = [(best[j][0] + total(ends[j], ends[k]), j) for j in range(k) if (j, k) != (0, len(ends) - 1)]
         best.append(min(choices))
     blocks: list[tuple[list[int], ProductLaw | object]] = []

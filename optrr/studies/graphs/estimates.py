@@ -127,7 +127,7 @@ def _centred_squares(
 ) -> FloatArray:
     """Σ_{j≠i} (common_ij + 2f B_ij + u_i + v_j)², where only the first two are sparse."""
     n = b.size
-    # the pair (i, i) is no pair
+    # (i, i) does not count as a pair
     own = sparse.csr_array((b[rows], (np.arange(rows.size), rows)), shape=common.shape)
     near = sparse.csr_array(common - own + 2 * f * mine)
     u, v = f**2 * (n - 2) - f * b[rows], -f * b

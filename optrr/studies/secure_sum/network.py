@@ -94,7 +94,7 @@ class SecureSumPeer:
         audit = self.party.audit()
         for j, address in enumerate(addresses):
             if j != self.party.index:
-                # whoever is content with its sums has left; the verdict says so
+                # a party that accepted its sums has left by now; the verdict says so
                 with suppress(SecureSumFailed):
                     await self._send(audit, address)
         with suppress(SecureSumFailed):

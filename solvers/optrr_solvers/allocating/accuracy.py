@@ -39,11 +39,11 @@ from optrr_solvers.problem import EPSILON_RANGE, Problem
 
 # Targets are asked for this much more tightly, relative, so that Clarabel's last digits do not miss them; costs 1e-7 nats.
 _MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
-# Programs tried, scaled by these factors times the best guess of the total so far.
+# The program is tried at these scales, each times the best guess of the total so far.
 _RESCALINGS = (1.0, 0.5, 1.0, 0.85, 0.7, 0.5)
-# Clarabel's own.
+# Clarabel's own tolerance.
 _TOLERANCE = 1e-10
-# A bracket this narrow, in nats relative to 1 + total, ends the trying.
+# No further program is tried once the bracket is this narrow, in nats relative to 1 + total.
 _GOOD_GAP = 1e-5
 # Brackets wider than this, in nats relative to 1 + total, are refused.
 _WORST_GAP = 1e-3

@@ -35,9 +35,9 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 
-# Generations stop where two in a row gain less than this, relative.
+# No further generation is made after two in a row that gained less than this, relatively.
 _LITTLE = 1e-4
-# Mixed laws weigh at least this much, or they are dropped: what that costs is of the same order.
+# Laws with a smaller share of the mixture are dropped: what that costs is of the same order.
 _FAINT_SHARE = 1e-9
 
 
@@ -162,7 +162,7 @@ def steering(workload: TableWorkload, effects: FloatArray, uniform: float, push:
             out[c] += g * others * row[c] / workload.classes[c].size
     sizes = np.asarray([float(workload.sizes[members[0]]) for members in workload.classes])
     out = np.maximum(out, 0) * sizes / (sizes - 1)
-    # none is left out: the next generation may need it
+    # no law is left out here, because the next generation may need it
     return np.asarray(np.maximum(out / out.sum(), 1e-6))
 
 

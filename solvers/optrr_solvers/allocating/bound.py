@@ -41,13 +41,13 @@ from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import Law
 
-# Values of v are raised by this, relative, and more where rounding may have hidden that φ(v) > 0.
+# Values of v are raised by this, relatively; and by more where rounding may have hidden that φ(v) > 0.
 _RAISE = 1e-11
-# Cuts taken at most; a gain of less than the second number, relative, ends the taking.
+# At most this many cuts are taken; the last is the one that gains less than this, relatively.
 _CUTS, _LITTLE = 12, 1e-4
-# Entries of the joint law of two totals, times attributes: some seconds a cut at the most.
+# Entries of the joint law of two totals times attributes (at most some seconds for each cut), and entries alone.
 _WORK, _MOST_ENTRIES = 1 << 27, 1 << 20
-# Values of the second total where there are pairs: rounded at random, it may be coarse.
+# Where there are pairs, the second total takes this many values: it is rounded at random, so it may be coarse.
 _SECOND = 1024
 
 
@@ -274,7 +274,7 @@ class TwoTotalsCuts:
         n = self._counts
         first, unit = _whole(a * r / (r - 1), n, entries // _SECOND)
         columns = entries // (1 + int(first @ n))
-        # the a that these whole weights are exact for
+        # these whole weights are exact for the following a
         a = unit * first * (r - 1) / r
         shift = single * r / (r - 1) - a**2 * (1 - 1 / (r - 1) ** 2)
         step = max(float(np.abs(shift) @ n) / columns, 1e-300)

@@ -29,7 +29,7 @@ from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import SolveFailed
 
-# A violated limit costs this many times F at a violation of 100 %: violations of 1e-6, which tightening then covers.
+# A limit violated by 100 % costs this many times F. Violations are then about 1e-6, which tightening covers.
 _STIFFNESS = 1e6
 # Limits on λ_i hold to this, relative; a ten-thousandth of what the solution gate allows in ε_i. Where a floor is its
 # ceiling there is no room to tighten either, so the penalty is stiffer and the equation holds to the second number.
@@ -222,7 +222,7 @@ def correct(effects: FloatArray, weights: FloatArray, curve: Curve) -> FloatArra
         try:
             shares, _ = nnls(model, goal, maxiter=100 * model.shape[1])
         except RuntimeError:
-            # cycling in the active set: the mixture so far is a valid one
+            # the active set cycles, but the mixture so far is a valid one
             return weights
         step = shares[: weights.size] / shares[: weights.size].sum() - weights
         gain = float((curve.slope(lam) + curve.push(lam)) @ (effects @ step))

@@ -32,9 +32,9 @@ from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution
 
-# Totals are met to this, relative, while ratios are still searched: an error of the same order.
+# While ratios are still searched, totals are met only to this, relatively: the error of the workload is then off by as much.
 _ON_THE_WAY = 2e-4
-# Rounds without an improvement of a quarter of the tolerance after which the search gives in.
+# The search ends after this many rounds without an improvement of a quarter of the tolerance.
 _IDLE_ROUNDS = 5
 
 
@@ -130,7 +130,7 @@ class _Search:
         if self.problem.capped and self.workload.m > 10:
             raise MethodTooLarge(f"conditional caps take up to 10 attributes, got {self.workload.m}; drop the caps")
         self.rounds, self.idle = 0, 0
-        # cuts of all laws; with pairs kept, tangents that hold near their own law only
+        # these are cuts of all laws; with preserved pairs, tangents that hold only near the law where they were taken
         self.steers: list[Cut] = []
         limits = np.stack(
             [self.workload.sizes, np.nan_to_num(self.problem.floor), np.nan_to_num(self.problem.ceiling)], 1
@@ -149,11 +149,11 @@ class _Search:
             except SolveFailed:
                 if self.best is None:
                     raise
-                # an extreme profile defeated the design solver: go half the way only
+                # the design solver fails at an extreme profile: go half the way only
                 ratios = np.sqrt(ratios * self.best[1].attribute_epsilons)
                 continue
             self._record(solution)
-            # with pairs kept the cuts hold too, but say little
+            # with preserved pairs the cuts hold too, but say little
             cut = self._steer(solution) if self.family.pairs else self._cut(solution)
             if cut is None:
                 break
@@ -242,7 +242,7 @@ class _Search:
         # no ε_i exceeds the total
         most = min(self.problem.total, EPSILON_RANGE[1])
         high = eigenvalues_of(self.workload.sizes, np.minimum(self.problem.ceiling, most))
-        # the set with pairs kept is not convex: only the latest tangent is to be believed, and it bounds nothing
+        # the set of laws that preserve pairs is not convex, so that only the latest tangent is used, and it bounds nothing
         cuts = self.steers[-1:] if self.family.pairs else self.steers
         profile, value = minimum_under_cuts(self._effective(solution), cuts, low, high)
         if not self.family.pairs and all(len(w) == 1 for w in self.workload.effects):

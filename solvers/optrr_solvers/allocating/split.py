@@ -138,7 +138,7 @@ def _descend(workload: TableWorkload, blocks: Blocks, total: float, low: FloatAr
         options={"maxiter": 500, "ftol": 1e-14},
     )
     inside = np.clip(answer.x, low, high)
-    # rounding left the total by some ulps; put the difference where there is room
+    # after rounding the total is off by a few units in the last place; put the difference where there is room
     room = high - inside if float(inside @ blocks.counts) < total else inside - low
     missing = total - float(inside @ blocks.counts)
     return np.asarray(inside + room * missing / max(float(room @ blocks.counts), 1e-300))

@@ -100,7 +100,7 @@ class EffectTotals:
         middle = low + half
         on_left, on_right = {u for u in wanted if not any(u[half:])}, {u for u in wanted if not any(u[:half])}
         out: dict[_Usage, FloatArray] = {}
-        # a half that is not used is multiplied once for all
+        # a half that has no effect in use is multiplied only once, for all effects
         if on_right:
             after = self._unused(low, middle, start)
             rights = self._products(middle, high, {u[half:] for u in on_right}, after)
@@ -150,7 +150,7 @@ class EffectTotals:
 
     def ball(self, inside: FloatArray) -> WeightedBall:
         """The weighted ball that holds each total to the degree ``inside``, shape (cells,), in [0, 1]."""
-        # totals that do not occur are as the one below, so that the profile has few steps
+        # totals that do not occur get the density of the next one below, so that the profile has few steps
         at = np.searchsorted(self.totals, np.arange(self.most + 1), side="right") - 1
         levels = np.clip(inside, 0.0, 1.0)[np.maximum(at, 0)]
         steps = np.flatnonzero(levels != levels[0])

@@ -26,9 +26,9 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 
-# Pairs of states that conditional ε may look at.
+# At most this many pairs of states are compared for conditional ε, by whether numbers are decimal or double.
 MOST_PAIRS = {True: 1 << 16, False: 1 << 19}
-# Operations of one layer that a bound's error counts.
+# For its error, a bound counts this many operations in each layer.
 _OPERATIONS = 8
 
 
@@ -120,7 +120,7 @@ def _nothing_drawn(automaton: Layers) -> bool:
 
 
 def _kept_and_changed(ways: _Ways, after: Numbers) -> tuple[Numbers, Numbers]:
-    # the state after the last attribute is one whatever its number
+    # there is only one state after the last attribute, whatever its number
     values = [part * _at(after, state) for part, state in zip(ways.parts, ways.states, strict=True)]
     return values[0], values[1] if len(values) == 2 else values[1] + values[2]
 

@@ -25,20 +25,21 @@ from optrr_solvers.automaton.diagram import Choice, Diagram, Step, is_uniform
 from optrr_solvers.automaton.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
 from optrr_solvers.randomness import Words
 
-# Sixty digits cost about a microsecond a number; densities beyond the range of a double leave no other way.
+# With at most this many states, densities may be numbers of sixty digits, which cost about a microsecond each; nothing else
+# serves for densities beyond the range of a double.
 MOST_DIGIT_STATES = 1 << 14
 _MOST_WIDE_STATES = 1 << 18
-# Beyond so many states merging saves little and sorting takes seconds.
+# With more states than this, merging saves little and sorting takes seconds.
 _MOST_MERGED = 1 << 18
 # Shrinking moves flip probabilities by no more than this share.
 _SHIFT = 2.0**-44
 # Roundings of doubles that one layer adds to a path's logarithm.
 _PER_LAYER = 8 * 2.0**-53
-# Smaller conditional ε are not protected by δ but labelled as drawn.
+# Conditional ε below this are not protected by δ; they are labelled as what is drawn.
 _LEAST = 1e-20
 # The smallest threshold is resolved to this share where doubles are used.
 _RESOLVED = 2.0**-56
-# Words of thresholds at most: probabilities down to e^-4000.
+# Thresholds have at most this many words, which reach probabilities down to e^-4000.
 MOST_WORDS = 96
 
 

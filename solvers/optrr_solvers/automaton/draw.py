@@ -204,7 +204,7 @@ def _replace(column: NDArray[np.unsignedinteger], size: int, changed: BoolArray 
         moved += column.dtype.type(1)
         moved *= changed
         column += moved
-        # what is below the size wraps around to more than it was, so that the smaller of both is the remainder
+        # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
         np.minimum(column, np.subtract(column, column.dtype.type(size), out=moved), out=column)
         return
     rows = np.flatnonzero(changed)

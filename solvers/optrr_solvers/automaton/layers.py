@@ -87,7 +87,7 @@ def merged(automaton: Layers) -> Layers:
 
 
 def _moved(layer: Layer, place: IntArray, last: bool) -> Layer:
-    # what follows the last attribute is one state, whatever densities led there
+    # there is one state after the last attribute, whatever densities led there
     after = np.zeros(int(max(layer.kept.max(), layer.changed.max(), 0 if layer.high is None else layer.high.max())) + 1)
     place = after.astype(np.int64) if last else place
     high = None if layer.high is None else place[layer.high]

@@ -21,20 +21,22 @@ from optrr_solvers.balls.moments import Classes, Moments, MomentSource, TooSharp
 
 # ρ_i agree to this: attribute ε then agree to better than 1e-9.
 _SPREAD = 1e-9
-# With more classes rounding leaves proportionally more; the law's own accuracies are met afterwards, on its grid.
+# With more classes than this, the tolerance grows in proportion to them, as rounding does; the law's own accuracies are met
+# afterwards, on its grid.
 _CLASSES = 10_000
-# A few dozen roundings of the ball's mass.
+# Allows for a few dozen roundings of the ball's mass.
 _ROUNDING = 1e-14
 _MOST_STEPS = 80
 _MOST_HALVINGS = 30
-# ρ_i this far apart where Newton stops: it is stuck, because heavy attributes (flips below this, so many of them at most)
-# have second derivatives that say nothing of where their weights belong, orders of magnitude away.
+# Newton counts as stuck where it stops with ρ_i this far apart. The cause is a few heavy attributes, whose flips are below
+# this: their second derivatives do not show where their weights belong, which can be orders of magnitude away.
 STUCK, _HEAVY, _MOST_HEAVY, _RESCUES = 1e-3, 1e-3, 12, 4
-# A weight is first moved by this factor, then by its square root, … down to the other; less improvement is none.
+# To rescue such a weight, it is moved by the first factor, then by the factor's square root, and so on down to the last. An
+# improvement smaller than the third number does not count.
 _FIRST_FACTOR, _LAST_FACTOR, _IMPROVED = 4.0, 1.05, 1e-9
-# Smallest tilt, 1 in natural units, up to which one pass may move them.
+# The smallest tilt (1 in natural units) to which one pass may move the weights.
 _LEAST_TILT = 0.03
-# What rounding and both bounds take afterwards, in evaluations.
+# Rounding and both bounds take as much time afterwards as this many evaluations.
 FINISHING = 4
 # A step may use up this much of the way to w_i = 0.
 _TO_BOUNDARY = 0.9
@@ -145,7 +147,7 @@ def _heavy_moved(classes: Classes, source: MomentSource, point: Point, allowance
                 w = best.w.copy()
                 w[i] *= factor**sign
                 try:
-                    # beyond that, weights only grow to make the width small beside them
+                    # beyond that, weights would only grow, to make the width small beside them
                     new = Point.of(classes, source, w, best.width) if classes.tilt(w) > least else None
                 except TooSharp:
                     new = None
@@ -181,7 +183,7 @@ def _line_search(  # noqa: PLR0913 (one search, all of it needed)
 ) -> Point | None:
     down = step < 0
     length = min(1.0, _TO_BOUNDARY * float(np.min(-point.w[down] / step[down]))) if down.any() else 1.0
-    # below this a decrease drowns in the objective's own rounding
+    # below this, a decrease cannot be told from the rounding of the objective
     noise = 1e-13 * (1 + abs(point.objective))
     for _ in range(_MOST_HALVINGS):
         _watch(source, allowance)

@@ -22,12 +22,12 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.moments import Classes
 from optrr_solvers.laws.count import log_uniform_counts
 
-# Shifts of ln(odds of change) from those at f.
+# Change sets are sampled at these shifts of ln(odds of change) from those at f.
 _SHIFTS = (-1.5, -0.6, 0.0, 0.0, 0.4)
-# Vectors of counts up to which all of them are taken, of so many classes at most.
+# With at most this many vectors of counts, of at most this many classes, all of them are taken instead of a sample.
 _FEW_CELLS, _MOST_COUNTED = 1 << 15, 16
-# Numbers held: change sets times classes, 32 MB each of a few tables; and change sets at most and at least. With few of them
-# an ascent fits the draws instead of μ.
+# The first is how many numbers are held, change sets times classes: 32 MB for each of a few tables. The others are the most
+# and the fewest change sets; with too few of them an ascent fits the draws instead of μ.
 _NUMBERS, _MOST_DRAWS, _LEAST_DRAWS = 1 << 22, 60_000, 10_000
 _SEED = 20_140_901
 

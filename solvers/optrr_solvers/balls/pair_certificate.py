@@ -13,14 +13,14 @@ from optrr_solvers.certificates.certificate import EFFECT_LIMIT, Certificate
 from optrr_solvers.partition import group_numbers
 from optrr_solvers.problem import Problem
 
-# Attributes times pairs of totals of one bound (a few seconds), and pairs of totals at most.
+# Limits of one bound: attributes times pairs of totals (a few seconds), and pairs of totals.
 _WORK, _CELLS = 1 << 30, 1 << 22
-# Where few attributes change, rounding costs more than its variance: finer grids are tried as well;
-# and coarser ones until one fits.
+# Where few attributes change, rounding costs more than its variance suggests, so that finer grids are tried as well; then
+# coarser ones until one fits.
 _FINER, _COARSER = (1.0, 5.0), 40
-# What rounding the multipliers may cost, relative to the total.
+# Rounding the multipliers may cost this much, relative to the total.
 _COST = 2e-4
-# Effects that together shift less than this many nats are none.
+# Effects that together shift less than this many nats count as none.
 _FAINT = 1e-6
 
 

@@ -26,15 +26,16 @@ from optrr_solvers.programs import backend
 from optrr_solvers.programs.backend import LinearProgram
 
 METHOD = "ball"
-# Rows that enter the program at once: no more can be tight than there are columns; violated by more than this, relatively.
+# At most this many rows enter the program at once, since no more can be tight than there are columns; and only those violated
+# by more than this, relatively.
 _ROWS_AT_ONCE, _VIOLATED = 80, 1e-9
 # A row leaves the program where it is slack by more than this, relative to its need at the scale reached.
 _SLACK = 0.5
 # Rounds of adding rows before new columns are looked for.
 _ROW_ROUNDS = 60
-# Shares below this are rounding.
+# Shares below this are taken for rounding.
 _LEAST_SHARE = 1e-10
-# Grid units per width of the radius, and totals of a ball at most.
+# Grid units for each width of the radius, and the most totals that a ball may have.
 _PER_WIDTH, _MOST_TOTALS = 4.0, 1 << 16
 # A weight this many widths beyond the radius is as good as any heavier one.
 _REACH = 10.0
@@ -76,7 +77,7 @@ class Generation:
         """
         logs = np.array([c.log_mass for c in self.columns])
         relative = np.stack([c.rows for c in self.columns], axis=1)
-        # next to a ball that serves, one with so much more mass would have a share that is taken for rounding
+        # beside a ball that serves, one with so much more mass would get a share that is taken for rounding
         serving = [c.log_mass for k, c in enumerate(self.columns) if math.isfinite(self.alone(k)[0])]
         top = min(float(logs.max()), max(serving, default=math.inf) - math.log(_LEAST_SHARE))
         scaled = np.where(logs <= top, np.exp(np.minimum(logs - top, 0.0)), 0.0)

@@ -25,15 +25,15 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.pair_pricing import Prices, Soft, Tilted
 from optrr_solvers.balls.pair_rows import Requirements
 
-# β; after each stage c follows the multipliers.
+# Values of β, one for each stage; after a stage, c follows the multipliers.
 _STAGES = (100.0, 100.0, 100.0, 100.0, 300.0, 300.0, 1000.0, 1000.0)
-# Below this share of the rows' typical ρ the logarithm goes on as a straight line: ρ may be negative.
+# Below this share of the rows' typical ρ, which may be negative, a straight line continues the logarithm.
 _STRAIGHT, _TYPICAL, _LEAST = 0.2, 0.3, 1e-3
-# What the straight line costs where a row is missed by its whole need, relative to all the mass there is to gain.
+# On that line, a row that is missed by its whole need costs this much, relative to all the mass that could be gained.
 _STEEP = 4.0
-# No row is forgotten: c is at least this share of an even one.
+# Every row keeps some weight: c is at least this share of an even one.
 _FORGOTTEN = 1e-6
-# Weights and radii relative to the first ones, at most.
+# Weights and radii may grow to at most this multiple of the first ones.
 _FARTHEST = 30.0
 
 
@@ -55,7 +55,7 @@ def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[Polished]:
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = merit.at(x[:-1] * unit, float(x[-1]))
         slope = np.append(gradient[:-1] * unit, gradient[-1])
-        # a trial step into nowhere is refused by the line search
+        # a trial step to where the function has no value is refused by the line search
         good = math.isfinite(value) and bool(np.all(np.isfinite(slope)))
         return (-value, -slope) if good else (1e6, np.zeros(x.size))
 

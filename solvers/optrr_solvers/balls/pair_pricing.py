@@ -25,11 +25,11 @@ from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 
 # e^{−(Tt)²/2} is 1e-10 here: pricing steers, it proves nothing.
 _REACH = 6.8
-# A wider radius steers as well, and has fewer frequencies.
+# A wider radius serves as well for finding a direction, and has fewer frequencies.
 BLUR = 2.5
-# Frequencies below this share of the first are silent.
+# Frequencies below this share of the first are left out.
 _SILENT = 1e-11
-# Frequencies looked at at once, at least and by the numbers they come to; and at most.
+# How many frequencies are looked at together: at least this many, by how many numbers they come to, and at most.
 _BLOCK, _NUMBERS, _MOST = 64, 1 << 12, 1 << 14
 
 
@@ -89,7 +89,7 @@ def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft
         value, gradient = there.value(prices)
         factor = float(np.exp(min(there.log_base - here.log_base, 600.0))) / size
         slope = -np.append(gradient[:-1] * unit, gradient[-1]) * factor
-        # a trial step into nowhere is refused by the line search
+        # a trial step to where the function has no value is refused by the line search
         return (
             (-value * factor, slope) if np.all(np.isfinite(slope)) and np.isfinite(value) else (1e30, np.zeros(x.size))
         )

@@ -39,37 +39,43 @@ METHOD = "ball"
 LATE = "time limit reached: the best bracket so far"
 # Width of the radius in nats: half its square is what a soft radius costs of ln Q, relatively where that is small.
 _WIDTH = 0.1
-# Radii of the first columns, in standard deviations of the total, and how much weight pairs shift to small attributes in them.
+# The first columns are balls with these radii, in standard deviations of the total, and with this much weight shifted to
+# small attributes, as pairs do it.
 _RADII, _SHIFTS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), (0.05, 0.2, 0.6)
-# Share of the progress that the first columns make up.
+# The first columns make up this share of the progress that is reported.
 _FIRST_PART = 0.2
-# Rounds of columns; quasi-Newton steps of a pricing and of an ascent.
+# How many rounds of columns there are, and how many quasi-Newton steps a pricing and an ascent take.
 _ROUNDS, _PRICING_STEPS, _ASCENT_STEPS = 60, 16, 80
-# With more classes than this a pricing takes fewer steps, since each costs their square; so many at least.
+# With more classes than the first number a pricing takes fewer steps, because each costs time in the square of the classes;
+# the second is the fewest.
 _MANY_CLASSES, _LEAST_STEPS = 60, 4
-# Shifts of ln(odds of change) to where half-spaces touch the ascent's set.
+# Half-spaces touch the set of the ascent at these shifts of ln(odds of change).
 _ALONG = (-3.0, -1.5, -0.8, -0.4, 0.0, 0.4, 0.8, 1.5)
-# Shares of the requested flips where half-spaces touch while no mixture serves.
+# While no mixture serves, half-spaces touch at these shares of the requested flips.
 _FEWER = (0.0, 0.5, 0.8)
-# Where ascents start: all pair multipliers alike, at these levels.
+# Ascents start with all pair multipliers alike, at these levels.
 _LEVELS = (0.3, 1.0)
-# Share of the ball's weights that pairs make up where a parabola touches it.
+# Where a parabola touches the ball, pairs make up this share of the ball's weights.
 _PULL = 0.9
-# With more classes than this a large sample makes ascents dear: one only, and no columns where the bracket is this narrow.
-# With many classes columns gain little: rounds only until some mixture serves, so many at most.
+# With more classes than the second number, an ascent on a large sample is slow. Then there is only one, no columns are made
+# where the bracket is as narrow as the first number, and otherwise there are only as many rounds as the third number, until
+# some mixture serves: columns gain little among many classes.
 _CLOSE = 0.008
 _FEW_CLASSES, _FEW_ROUNDS = 20, 3
-# Rounds before which the dual is ascended.
+# The lower bound is raised by an ascent before these rounds.
 _ASCENTS = (0, 4, 9, 16, 25, 40)
-# Work stops where the bracket is this narrow relative to the total, or so many rounds gained less than a share of it.
+# Work stops where the bracket is this narrow relative to the total, or where this many rounds gained less than this share of
+# it.
 _NARROW, _STALE_ROUNDS, _STALE = 0.004, 6, 5e-4
-# The program's multipliers jump from round to round: shares of the ascent's in those that some columns are priced at.
+# The program's multipliers jump from round to round. So some columns are priced at mixtures of them with the ascent's
+# multipliers, which make up these shares.
 _STEADINESS = (0.5, 0.8, 0.3)
-# Quasi-Newton steps of a stage of smooth ascent: at most, at least, and by the rows they come to.
+# Quasi-Newton steps of one stage of smooth ascent: the most, the fewest, and the number that the steps times the rows come
+# to.
 _POLISH_STEPS, _LEAST_POLISH, _POLISH_WORK = 100, 20, 1e7
-# Shifts of the radius, in nats, of the ball it ends with.
+# The polished ball is also tried with its radius shifted by these many nats.
 _NEARBY = (-1.0, -0.3, 0.3, 1.0)
-# Takes rounding, so that no requirement falls short; relative and absolute.
+# Margins for rounding, so that no requirement is missed: relative and absolute.
 _MARGIN, _SLACK = 2.0**-40, 1e-10
 
 
@@ -209,7 +215,7 @@ def _starts(search: _Search, prices: Prices) -> list[Soft]:
     generation, f = search.generation, search.wanted.classes.f
     spots = [generation.changed() if generation.shares.any() else f]
     if not math.isfinite(generation.log_y):
-        # no mixture serves yet: the change sets with the fewest changes are always worth something
+        # no mixture serves yet, and the change sets with the fewest changes always help
         spots += [x * f for x in _FEWER]
     return [*_half_spaces(search, prices, spots), *generation.largest(2)]
 
@@ -302,7 +308,7 @@ def _first_balls(classes: Classes, base: Solution | None) -> list[Soft]:
         w = weights + shift * pulled
         radii = [classes.radius(w) + k * spread for k in _RADII]
         out += [Soft(w, r, _WIDTH) for r in radii if r > 0]
-    # the likeliest first, should the time be short
+    # the likeliest come first, in case the time runs out
     return sorted(out, key=lambda ball: abs(ball.radius - classes.radius(ball.weights)))
 
 

@@ -25,9 +25,9 @@ from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
 _STEPS = 25
 # Each f_i is met to this, relatively: so are the attribute ε, absolutely.
 _SPREAD = 1e-10
-# Once this is reached, a step that does not halve it is the last: rounding.
+# Below this a step that does not halve the distance is the last: what is left is rounding.
 _ENOUGH = 1e-8
-# Takes the rounding of ρ and of the mass, so that no attribute falls short.
+# A margin for the rounding of ρ and of the mass, so that no attribute misses its accuracy.
 _MARGIN = 2.0**-42
 # A weight this many widths beyond the radius is as good as any heavier one.
 _REACH = 10.0
@@ -59,7 +59,7 @@ def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: boo
             break
         if law is not None:
             excess = (rho - rho.min()) * classes.gaps / classes.f
-            # the heavy attributes are too accurate anyway
+            # here it is only the heavy attributes that are more accurate than requested
             spread = float(excess[: pool.light.size].max(initial=0.0))
             better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:

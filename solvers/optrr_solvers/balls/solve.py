@@ -37,7 +37,7 @@ from optrr_solvers.solution import Solution, checked
 
 METHOD = "ball"
 
-# Vectors of counts times classes up to which they are listed: 64 MB.
+# Where the vectors of counts, times the classes, are no more than this, all of them are listed: 64 MB.
 _COUNTED_WORK = 1 << 22
 # Widths of the radius, in units in which the weights are nats.
 _FIRST_WIDTH, _LAST_WIDTH, _NARROWING = 0.5, 1e-6, 0.3
@@ -47,27 +47,27 @@ _APART = 1.5
 _HEAVY_FLIPS = (1e-4, 1e-7, 0.0)
 # Classes times frequencies of all evaluations together, a quarter of a minute; more for very many classes.
 _MOST_WORK, _WORK_OF_A_CLASS = 1 << 26, 1 << 15
-# So many widths in a row that leave more than this share of the gap are the last, where the gap is good already or another
-# path follows.
+# Narrower widths are given up after this many in a row that left more than this share of the gap, provided that the gap is
+# good already or another path is still to be tried.
 _STALE, _MOST_STALE = 0.8, 2
 _NOTHING_IN_TIME = "ball: no bracket within the time limit; raise it, or use method 'auto'"
 _NOTHING_FOUND = "ball: no radius meets every accuracy in double precision; use method 'auto'"
-# So many widths in a row at which Newton stays stuck are the last.
+# Newton may stay stuck at this many widths in a row; after that no narrower one is tried, because it would get stuck as well.
 _MOST_STUCK = 2
-# Totals of the law at once, which draws are proportional to: a coarser grid is used from the first number on while it costs no
-# more than this share of ln Q, and beyond the second at any cost.
+# The law holds this many totals at once, and the cost of a draw is proportional to them. Above the first number a coarser
+# grid is used as long as it costs no more than this share of ln Q; above the second it is used at any cost.
 _LAW_WINDOW, _MOST_LAW_WINDOW, _LAW_SHARE = 1 << 16, 1 << 18, 2e-5
-# Accuracies above the request by more than this are mentioned.
+# Accuracies that exceed the request by more than this are mentioned in a note.
 _EXACT = 1e-8
 # With many attributes the aim is this share of the relative tolerance: a finer grid would cost minutes for nothing.
 _AIM = 0.003
-# So many changed attributes make the total as good as continuous.
+# With this many changed attributes the total is as good as continuous.
 _MANY_CHANGES = 25.0
 # With more classes than these, few points are kept: each holds vectors of all of them.
 _MANY_CLASSES = 10_000
 # Grids tried, each eight times finer, before rounding is given up.
 _FINER_GRIDS = 3
-# Where pairs are to be kept, the problem without them is solved to this: what pairs cost is wider.
+# Where pairs are to be preserved, the problem without them is solved to this tolerance: what pairs cost leaves a wider gap.
 _BASE_TOLERANCE = 4e-3
 # Weights of a counted ball are whole numbers of width × this, or of the radius × the other where that is coarser.
 _COUNTED_UNIT, _COUNTED_RESOLUTION = 1e-11, 2.0**-49
@@ -142,7 +142,7 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
     good = False
     for flip in _HEAVY_FLIPS:
         pool = Pool.of(whole, flip)
-        # attributes that heavy are where Newton gets lost: a bracket that is good already is not worth its work
+        # Newton gets lost where attributes are that heavy, so a bracket that is good already is not worth its work
         if pool.heavy.size in pooled or (good and flip == 0):
             continue
         pooled.add(pool.heavy.size)
@@ -227,7 +227,7 @@ def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: A
         _update(source, path, point)
         if options.progress is not None:
             options.progress(_fraction(path, options), path.upper, path.lower)
-        # narrower radii cost more and more, and where double precision is at its end they bring nothing
+        # narrower radii cost more and more, and bring nothing where double precision is at its end
         stuck = stuck + 1 if point.spread > STUCK and path.point is not None else 0
         before, gap = gap, path.upper - path.lower
         good = gap <= options.relative_tolerance * path.upper
@@ -262,7 +262,7 @@ def _update(source: MomentSource, path: _Path, point: Point) -> None:
     scale = float(classes.counts @ (classes.gaps * point.w))
     w, h = point.w / scale, point.width / scale
     candidates = [w]
-    # two points of about one width, before and after a rescue, give no direction
+    # two points of nearly the same width, before and after a rescue, give no direction
     if path.before is not None and path.before[1] > _APART * h:
         w1, h1 = path.before
         candidates.append(np.maximum(w - (w1 - w) * (h / (h1 - h)), 0.0))

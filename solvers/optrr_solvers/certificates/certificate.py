@@ -39,11 +39,12 @@ from optrr_solvers.problem import Problem
 
 # Up to here E_μ[h⁺] is an exact rational (2^12 cells take a few milliseconds).
 EXACT_CELLS = 1 << 12
-# Beyond this nobody asks: the product of a million classes has 300,000 digits.
+# More change sets than this are too many for every use of the count, so counting stops here: the exact product over a million
+# classes would have 300,000 digits.
 _MOST_COUNTED = 1 << 64
 # The integers of h stay below this, so that int64 sums of them are exact.
 INTEGER_LIMIT = 1 << 62
-# With effects, whose squares are taken, and up to a million attributes.
+# The same for effects, of which squares are taken, with up to a million attributes.
 EFFECT_LIMIT = 1 << 40
 
 

@@ -139,7 +139,7 @@ def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
     """ln E_μ[(K−X)⁺], rounded up."""
     log_odds, counts = np.log(classes.sizes - 1.0), classes.counts.astype(np.float64)
     weights = classes.capped.astype(np.float64)
-    # the integrand's saddle point has 2/θ where a probability has 1/θ: any θ serves, this one is close
+    # at the integrand's saddle point 2/θ stands where a probability's has 1/θ; every θ is valid, and this one is close
     theta = saddle_point(log_odds, counts, weights, threshold / _UNIT)
     order = np.repeat(np.arange(counts.size), classes.counts)
     order = order[np.argsort(classes.capped[order], kind="stable")]

@@ -30,7 +30,7 @@ from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 SPREAD = 40.0
 # h in units of 1/θ: costs 2e-4 nats.
 _BLUR = 0.02
-# Frequencies; a wider radius does with fewer, where the spread asks for more.
+# At most this many frequencies. Where weights are spread out and more were needed, a wider radius does with fewer.
 _MOST = 1 << 19
 # Frequencies stop where e^{−(ht)²/2} is 1e-18.
 _REACH = 9.1
@@ -71,7 +71,7 @@ class _Tilted:
         sines -= _EPS * (1 + angle)
         np.maximum(sines, 0.0, out=sines)
         sines *= -self.swing[rows][:, None]
-        # swing 1 and sin² 1: a modulus of 0 has no logarithm, and need not have one
+        # where swing and sin² are both 1 the modulus is 0, which has no logarithm and needs none
         np.maximum(sines, _EPS - 1, out=sines)
         logs = 0.5 * (self.counts[rows] @ np.log1p(sines))
         return np.asarray(logs * (1 - _EPS * (8 + sines.shape[0])))
@@ -116,7 +116,7 @@ def _terms(tilted: _Tilted, logs: FloatArray, t: FloatArray) -> FloatArray:
     silent = logs[0] + math.log(_SILENT / t.size)
     start = 0
     while start < tilted.counts.size:
-        # at first all frequencies are live: few rows at a time, by slices of frequencies
+        # at first all frequencies are still in use: take few rows at a time, by slices of frequencies
         rows = slice(start, min(tilted.counts.size, start + max(_FIRST_ROWS, _CHUNK // t.size)))
         block = max(1, _CHUNK // (rows.stop - rows.start))
         for k in range(0, t.size, block):

@@ -121,7 +121,7 @@ class FewChangesLaw(Law):
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
         """States: nothing changed, two or more changed, and one for every density of the single change so far."""
         levels, number = np.unique(self.log_single, return_inverse=True)
-        # numbered by first appearance, so that early attributes have few states
+        # states are numbered by their first appearance, so that early attributes have few of them
         first = np.full(levels.size, self.m)
         np.minimum.at(first, number, np.arange(self.m))
         rank = np.argsort(np.argsort(first, kind="stable"), kind="stable")

@@ -40,7 +40,7 @@ _FIRST_ROWS = 32
 _CHUNK = 1 << 20
 # The sum must be at least this share of its summands' absolute values, or rounding (1e-15 of them) would show in it.
 _LEAST_SHARE = 1e-6
-# Tilts beyond these leave one total alone on either side: where the saddle point lies farther out, they serve as well.
+# Tilts beyond these leave only one total on either side. Where the saddle point lies farther out, they serve as well.
 _STEEPEST, _FLATTEST = 50.0, 1e-12
 # Bisections of a tilt: each halves its interval, and any θ near the saddle point serves.
 _BISECTIONS = 60

@@ -26,18 +26,18 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.totals import Row, trimmed
 from optrr_solvers.randomness import BitSource, Words
 
-# Shares are rounded down to words and leave this share over, which is drawn again.
+# Shares are rounded down to whole words, which leaves at most this share over; a draw that falls there is repeated.
 PICK_ERROR = 2.0**-44
 _WORD = 2.0**64
 # Numbers held at once while totals are split: 32 MB.
 _CHUNK = 1 << 22
-# A total is drawn by its stretch of so many first.
+# To draw a total, the stretch of this many totals that it is in is drawn first.
 _STRETCH = 128
 # Products up to which rows are summed directly: 20 ms.
 _DIRECT = 1 << 26
 # Centres of the tilts in standard deviations of the sum.
 _CENTRES = range(-8, 9, 2)
-# A total whose relative error is above this is dropped like the edges.
+# Totals whose relative error is above this are dropped, as the edges are.
 _WORST = 1e-10
 
 
@@ -59,7 +59,7 @@ class TotalTree:
         levels, self.error = [blocks], 0.0
         while len(levels[0]) > 1:
             nodes = [_sum(a, b, end) for a, b in zip(levels[0][::2], levels[0][1::2], strict=True)]
-            # each sum counts in its own law and again where a draw divides by it, in which it is summed anew
+            # each sum counts twice: in its own law, and where a draw divides by it, for which it is summed anew
             self.error += sum(2 * x.error + 2 * PICK_ERROR + 2.0**-52 * x.row.values.size for x in nodes)
             levels.insert(0, [x.row for x in nodes])
         self._whole, self._levels = levels[0][0], levels[1:]

@@ -27,7 +27,7 @@ ROUNDINGS = 8
 _DROP = 1e-30
 # Full rows that one sum may take: with 2^27 totals a row, a few minutes.
 _MOST_ROWS = 512
-# Edges are looked at once in so many attributes.
+# Edges are looked at each time that this many attributes have been added.
 _TRIM_EVERY = 16
 
 

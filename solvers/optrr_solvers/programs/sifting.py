@@ -29,7 +29,7 @@ from optrr_solvers.programs.lattice import Lattice
 
 # Lattices up to here go to the backend whole.
 _ALL_CELLS = 4096
-# Columns of the first small program, per row and at least.
+# The first small program has this many columns for each row, and at least the second number.
 _PER_ROW, _AT_LEAST = 40, 2000
 # h is compared with zero relative to Σ|w g| at the same cell: above the rounding of w and of the sum, below any real step.
 _TIE = 1e-13
@@ -76,7 +76,7 @@ def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> Latti
                 raise Infeasible(_INFEASIBLE.format(method=method, kappa=lattice.problem.kappa))
             density = small.log_density(answer, w, new, tie)
             return LatticeOptimum(density, lattice.certificate(w), step + 1, iterations, columns.size)
-        # cells keep the side they were fixed to; of the wrongly fixed, those that cost most become free
+        # cells keep the side that they were fixed to; of the wrongly fixed ones, those that cost most become free
         wrong_cells = np.flatnonzero(wrong)
         if wrong_cells.size > most:
             cost = lattice.log_mu.ravel()[wrong_cells] + np.log(np.abs(new[wrong_cells]))
