@@ -118,7 +118,7 @@ class Path(ABC):
     estimate: float
     plug_in: float
     range: tuple[float, float]
-    # how far the law's mean may lie from the value for want of an unbiased estimate; limits give way by it
+    # how far the law's mean may be off for want of an unbiased estimate; limits give way by it
     slack: float = 0.0
 
     @abstractmethod

@@ -40,7 +40,8 @@ _FARTHEST = 3.0
 # No share of a category falls below this part of its estimate on the way.
 _LEAST_SHARE = 0.25
 # Sums this many standard errors above 0 have their x ln x estimated without bias. Elsewhere biases are up to BIAS standard
-# errors, of either sign, and are added as errors are.
+# errors. A law's mean has those of its table; in the true one they may differ by as much, to either side, and are added as
+# errors are.
 _FAINT = 6.0
 # Share of the even table that a table without departures gets at most.
 _MOST_EVEN = 0.5
@@ -170,7 +171,10 @@ class _Logarithms(Path):
         return self._law_at(value, self._scaled(projection(self._moved.table(value - self.value)), value))
 
     def _law_at(self, value: float, table: FloatArray) -> Law:
-        return self._sampling.law(value, table, *self._derivatives(table))
+        """With the mean that the estimate has under the table: biases of many faint sums add up where these are alike."""
+        x = self._sums @ table
+        bias = self._combined(logarithms.smoothed(x / self._errors), x) - self._exact(table)
+        return self._sampling.law(value + bias, table, *self._derivatives(table))
 
     def _derivatives(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of the mean over the noise, as the expansion in Hermite polynomials has them."""
