@@ -103,6 +103,7 @@ BENCHMARKS = (
             *("sic_figures", "sic_table1", "rij", "rij_age_sex", "rvl_derived", "rvl_graphs", "rvl_proportions"),
         ),
     ),
+    long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
 )
 BY_NAME = {b.script: b for b in BENCHMARKS}

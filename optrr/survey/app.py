@@ -58,7 +58,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
         await collector.close()
         engine.dispose()
 
-    return Guard(Router([*_page_routes(survey), *collector.routes(), *pages.routes()], lifespan=lifespan))
+    return Guard(Router([*collector.routes(), *_page_routes(survey), *pages.routes()], lifespan=lifespan))
 
 
 class Collector:

@@ -11,7 +11,6 @@ import asyncio
 import sys
 import traceback
 
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -34,6 +33,7 @@ STRICT_HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+_STRICT_PAIRS = [(name.lower().encode(), value.encode()) for name, value in STRICT_HEADERS.items()]
 _SENTENCES = {404: "there is nothing at this address", 405: "this address does not take that method"}
 _LATER = "the report cannot be kept just now; send the same report again later"
 
@@ -53,23 +53,32 @@ class Guard:
         started = False
 
         async def send_strictly(message: Message) -> None:
+            await send(_strict(message))
+
+        async def send_first(message: Message) -> None:
             nonlocal started
-            if message["type"] == "http.response.start":
+            if not started:
                 started = True
-                headers = MutableHeaders(scope=message)
-                for name, value in STRICT_HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
+                limit.reschedule(None)  # a large download over a slow line takes its time
+            await send_strictly(message)
 
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._app(scope, receive, send_strictly)
+            async with asyncio.timeout(ANSWER_SECONDS) as limit:
+                await self._app(scope, receive, send_first)
         except ClientDisconnect:
             return
-        except Exception as error:
+        except Exception as error:  # the outermost place: nothing may escape with a traceback
             answer = answer_to(error)
             if not started:
                 await answer(scope, receive, send_strictly)
+
+
+def _strict(message: Message) -> Message:
+    """A message whose headers, where it has any, are strict."""
+    if message["type"] == "http.response.start":
+        given = {name.lower() for name, _ in message["headers"]}
+        message["headers"] = [*message["headers"], *(pair for pair in _STRICT_PAIRS if pair[0] not in given)]
+    return message
 
 
 def answer_to(error: Exception) -> Response:
