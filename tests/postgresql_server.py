@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -57,7 +58,7 @@ def postgresql() -> Iterator[str]:
             _wait(port, server)
             yield f"postgresql://optrr@127.0.0.1:{port}/postgres"
         finally:
-            server.terminate()
+            server.send_signal(signal.SIGINT)  # ends connections that are still open
             server.wait(_STARTING)
     finally:
         shutil.rmtree(home, ignore_errors=True)

@@ -45,7 +45,7 @@ from optrr.rounding import epsilon_text
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write, for the second round.")
 @json_option
 def cluster(
-    input: Path,
+    input: str,
     design_file: Path,
     max_combinations: int,
     min_dependence: float,
@@ -63,7 +63,7 @@ def cluster(
     (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
     least-epsilon less. Whoever takes part in both rounds spends both totals.
     """
-    for given in (input, design_file):
+    for given in (Path(input), design_file):
         if output is not None and output.exists() and given.exists() and output.samefile(given):
             raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
     first = Design.load(design_file)

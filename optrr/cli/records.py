@@ -18,7 +18,8 @@ from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.saved import load_asking
 from optrr.records.counts import count
 
-input_argument = click.argument("input", metavar="INPUT", type=click.Path(path_type=Path))
+# text, not a path: a path would lose a slash of postgresql://
+input_argument = click.argument("input", metavar="INPUT")
 design_option = click.option(
     "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
 )
@@ -37,7 +38,7 @@ design_option = click.option(
 )
 @json_option
 def perturb(
-    input: Path,
+    input: str,
     design_file: Path,
     output: Path,
     drop: tuple[str, ...],
@@ -69,7 +70,7 @@ def perturb(
 )
 @json_option
 def estimate(
-    input: Path,
+    input: str,
     design_file: Path,
     attributes: str,
     method: str,

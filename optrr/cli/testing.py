@@ -51,7 +51,7 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
     "--group",
     "groups",
     multiple=True,
-    type=click.Path(path_type=Path),
+    metavar="INPUT",
     help="For homogeneity: records of another group, randomized by the same design; repeatable.",
 )
 @click.option(
@@ -68,12 +68,12 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 @json_option
 def test(
     *,
-    input: Path,
+    input: str,
     design_file: Path,
     attributes: str,
     name: str,
     proportions: str | None,
-    groups: tuple[Path, ...],
+    groups: tuple[str, ...],
     calibration: str,
     bootstrap: int,
     random_state: int | None,

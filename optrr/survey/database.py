@@ -105,12 +105,15 @@ def readable(url: sa.URL) -> Iterator[None]:
         ) from error
 
 
-def open_database(url: sa.URL) -> sa.Engine:
-    """An engine whose commits are on disk when they return."""
+def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:
+    """An engine whose commits are on disk when they return; ``lasting`` keeps connections open for the next use."""
     with readable(url):
         sqlite = url.drivername == "sqlite"
         arguments: dict[str, Any] = {"timeout": _PATIENCE} if sqlite else {"connect_timeout": _PATIENCE}
-        engine = sa.create_engine(url, pool_pre_ping=not sqlite, connect_args=arguments, hide_parameters=True)
+        pool = None if lasting else sa.NullPool
+        engine = sa.create_engine(
+            url, poolclass=pool, pool_pre_ping=lasting and not sqlite, connect_args=arguments, hide_parameters=True
+        )
     sa.event.listen(engine, "connect", _durable_sqlite if sqlite else _durable_postgresql)
     return engine
 

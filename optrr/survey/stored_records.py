@@ -47,7 +47,7 @@ def survey_records(where: RecordsAt, _domain: Domain | None) -> StoredRecords:
             raise InvalidInput(f"there is no survey's database {shown(url)}; name the file that `optrr serve` writes")
         # never makes a file that is not there, and takes a name with any letters in it
         url = url.set(database=f"file:{quote(url.database or '')}", query={"mode": "rw", "uri": "true"})
-    return StoredRecords(open_database(url))
+    return StoredRecords(open_database(url, lasting=False))
 
 
 def is_sqlite(path: Path) -> bool:

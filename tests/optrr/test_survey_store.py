@@ -1,6 +1,7 @@
 """The store of a survey: packed records, durable batches, one database for many collectors."""
 
 import asyncio
+import json
 import os
 import sqlite3
 import threading
@@ -13,9 +14,11 @@ import pytest
 import sqlalchemy as sa
 from postgresql_server import postgresql, reason_to_skip
 
+from optrr.cli.main import run as run_command
 from optrr.designing.design import Design
 from optrr.designing.solving import design
 from optrr.errors import InvalidInput
+from optrr.estimation import estimate
 from optrr.records.counts import count
 from optrr.records.domain import Domain
 from optrr.records.reading.registry import open_source
@@ -311,3 +314,19 @@ def test_too_many_waiting_reports_are_told_to_come_again(
     assert len(kept) == 10
     assert kept == set(held(engine))
     assert os.path.exists(tmp_path / "s.db")
+
+
+def test_the_command_line_estimates_from_a_database(
+    opened: Callable[[], sa.Engine], new_url: str, made: Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent, codes = random_reports(np.random.default_rng(8), 400)
+    Store(opened()).add(sent)
+    made.save(tmp_path / "d.json")
+    read = ["--design", str(tmp_path / "d.json"), "--json", "--attributes"]
+    assert run_command(["estimate", new_url, *read, "income,member"]) == 0
+    expected = estimate(count(codes, DOMAIN, ("income", "member")), made.mechanism)
+    assert json.loads(capsys.readouterr().out)["estimate"] == expected.proportions.tolist()
+    assert run_command(["test", new_url, *read, "income,member"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 400
+    assert run_command(["estimate", new_url, *read, "nothing"]) == 2
+    assert capsys.readouterr().err.startswith("error: there is no attribute 'nothing'")
