@@ -19,7 +19,7 @@ again_option = click.option(
 )
 
 
-def doubts_about(inputs: Sequence[Path], digest: str) -> list[str]:
+def doubts_about(inputs: Sequence[str | Path], digest: str) -> list[str]:
     """Refuse inputs of another design; returns what is to be said beside the result, one line each."""
     return [line for path in inputs for line in check_design(path, digest)]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,6 +38,7 @@ _surveys = sa.Table(
     sa.Column("digest", sa.Text, nullable=False),
     sa.Column("design", sa.LargeBinary, nullable=False),
     sa.Column("sampler", sa.LargeBinary, nullable=False),
+    sa.Column("provenance", sa.Text, nullable=False),
 )
 reports = sa.Table(
     "reports",
@@ -50,11 +51,15 @@ reports = sa.Table(
 
 @dataclass(frozen=True)
 class SurveyFiles:
-    """What a survey is about: the digest of its design, the design file, and the deployment file that clients read."""
+    """What a survey is about: the digest of its design, the design file, and the deployment file that clients read.
+
+    ``provenance`` is what its records say of their randomization, with an id that is drawn when the survey begins.
+    """
 
     digest: str
     design: bytes
     sampler: bytes
+    provenance: str = field(compare=False)
 
 
 def database_url(text: str) -> sa.URL:
@@ -141,7 +146,7 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
     InvalidInput
         where the database holds another design's survey, or cannot be written.
     """
-    row = {"key": 1, "format": FORMAT, "digest": files.digest, "design": files.design, "sampler": files.sampler}
+    row = {"key": 1, "format": FORMAT, **asdict(files)}
     with readable(engine.url), engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
@@ -168,7 +173,7 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
         row = connection.execute(sa.select(_surveys)).one_or_none()
     if row is None or row.format != FORMAT:
         raise InvalidInput(f"database {shown(engine.url)} holds no survey of format {FORMAT!r}")
-    return SurveyFiles(row.digest, bytes(row.design), bytes(row.sampler))
+    return SurveyFiles(row.digest, bytes(row.design), bytes(row.sampler), row.provenance)
 
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> Any:

@@ -16,6 +16,7 @@ from optrr.designing.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designing.solving import design
 from optrr.designing.specification import Specification, Wording, read_specification
 from optrr.errors import InvalidInput
+from optrr.records.provenance import Provenance, Release
 from optrr.survey.database import SurveyFiles
 
 
@@ -40,7 +41,12 @@ class Survey:
     @cached_property
     def files(self) -> SurveyFiles:
         """What the database keeps beside the reports."""
-        return SurveyFiles(self.deployment.design, self.design_file.read_bytes(), self.deployment.to_bytes())
+        mechanism = self.design.mechanism
+        # each person draws at home from their own randomness, once
+        released = Provenance((Release.drawn(mechanism.digest, mechanism.epsilon, seeded=False),))
+        return SurveyFiles(
+            self.deployment.design, self.design_file.read_bytes(), self.deployment.to_bytes(), released.to_json()
+        )
 
     @property
     def wording_json(self) -> bytes:

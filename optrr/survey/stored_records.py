@@ -1,7 +1,7 @@
 """The randomized records of a survey as Arrow batches, from its database or while it runs.
 
 What comes out has the attributes as columns and one row per report, in the order of the reports' random identifiers; the
-identifiers stay behind.
+identifiers stay behind. The schema says by which design they were randomized.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Category, Domain
 from optrr.records.frames import RECORDS
+from optrr.records.provenance import KEY
 from optrr.records.reading.source import RecordsAt, Source
 from optrr.survey.database import database_url, held_survey, open_database, readable, reports, shown
 from optrr.survey.packing import Packing
@@ -76,7 +77,9 @@ class StoredRecords(Source):
         self.name = f"survey {shown(engine.url)}"
         self.digest = held.digest
         self.domain = _declared_domain(held.design)
-        self.schema = pa.schema([pa.field(a.name, _values(a).type) for a in self.domain])
+        # under this key everything that reads records looks for their provenance
+        known = {KEY: held.provenance}
+        self.schema = pa.schema([pa.field(a.name, _values(a).type) for a in self.domain], metadata=known)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of these columns, at most 131,072 records each, in the order of the reports' identifiers."""

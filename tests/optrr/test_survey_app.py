@@ -23,6 +23,7 @@ from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
 from optrr.records.counts import count
+from optrr.records.provenance import Provenance
 from optrr.survey import incoming
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
@@ -395,6 +396,9 @@ def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engi
     assert crossed["count"].to_pylist() == expected.table.ravel().tolist()
     stored = pq.read_table(io.BytesIO(call(app, "GET", "/results/reports.parquet", **admitted).body))
     assert np.array_equal(count(stored, survey.design.domain, ("sex", "<age>")).table, expected.table)
+    provenance = Provenance.from_metadata(stored.schema.metadata, "the download")
+    assert provenance is not None
+    assert [r.design for r in provenance.randomizations] == [survey.design.mechanism.digest]
     assert stored.column_names == list(survey.design.domain.names)
     assert call(app, "GET", "/results/design.json", **admitted).body == survey.design_file.read_bytes()
     for wrong in ("attribute=nobody", "attribute=sex&attribute=sex"):

@@ -21,6 +21,7 @@ from optrr.errors import InvalidInput
 from optrr.estimation import estimate
 from optrr.records.counts import count
 from optrr.records.domain import Domain
+from optrr.records.provenance import Provenance, Release
 from optrr.records.reading.registry import open_source
 from optrr.survey import group_commit
 from optrr.survey.database import (
@@ -50,7 +51,8 @@ def made() -> Design:
 def files(made: Design, tmp_path_factory: pytest.TempPathFactory) -> SurveyFiles:
     path = tmp_path_factory.mktemp("design") / "design.json"
     made.save(path)
-    return SurveyFiles("a" * 64, path.read_bytes(), b"sampler")
+    released = Provenance((Release.drawn(made.mechanism.digest, made.epsilon, seeded=False),))
+    return SurveyFiles("a" * 64, path.read_bytes(), b"sampler", released.to_json())
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +189,7 @@ def test_a_database_belongs_to_one_design(opened: Callable[[], sa.Engine], files
     assert held_survey(engine) == files
     begin_survey(engine, files)
     with pytest.raises(InvalidInput, match="holds the reports of another design"):
-        begin_survey(engine, SurveyFiles("b" * 64, b"", b""))
+        begin_survey(engine, SurveyFiles("b" * 64, b"", b"", ""))
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE survey SET format = 'optrr-survey/9'"))
     for refused in (lambda: begin_survey(engine, files), lambda: held_survey(engine)):
@@ -212,7 +214,10 @@ def test_what_is_committed_is_synced(opened: Callable[[], sa.Engine]) -> None:
 
 def test_columns_hold_neither_time_nor_address(opened: Callable[[], sa.Engine]) -> None:
     columns = {t: [c["name"] for c in sa.inspect(opened()).get_columns(t)] for t in ("survey", "reports")}
-    assert columns == {"survey": ["key", "format", "digest", "design", "sampler"], "reports": ["identifier", "record"]}
+    assert columns == {
+        "survey": ["key", "format", "digest", "design", "sampler", "provenance"],
+        "reports": ["identifier", "record"],
+    }
     assert sorted(sa.inspect(opened()).get_table_names()) == ["reports", "survey"]
 
 
@@ -325,7 +330,18 @@ def test_the_command_line_estimates_from_a_database(
     read = ["--design", str(tmp_path / "d.json"), "--json", "--attributes"]
     assert run_command(["estimate", new_url, *read, "income,member"]) == 0
     expected = estimate(count(codes, DOMAIN, ("income", "member")), made.mechanism)
-    assert json.loads(capsys.readouterr().out)["estimate"] == expected.proportions.tolist()
+    said = capsys.readouterr()
+    assert json.loads(said.out)["estimate"] == expected.proportions.tolist()
+    # the records say whose they are: no doubt beside the estimate, and another design is refused
+    assert json.loads(said.out)["doubts"] == []
+    assert said.err == ""
+    design(DOMAIN, 2.0).save(tmp_path / "other.json")
+    asked = ["--design", str(tmp_path / "other.json"), "--attributes", "income"]
+    assert run_command(["estimate", new_url, *asked]) == 2
+    assert "another design" in capsys.readouterr().err
+    again = ["perturb", new_url, "--design", str(tmp_path / "d.json"), "-o", str(tmp_path / "twice.csv")]
+    assert run_command(again) == 2
+    assert "already randomized" in capsys.readouterr().err
     assert run_command(["test", new_url, *read, "income,member"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 400
     assert run_command(["estimate", new_url, *read, "nothing"]) == 2
