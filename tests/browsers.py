@@ -24,6 +24,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+HARNESS = Path(__file__).parent / "clients" / "harness.js"
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -69,6 +70,40 @@ def axe() -> str:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed (npm install --prefix tests --no-package-lock)")
     return AXE.read_text(encoding="utf-8")
+
+
+def run(browser: Any, task: str, given: Any, client: Path) -> Any:
+    """The result of a task of clients/harness.js in a browser; files that ``given`` names are fetched by the page."""
+    pages = {"/": b"<!doctype html>", "/optrr.js": client.read_bytes(), "/harness.js": HARNESS.read_bytes()}
+    for key in ("codesFile", "streamFile"):
+        if key in given:
+            pages[f"/{key}"] = Path(given[key]).read_bytes()
+    context = browser.new_context()
+
+    def answer(route: Any) -> None:
+        path = "/" + route.request.url.split("/", 3)[3]
+        kind = "text/javascript" if path.endswith(".js") else "text/html" if path == "/" else "application/octet-stream"
+        route.fulfill(body=pages[path], content_type=kind)
+
+    # a name that counts as secure, where Web Crypto is whole; nothing listens there
+    context.route("http://localhost/**", answer)
+    page = context.new_page()
+    page.goto("http://localhost/")
+    result = page.evaluate(_TASK, [task, given])
+    context.close()
+    return result
+
+
+_TASK = """
+async ([task, input]) => {
+  const [harness, client] = await Promise.all([import("/harness.js"), import("/optrr.js")]);
+  if (input.codesFile) {
+    input.codes = new Uint32Array(await (await fetch("/codesFile")).arrayBuffer());
+    input.stream = new Uint8Array(await (await fetch("/streamFile")).arrayBuffer());
+  }
+  return harness[task](client, input);
+}
+"""
 
 
 class Tap:

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import io
+import itertools
+import json
+import math
+import re
+import subprocess
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import vectors
-from javascript import CLIENT, run
+from scipy.stats import chi2
 
-SOURCE = (CLIENT / "optrr.js").read_text(encoding="utf-8")
+from optrr.deployment.deployment_file import read_deployment_text
+from tests import browsers, naive, vectors
+from tests.javascript import CLIENT, TESTS, run
+
+OPTRR = CLIENT / "optrr.js"
+SOURCE = OPTRR.read_text(encoding="utf-8")
+python_client = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
 MOST_BYTES = 3000
 
 
@@ -76,3 +92,144 @@ def test_a_refused_record_takes_no_bytes_and_is_not_in_the_message():
     results = run("refusedRecords", vector)
     assert [result and result[0] for result in results] == [True] * len(vector["records"])
     assert not any("not declared" in message for _, message in results)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched() as launched:
+        yield launched
+
+
+@pytest.mark.slow
+def test_every_vector_comes_out_in_chromium(browser, all_vectors):
+    results = browsers.run(browser, "vectors", list(all_vectors.values()), OPTRR)
+    assert not [name for (name, v), r in zip(all_vectors.items(), results, strict=True) if missed(v, r)]
+
+
+def same_bytes(name: str, count: int, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Random records and a random stream in files, for the harness, and what the Python client makes of them."""
+    text = vectors.read(name)["deployment"]
+    sampler = python_client.Sampler(text.encode())
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    sizes = [len(x) for x in sampler.categories]
+    codes = rng.integers(0, sizes, (count, len(sizes))).astype("<u4")
+    # a word and two numbers for each attribute are more than enough: few numbers are refused
+    stream = rng.bytes(count * (len(sizes) + 4) * (sampler.bits // 8 + 8))
+    (folder / "codes").write_bytes(codes.tobytes())
+    (folder / "stream").write_bytes(stream)
+    source = io.BytesIO(stream)
+    out = np.array([sampler.randomized(record, source.read) for record in codes.tolist()], dtype="<u4")
+    given = {"text": text, "codesFile": str(folder / "codes"), "streamFile": str(folder / "stream")}
+    return given, {"taken": source.tell(), "digest": hashlib.sha256(out.tobytes()).hexdigest()}
+
+
+@pytest.mark.parametrize("name", ["small", "rare", "blocks"])
+def test_the_same_bytes_give_the_same_records_as_in_python(name, tmp_path):
+    given, expected = same_bytes(name, 300, tmp_path)
+    assert run("many", given) == expected
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", vectors.NAMES)
+def test_the_same_bytes_give_the_same_hundred_thousand_records_in_node_chromium_and_python(name, browser, tmp_path):
+    given, expected = same_bytes(name, 100_000, tmp_path)
+    assert run("many", given) == expected
+    assert browsers.run(browser, "many", given, OPTRR) == expected
+
+
+# Fewest draws that a cell of χ² expects; rarer records are one cell together.
+FEWEST = 10
+
+
+def conformance(name: str, count: int, error: float) -> None:
+    """χ² of draws with the system's bytes against the exact probabilities."""
+    text = vectors.read(name)["deployment"]
+    deployment = read_deployment_text(text.encode())
+    categories = [a["categories"] for a in json.loads(text)["attributes"]]
+    codes = [k % len(x) for k, x in enumerate(categories)]
+    record = [x[c] for x, c in zip(categories, codes, strict=True)]
+    drawn = run("draws", {"deployment": text, "record": record, "count": count})
+    seen = {tuple(x.index(v) for x, v in zip(categories, values, strict=True)): times for values, times in drawn}
+    assert sum(seen.values()) == count
+    exact = naive.drawn_probabilities(deployment.automaton)
+    observed, expected = [0], [0.0]
+    for out in itertools.product(*(range(len(x)) for x in categories)):
+        changed = tuple(int(a != b) for a, b in zip(out, codes, strict=True))
+        others = math.prod(len(x) - 1 for x, c in zip(categories, changed, strict=True) if c)
+        share = count * float(exact[changed]) / others
+        if share < FEWEST:
+            observed[0] += seen.get(out, 0)
+            expected[0] += share
+        else:
+            observed.append(seen.get(out, 0))
+            expected.append(share)
+    cells = [(o, e) for o, e in zip(observed, expected, strict=True) if e >= FEWEST]
+    assert len(cells) > 1
+    assert sum((o - e) ** 2 / e for o, e in cells) < chi2.isf(error, len(cells) - 1)
+
+
+@pytest.mark.parametrize("name", ["small", "joint", "uniform"])
+def test_draws_follow_the_exact_probabilities(name):
+    # three runs that raise a false alarm once in 10^7 each
+    conformance(name, 20_000, 1e-7)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name", ["small", "joint", "uniform", "pairs", "few-changes", "ball", "soft-balls", "optimum-5"]
+)
+def test_a_million_draws_follow_the_exact_probabilities(name):
+    conformance(name, 1_000_000, 1e-7)
+
+
+def test_the_types_are_those_of_the_code(tmp_path):
+    compiler = TESTS / "node_modules" / ".bin" / "tsc"
+    if not compiler.exists():
+        pytest.skip("TypeScript is not installed (npm install --prefix tests --no-package-lock)")
+    use = tmp_path / "use.ts"
+    use.write_text(USE.replace("CLIENT", str(CLIENT)), encoding="utf-8")
+    options = [
+        "--noEmit",
+        "--strict",
+        "--target",
+        "es2022",
+        "--module",
+        "nodenext",
+        "--lib",
+        "es2022,dom",
+        "--types",
+        "",
+    ]
+    done = subprocess.run([compiler, *options, use], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    for name in ("optrr", "browser-store"):
+        declared = set(re.findall(r"export (?:function|class) (\w+)", (CLIENT / f"{name}.d.ts").read_text()))
+        written = set(re.findall(r"export (?:async )?(?:function|class) (\w+)", (CLIENT / f"{name}.js").read_text()))
+        assert declared == written
+
+
+USE = """
+import { answerOnce, ledger, randomize, readDeployment, Refused, type Entry, type Report, type Store } from "CLIENT/optrr.js";
+import { browserStore } from "CLIENT/browser-store.js";
+
+const memory = new Map<string, Entry>();
+const store: Store = {
+  all: async () => [...memory.values()],
+  update: async (key, change) => {
+    const changed = change(memory.get(key));
+    if (changed) memory.set(key, changed);
+    return changed;
+  },
+};
+
+export async function use(bytes: ArrayBuffer): Promise<Report> {
+  const deployment = await readDeployment(bytes);
+  const values: (string | null)[] = randomize(deployment, { sex: "F", income: null });
+  const { report, isNew, epsilon } = await answerOnce(deployment, { sex: values[0] ?? null, income: null }, browserStore());
+  const spent: { entries: Entry[]; epsilon: string } = await ledger(store);
+  // @ts-expect-error: an answer is a category
+  randomize(deployment, { sex: 1 });
+  if (!isNew || Number(epsilon) > Number(spent.epsilon)) throw new Refused("no");
+  return report;
+}
+"""
