@@ -60,15 +60,6 @@ def relative_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
     return float(np.sqrt(bonferroni_quantile(lam.size, alpha) * (1 - lam) / (lam * n)).max())
 
 
-def even_relative_error(cells: int, n: int, alpha: float = 0.05) -> float:
-    """e_rel in the best case, evenly spread proportions: sqrt(B (r−1)/n) (MDR §3.3).
-
-    RR-Independent: the largest over the attributes. RR-Joint: ``cells`` the product of their sizes.
-    """
-    _check_records(n)
-    return float(np.sqrt(bonferroni_quantile(cells, alpha) * (cells - 1) / n))
-
-
 def mean_absolute_error(estimated: ArrayLike, true: ArrayLike) -> float:
     """MAE: mean over the cells of |π̂ − π| (RIJ §3.5)."""
     return float(np.mean(np.abs(_difference(estimated, true))))

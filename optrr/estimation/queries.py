@@ -20,7 +20,7 @@ from optrr.estimation.weighted_mean import subset_mean
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain, category_text
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import IntArray
 
 Subset = NDArray[np.bool_]
 
@@ -68,17 +68,6 @@ def records(domain: Domain, listed: Iterable[Sequence[Category]]) -> Subset:
     return out
 
 
-def random_subset(domain: Domain, coverage: float, random_state: int | np.random.Generator | None = None) -> Subset:
-    """A random subset that covers this proportion of the cells (σ of MDR §6.5), rounded, at least one cell."""
-    if not 0 < coverage <= 1:
-        raise InvalidInput(f"coverage = {coverage}; give a proportion of the cells above 0 and at most 1")
-    cells = int(np.prod(domain.sizes))
-    out = np.zeros(cells, dtype=np.bool_)
-    chosen = max(round(coverage * cells), 1)
-    out[np.random.default_rng(random_state).permutation(cells)[:chosen]] = True
-    return out.reshape(tuple(domain.sizes))
-
-
 def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidence: float = 0.95) -> QueryAnswer:
     """Unbiased count of a subset of the counts' domain, with the population as target of its interval.
 
@@ -109,14 +98,6 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
 def estimated_count(estimate: Estimate, subset: Subset) -> float:
     """n Σ π̂ over the subset, from any method's estimate."""
     return float(estimate.counts[_checked(subset, estimate.domain)].sum())
-
-
-def independent_joint(marginals: Sequence[FloatArray]) -> FloatArray:
-    """RR-Independent's joint: the product of the marginals (MDR Protocol 1). Right only for independent attributes."""
-    out = np.array(1.0)
-    for pi in marginals:
-        out = np.multiply.outer(out, np.asarray(pi, dtype=np.float64))
-    return out
 
 
 def query_errors(estimated: float, true: float) -> tuple[float, float]:

@@ -165,11 +165,6 @@ class EffectKernel(Kernel):
     def _named(self, members: IntArray) -> list[str]:
         return [name for name, inside in zip(self.names, members, strict=True) if inside]
 
-    def hidden_effects(self) -> list[list[str]]:
-        """Names of every set whose effect the mechanism hides, in some table."""
-        hidden = np.abs(self.eigenvalues) < MIN_EIGENVALUE
-        return [self._named(w) for w in np.argwhere(hidden.any(axis=0) if self.batch else hidden)]
-
     @cached_property
     def _inverse_eigenvalues(self) -> FloatArray:
         self.check_invertible()

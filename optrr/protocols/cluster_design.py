@@ -13,11 +13,10 @@ import time
 from collections.abc import Sequence
 
 from optrr.account import Account, Spent
-from optrr.cluster.choose import NamedClusters, checked_clusters, named
+from optrr.cluster.choose import checked_clusters, named
 from optrr.designing.baseline import baseline_design
 from optrr.designing.design import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
-from optrr.protocols.kinds import block_names
 from optrr.rounding import epsilon_text
 
 
@@ -59,8 +58,3 @@ def cluster_design(
     return baseline_design(
         domain, law, f"clusters-{matrix}", first.requested_epsilons, notes=tuple(notes), started=started
     )
-
-
-def clusters_of(design: Design) -> NamedClusters:
-    """The clusters of a cluster design; all attributes in one for any other."""
-    return block_names(design.domain, design.law)

@@ -12,8 +12,9 @@ from optrr.designing.solving import design
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
 from optrr.protocols import of_design
-from optrr.protocols.cluster_design import cluster_design, clusters_of
+from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr.protocols.kinds import block_names
 from optrr.records.counts import count
 from optrr.records.domain import Domain
 from optrr.records.reading.registry import open_source
@@ -118,7 +119,7 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     assert p_values[2] > 1e-3
     loaded = Design.load(second)
     assert isinstance(loaded.law, BlockLaw)
-    assert clusters_of(loaded) == (("a", "b"), ("c", "d"))
+    assert block_names(loaded.domain, loaded.law) == (("a", "b"), ("c", "d"))
     assert loaded.solution.status is Status.BASELINE
     assert loaded.epsilon == pytest.approx(6.0, rel=1e-5)
     assert any("in all" in note for note in loaded.solution.notes)

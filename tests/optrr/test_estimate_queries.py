@@ -19,8 +19,8 @@ from optrr.estimation import (
     relative_error,
     synthetic_records,
 )
-from optrr.estimation.accuracy import bonferroni_quantile, even_relative_error
-from optrr.estimation.queries import box, independent_joint, random_subset, records
+from optrr.estimation.accuracy import bonferroni_quantile
+from optrr.estimation.queries import box, records
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
 
@@ -58,7 +58,6 @@ def test_a_query_sums_the_estimate_and_its_covariance(mechanism, counts):
 def test_subsets(mechanism, counts):
     one = records(counts.domain, [("y", 0), ("x", 1)])
     assert one.sum() == 2 and one[1, 0] and one[0, 1]
-    assert random_subset(counts.domain, 0.5, 1).sum() == 3
     with pytest.raises(InvalidInput, match="no category 'w'"):
         box(counts.domain, {"a": ["w"]})
     with pytest.raises(InvalidInput, match=r"box\(\)"):
@@ -68,18 +67,11 @@ def test_subsets(mechanism, counts):
     for wrong in (0, 1, 1.5, np.nan):
         with pytest.raises(InvalidInput, match="confidence"):
             count_query(counts, mechanism, one, confidence=wrong)
-    with pytest.raises(InvalidInput, match="coverage"):
-        random_subset(counts.domain, 0.0)
 
 
 def test_query_errors_are_mdr_16():
     assert query_errors(90, 100) == (10, 0.1)
     assert query_errors(3, 0) == (3, float("inf")) and query_errors(0, 0) == (0, 0)
-
-
-def test_rr_independent_is_the_product():
-    np.testing.assert_allclose(independent_joint([[0.5, 0.5], [0.5, 0.5]]), 0.25)  # MDR Distribution (15)
-    np.testing.assert_allclose(independent_joint([[0.4, 0.6], [0.6, 0.4]]), [[0.24, 0.16], [0.36, 0.24]])  # RIJ §3.3
 
 
 def test_synthetic_records_have_the_estimated_shares(mechanism, counts):
@@ -121,8 +113,7 @@ def test_mdr_errors():
     assert absolute_error(lam, n) == pytest.approx(z * np.sqrt(0.25 / 400))
     assert relative_error(lam, n) == pytest.approx(z * np.sqrt(0.8 / 0.2 / 400))
     assert relative_error([1.0, 0.0], n) == float("inf")
-    assert even_relative_error(1000, 1000) == pytest.approx(relative_error(np.full(1000, 1e-3), 1000))
-    assert even_relative_error(1000, 1000) > 2
+    assert relative_error(np.full(1000, 1e-3), 1000) > 2
     # Definition 1 holds: simultaneous, so at least 95 %; 4000 draws, standard deviation 0.35 %
     draws = np.random.default_rng(0).multinomial(n, lam, size=4000) / n
     assert (np.abs(draws - lam).max(axis=1) <= absolute_error(lam, n)).mean() > 0.94
@@ -133,7 +124,6 @@ def test_mdr_errors():
     [
         (lambda: absolute_error([0.5, 0.5], 0), "n = 0; give"),
         (lambda: relative_error([0.5, 0.5], -3), "n = -3; give"),
-        (lambda: even_relative_error(4, 0), "n = 0; give"),
         (lambda: bonferroni_quantile(0), "0 cells; give"),
         (lambda: bonferroni_quantile(3, 1.5), "alpha = 1.5; give"),
         (lambda: absolute_error([0.5, np.nan], 10), "not a distribution"),
