@@ -139,7 +139,7 @@ def table_of(pair: tuple[int, int], tables: Sequence[tuple[Sequence[int], Array]
         if len(inside) == 2:
             return part if inside[0] < inside[1] else part.T
         marginals.append((members[inside[0]], part))
-    marginals.sort(key=lambda found: pair.index(found[0]))
+    marginals.sort(key=lambda margin: pair.index(margin[0]))
     return np.outer(marginals[0][1], marginals[1][1])
 
 

@@ -72,17 +72,17 @@ class AdjustedTables:
     def __init__(self, data: Data, randomized: np.ndarray, tables: list) -> None:
         rows, counts = np.unique(randomized, axis=0, return_counts=True)
         groups, margins = [list(c) for c, _ in tables], [t for _, t in tables]
-        self.found = adjust(rows, counts, margins, groups, **ADJUSTMENT)
+        self.adjustment = adjust(rows, counts, margins, groups, **ADJUSTMENT)
         self.sizes, self.made = data.domain.sizes, {}
 
     def __call__(self, pair: tuple[int, int]) -> np.ndarray:
         """Weights summed over the pair's cells."""
         if pair not in self.made:
             sizes = tuple(self.sizes[list(pair)])
-            cells = np.ravel_multi_index(tuple(self.found.codes[:, list(pair)].T), sizes)
-            self.made[pair] = np.bincount(cells, weights=self.found.weights, minlength=int(np.prod(sizes))).reshape(
-                sizes
-            )
+            cells = np.ravel_multi_index(tuple(self.adjustment.codes[:, list(pair)].T), sizes)
+            self.made[pair] = np.bincount(
+                cells, weights=self.adjustment.weights, minlength=int(np.prod(sizes))
+            ).reshape(sizes)
         return self.made[pair]
 
 

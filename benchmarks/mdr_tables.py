@@ -223,7 +223,7 @@ def plot(rows: list[dict[str, object]]) -> None:
     save(figure, "mdr_tables.svg")
 
 
-def text(rows: list[dict[str, object]], found: dict[str, bool], runs: int) -> str:
+def text(rows: list[dict[str, object]], holding: dict[str, bool], runs: int) -> str:
     lines = [
         "# MDR Tables I and II",
         f"{runs * QUERIES} queries a cell, {runs} randomizations. Averages over T_d; the cells are in mdr_tables.csv.",
@@ -237,7 +237,7 @@ def text(rows: list[dict[str, object]], found: dict[str, bool], runs: int) -> st
         + f" | {r['floor']:.3f} |"
         for r in rows
     ]
-    lines += ["", *(f"- {claim}: {'yes' if holds else 'NO'}" for claim, holds in found.items()), "", WHY]
+    lines += ["", *(f"- {claim}: {'yes' if holds else 'NO'}" for claim, holds in holding.items()), "", WHY]
     return "\n".join(lines)
 
 

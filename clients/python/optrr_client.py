@@ -194,8 +194,8 @@ class Diary:
 
     def ledger(self) -> Ledger:
         """What was spent in all."""
-        found = [self._entry(p) for p in sorted(self._folder.glob("*.json"))]
-        entries = [(x["report"]["design"], Decimal(x["epsilon"])) for x in found]
+        kept = [self._entry(p) for p in sorted(self._folder.glob("*.json"))]
+        entries = [(x["report"]["design"], Decimal(x["epsilon"])) for x in kept]
         return Ledger(entries, sum((e for _, e in entries), Decimal(0)))
 
     def _path(self, design: str) -> Path:

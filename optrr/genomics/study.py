@@ -209,10 +209,10 @@ def _share(hits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
     return float(hits.mean()) if hits.size else float("nan")
 
 
-def _rank(true: FloatArray, found: FloatArray) -> float:
-    if true.size < _FEWEST_RANKED or np.ptp(true) == 0 or not np.isfinite(found).all() or np.ptp(found) == 0:
+def _rank(true: FloatArray, estimated: FloatArray) -> float:
+    if true.size < _FEWEST_RANKED or np.ptp(true) == 0 or not np.isfinite(estimated).all() or np.ptp(estimated) == 0:
         return float("nan")
-    return float(spearmanr(true, found).statistic)
+    return float(spearmanr(true, estimated).statistic)
 
 
 def _outcome(protocol: VariantReports, total: float, trials: Sequence[_Trial]) -> Outcome:

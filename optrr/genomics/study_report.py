@@ -84,7 +84,7 @@ def study_page(study: Study, title: str) -> Page:
         *([naive_warning(study)] if naive_failures(study) else []),
         *([f"{ASSUMPTION[0].upper()}{ASSUMPTION[1:]}."] if o.test == ASSUMING else []),
     )
-    sections = [_cost(study), _found(study), _naive(study), _null(study), _example(study), _left_out(study)]
+    sections = [_cost(study), _detections(study), _naive(study), _null(study), _example(study), _left_out(study)]
     return Page(title, [s for s in sections if s is not None], lead)
 
 
@@ -113,7 +113,7 @@ def _cost(study: Study) -> Section:
     return Section("Cost and accuracy", parts)
 
 
-def _found(study: Study) -> Section:
+def _detections(study: Study) -> Section:
     charts = [
         ("power", f"Power at level {study.options.alpha:g}", False),
         ("power_bonferroni", "Power at Bonferroni's 5 %", False),

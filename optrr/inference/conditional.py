@@ -60,19 +60,19 @@ def is_conditional(kernel: Kernel, contrasts: FloatArray) -> bool:
 
 
 def calibrated(
-    found: ScoreTests, tables: NDArray[np.number], kernel: Kernel, contrasts: FloatArray, fitter: Fitter
+    scores: ScoreTests, tables: NDArray[np.number], kernel: Kernel, contrasts: FloatArray, fitter: Fitter
 ) -> Calibrated:
     """p-values of the tests of every table of counts; the arguments are those that `score_tests` took, and its result."""
-    p, error = found.p_value.copy(), np.zeros(found.p_value.size)
+    p, error = scores.p_value.copy(), np.zeros(scores.p_value.size)
     source = np.full(p.size, "asymptotic", dtype=object)
     if not is_conditional(kernel, contrasts):
         return Calibrated(p, source, error)
-    far = np.flatnonzero(p < _KEPT_IF_SPARSE[found.df])
+    far = np.flatnonzero(p < _KEPT_IF_SPARSE[scores.df])
     n = tables[far].sum(axis=(1, 2)).astype(np.float64)
-    fewest = n * found.fit.expected[far].reshape(far.size, kernel.cells).min(axis=1)
-    chosen = (p[far] < _KEPT[found.df]) | (fewest < _MANY_EXPECTED)
+    fewest = n * scores.fit.expected[far].reshape(far.size, kernel.cells).min(axis=1)
+    chosen = (p[far] < _KEPT[scores.df]) | (fewest < _MANY_EXPECTED)
     far, fewest = far[chosen], fewest[chosen]
-    if found.df > 1:
+    if scores.df > 1:
         for k in far[fewest < FEW_EXPECTED]:
             tail = _simulated(tables[k], kernel.single(k), contrasts, fitter)
             if tail[1] < _TOO_NOISY:
@@ -80,7 +80,7 @@ def calibrated(
         far = far[fewest >= FEW_EXPECTED]
     if far.size:
         counts = tables[far].astype(np.float64)
-        exact = conditional_p_values(found.fit.part(far), counts, found.statistic[far], kernel.part(far), contrasts)
+        exact = conditional_p_values(scores.fit.part(far), counts, scores.statistic[far], kernel.part(far), contrasts)
         known = np.isfinite(exact)
         p[far[known]], source[far[known]] = exact[known], "saddlepoint"
     return Calibrated(p, source, error)

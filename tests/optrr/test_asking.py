@@ -83,8 +83,8 @@ def test_the_error_is_the_one_promised(way):
             codes = {a.name: rng.integers(0, a.size, n) for a in domain}
             answers = asking.perturb(pa.table(codes), rng)
             for t in tables:
-                found = asking.estimate(answers, t).proportions
-                ratios.append(n * np.sum((found - 1 / found.size) ** 2) / promised[t])
+                estimated = asking.estimate(answers, t).proportions
+                ratios.append(n * np.sum((estimated - 1 / estimated.size) ** 2) / promised[t])
     margin = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
     # n people never split exactly in these shares: up to 1 % more error than for very many
     assert abs(np.mean(ratios) - 1) < 5.5 * margin + 0.01
@@ -100,10 +100,10 @@ def hash_of(text):
 def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
     rng = np.random.default_rng(seed)
     domain, total = random_domain(rng), float(rng.uniform(0.5, 5.0))
-    found = advise(domain, total, workload=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
-    for option in found.options:
-        errors = {t.attributes: option.asking.table_error(t.attributes) for t in found.workload.tables}
-        weighted = sum(t.weight * errors[t.attributes] for t in found.workload.tables)
+    advice = advise(domain, total, workload=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
+    for option in advice.options:
+        errors = {t.attributes: option.asking.table_error(t.attributes) for t in advice.workload.tables}
+        weighted = sum(t.weight * errors[t.attributes] for t in advice.workload.tables)
         assert weighted == pytest.approx(option.error, rel=1e-8)
         assert option.asking.epsilon <= total * (1 + 1e-9)
         assert option.asking.keeps_records == option.keeps_records
@@ -113,7 +113,7 @@ def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
         assert back.epsilon == option.asking.epsilon and back.domain == domain
         assert {t: back.table_error(t) for t in errors} == pytest.approx(errors, rel=1e-12)
     with pytest.raises(InvalidInput, match="choose among"):
-        found.option("magic")
+        advice.option("magic")
 
 
 def test_a_standard_error_is_a_cell_s_root_mean_square():

@@ -60,10 +60,10 @@ def test_bins_agree_with_comparing_one_by_one_and_with_pandas(edges, values, clo
     edges = [-math.inf, *edges, math.inf] if open_ended else edges
     values = [*values, *edges[1:-1]]
     bins = Bins(tuple(edges), closed)
-    found = bins.codes(np.array(values)).tolist()
-    assert found == [bin_by_hand(v, edges, closed) for v in values]
+    numbers = bins.codes(np.array(values)).tolist()
+    assert numbers == [bin_by_hand(v, edges, closed) for v in values]
     if closed == "right":
-        assert found == pd.cut(values, edges, labels=False, right=True).astype(float).tolist() or -1 in found
+        assert numbers == pd.cut(values, edges, labels=False, right=True).astype(float).tolist() or -1 in numbers
     assert bins_of(bins.record(), closed) == bins
     assert len(set(bins.labels)) == len(bins.labels) == len(edges) - 1
 

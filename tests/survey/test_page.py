@@ -408,9 +408,9 @@ def test_an_accessibility_checker_finds_nothing(browser, server, scheme):
 
     def check(view: str) -> None:
         page.evaluate(program)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert len(found["passes"]) > 10
-        problems[view] = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in found["violations"]]
+        report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert len(report["passes"]) > 10
+        problems[view] = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in report["violations"]]
 
     check("form")
     page.locator("summary").click()

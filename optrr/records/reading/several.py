@@ -36,18 +36,18 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
         return listed
     text, path = str(place), Path(place)
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
-        if any("=" in part for p in found for part in p.relative_to(path).parts[:-1]):
+        files = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
+        if any("=" in part for p in files for part in p.relative_to(path).parts[:-1]):
             raise InvalidInput(
                 f"{text} keeps a column in the names of its directories; write it without partitions, or name one of them"
             )
     elif any(c in text for c in _WILD) and not path.exists():
-        found = sorted(Path(p) for p in glob.glob(text) if Path(p).is_file() and not p.endswith(SUFFIX))
+        files = sorted(Path(p) for p in glob.glob(text) if Path(p).is_file() and not p.endswith(SUFFIX))
     else:
         return None
-    if not found:
+    if not files:
         raise InvalidInput(f"there are no files at {text}; check the path")
-    return found
+    return files
 
 
 def _hidden(path: Path) -> bool:
