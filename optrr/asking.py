@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from optrr.estimation.result import Estimate
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.release import FileRelease, ReleaseOptions
+    from optrr.records.reading.source import Places
     from optrr_solvers.randomness import RandomState
 
 
@@ -88,7 +89,7 @@ class Asking(ABC):
 
     def perturb_file(
         self,
-        source: str | os.PathLike[str],
+        source: Places,
         target: str | os.PathLike[str],
         random_state: RandomState = None,
         *,
@@ -102,7 +103,7 @@ class Asking(ABC):
 
     def release_file(
         self,
-        source: str | os.PathLike[str],
+        source: Places,
         target: str | os.PathLike[str],
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
@@ -157,7 +158,7 @@ class FullRecords(Asking):
 
     def release_file(
         self,
-        source: str | os.PathLike[str],
+        source: Places,
         target: str | os.PathLike[str],
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,

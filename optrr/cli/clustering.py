@@ -8,8 +8,9 @@ from typing import Any, get_args
 import click
 
 from optrr.account import Spent
+from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.cli.records import design_option, input_argument, split_names
+from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
@@ -21,6 +22,7 @@ from optrr.errors import InvalidInput
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
 from optrr.records.domain import Domain
+from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 
 
@@ -45,7 +47,7 @@ from optrr.rounding import epsilon_text
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write, for the second round.")
 @json_option
 def cluster(
-    input: str,
+    input: RecordsAt,
     design_file: Path,
     max_combinations: int,
     min_dependence: float,
@@ -63,7 +65,7 @@ def cluster(
     (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
     least-epsilon less. Whoever takes part in both rounds spends both totals.
     """
-    for given in (Path(input), design_file):
+    for given in (Path(str(input)), design_file):
         if output is not None and output.exists() and given.exists() and output.samefile(given):
             raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
     first = Design.load(design_file)

@@ -17,6 +17,7 @@ from optrr.errors import OptrrError, SolveFailed
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {
+    "spec": ("optrr.cli.specifying", "spec", "Propose a specification from data."),
     "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
     "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
     "allocate": ("optrr.cli.advising", "allocate", "Split one total epsilon over the attributes for a workload."),

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
+from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.cli.releases import again_option, doubts_about, report_release
 from optrr.designing.design import Design
@@ -17,9 +19,8 @@ from optrr.estimation import estimate as estimate_table
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.saved import load_asking
 from optrr.records.counts import count
+from optrr.records.reading.source import RecordsAt
 
-# text, not a path: a path would lose a slash of postgresql://
-input_argument = click.argument("input", metavar="INPUT")
 design_option = click.option(
     "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
 )
@@ -38,7 +39,7 @@ design_option = click.option(
 )
 @json_option
 def perturb(
-    input: str,
+    input: RecordsAt,
     design_file: Path,
     output: Path,
     drop: tuple[str, ...],
@@ -46,18 +47,28 @@ def perturb(
     random_state: int | None,
     as_json: bool,
 ) -> None:
-    """Randomize the records of INPUT (CSV or Parquet); one column per attribute of the design."""
+    """Randomize the records of INPUT, one column per attribute of the design.
+
+    INPUT is a CSV, TSV, Parquet, JSON lines or Arrow file (text also compressed), a directory or several of them, a database
+    with --query, or - for standard input.
+    """
     asking = load_asking(design_file)
     with late_bar() as show:
-        options = ReleaseOptions(lambda done: show(f"{done} records randomized", None), drop, again)
-        made = asking.release_file(input, output, random_state, options)
+        place = input.watched(lambda done, share: show(f"{done} records randomized", share))
+        made = asking.release_file(place, output, random_state, ReleaseOptions(drop=drop, again=again))
     report_release(made, output, as_json)
 
 
 @click.command()
 @input_argument
 @design_option
-@click.option("--attributes", required=True, metavar="A,B", help="Attributes of the table, separated by commas.")
+@click.option(
+    "--attributes",
+    required=True,
+    metavar="A,B",
+    help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the table.")
 @click.option("--method", type=click.Choice(METHODS), default="unbiased", show_default=True)
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each interval.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence.")
@@ -70,9 +81,10 @@ def perturb(
 )
 @json_option
 def estimate(
-    input: str,
+    input: RecordsAt,
     design_file: Path,
     attributes: str,
+    output: Path | None,
     method: str,
     confidence: float,
     simultaneous: bool,
@@ -80,6 +92,8 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
+    if output is not None:
+        check_estimate_suffix(output)
     design = load_asking(design_file)
     if not isinstance(design, Design):
         if method != "unbiased" or statistics or simultaneous:
@@ -87,10 +101,15 @@ def estimate(
                 "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
             )
         doubts = doubts_about([input], design.digest)
-        _print_estimate(design.estimate(input, split_names(attributes), confidence), [], doubts, as_json)
+        sampled = design.estimate(input, split_names(attributes), confidence)
+        if output is not None:
+            write_estimate(sampled, sampled.summary(), output)
+        _print_estimate(sampled, [], doubts, as_json)
         return
     doubts = doubts_about([input], design.digest)
-    counts = count(input, design.domain, split_names(attributes), allow_extra=True)
+    with late_bar() as show:
+        place = input.watched(lambda done, share: show(f"{done} records counted", share))
+        counts = count(place, design.domain, split_names(attributes), allow_extra=True)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":
         result = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)
@@ -100,15 +119,19 @@ def estimate(
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
     ]
+    if output is not None:
+        write_estimate(result, _summary(result, derived, doubts), output)
     _print_estimate(result, derived, doubts, as_json)
+
+
+def _summary(result: Estimate, derived: list[Derived], doubts: list[str]) -> dict[str, Any]:
+    return result.summary() | {"doubts": doubts} | ({"derived": [d.summary() for d in derived]} if derived else {})
 
 
 def _print_estimate(result: Estimate, derived: list[Derived], doubts: list[str], as_json: bool) -> None:
     warn(doubts)
     if as_json:
-        print_json(
-            result.summary() | {"doubts": doubts} | ({"derived": [d.summary() for d in derived]} if derived else {})
-        )
+        print_json(_summary(result, derived, doubts))
         return
     table = result.to_arrow()
     print_table(

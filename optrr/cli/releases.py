@@ -12,6 +12,7 @@ from optrr.cli.output import print_json, warn
 from optrr.mechanisms.release import FileRelease
 from optrr.records.origins import check_design
 from optrr.records.provenance import SEEDED, Provenance
+from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 
 again_option = click.option(
@@ -19,9 +20,9 @@ again_option = click.option(
 )
 
 
-def doubts_about(inputs: Sequence[str | Path], digest: str) -> list[str]:
+def doubts_about(inputs: Sequence[str | Path | RecordsAt], digest: str) -> list[str]:
     """Refuse inputs of another design; returns what is to be said beside the result, one line each."""
-    return [line for path in inputs for line in check_design(path, digest)]
+    return [line for place in inputs for line in check_design(place, digest)]
 
 
 def release_summary(provenance: Provenance) -> dict[str, Any]:

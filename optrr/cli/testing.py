@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, print_json, warn
-from optrr.cli.records import design_option, input_argument, split_names
+from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
@@ -28,6 +29,7 @@ from optrr.inference import test as test_table
 from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.counts import Counts, count
+from optrr.records.reading.source import RecordsAt
 
 _CALIBRATED = {
     "asymptotic": "χ² limit",
@@ -68,7 +70,7 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 @json_option
 def test(
     *,
-    input: str,
+    input: RecordsAt,
     design_file: Path,
     attributes: str,
     name: str,

@@ -2,42 +2,33 @@
 
     {"attributes": [{"name": "sex", "categories": ["F", "M"], "epsilon": 1.0}, {"name": "age", "size": 9, "epsilon": 0.5}]}
 
-A size stands for the categories 0..size−1. A top-level ``epsilon`` serves attributes that give none. What people are asked
-may stand beside: ``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+A size stands for the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left" or
+"right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
+``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
+undeclared. A top-level ``epsilon`` serves attributes that give none. What people are asked may stand beside: ``question`` of
+an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from optrr.designing.proposing import Proposing, propose
+from optrr.designing.specification_record import AttributeSpec, Spec, spec_record
+from optrr.designing.specification_toml import toml_of
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.domain import Attribute, Category, Domain
+from optrr.records.bins import Bins, bins_of
+from optrr.records.domain import Attribute, Category, Domain, category_text, shown
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import SIZE_RANGE
-
-
-class _AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    size: int | None = None
-    categories: list[str | int | bool | None] | None = None
-    epsilon: float | None = None
-    question: str | None = None
-
-
-class _Spec(msgspec.Struct, forbid_unknown_fields=True):
-    attributes: list[_AttributeSpec]
-    epsilon: float | None = None
-    title: str | None = None
-    asker: str | None = None
-    introduction: str | None = None
-    language: str | None = None
 
 
 class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -72,6 +63,20 @@ class Specification:
             )
         return self.epsilons
 
+    @classmethod
+    def from_frame(cls, data: Any, proposing: Proposing | None = None, epsilon: float | None = None) -> Specification:
+        """A specification read off PUBLIC data, a frame or whatever else holds records; see :func:`propose`.
+
+        Never use it on the records to be protected without asking who may see the result: which categories occur, and where
+        edges lie, are answers about them that no ε covers.
+        """
+        domain = propose(data, proposing or Proposing()).domain
+        return cls(domain, np.full(domain.m, np.nan if epsilon is None else _checked_epsilon("all", epsilon)))
+
+    def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
+        """The specification as TOML; ``notes`` are comments by attribute and key, ``opening`` the lines of a first comment."""
+        return toml_of(self.domain, self.epsilons, msgspec.to_builtins(self.wording), notes or {}, opening)
+
     def proportions(self) -> FloatArray:
         """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
         return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
@@ -91,7 +96,7 @@ def read_specification(path: str | Path) -> Specification:
         raise InvalidInput(f"specification {source} is empty; list the attributes")
     try:
         raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
-        return _specification(msgspec.convert(raw, _Spec))
+        return _specification(spec_record(raw))
     except (ValueError, RecursionError) as error:
         # malformed text, numbers of thousands of digits, brackets nested thousands deep, and what we refuse ourselves
         raise InvalidInput(f"specification {source}: {in_one_line(error)}") from error
@@ -112,29 +117,31 @@ def parse_attributes(texts: Sequence[str]) -> Specification:
     """Attributes written ``name=size:epsilon`` (``name=size`` where no ε is asked for)."""
     specs = []
     for text in texts:
-        name, equals, rest = text.partition("=")
+        name, equals, rest = text.rpartition("=")
         size, _, epsilon = rest.partition(":")
         try:
             # Python would read 1_0 as ten
             if not equals or not name or "_" in rest:
                 raise ValueError(text)
-            specs.append(_AttributeSpec(name, int(size), None, float(epsilon) if epsilon else None))
+            specs.append(AttributeSpec(name, size=int(size), epsilon=float(epsilon) if epsilon else None))
         except ValueError as error:
-            raise InvalidInput(f"attribute {text!r} is not of the form name=size:epsilon, like age=9:0.5") from error
-    return _specification(_Spec(specs))
+            raise InvalidInput(
+                f"attribute {shown(text)} is not of the form name=size:epsilon, like age=9:0.5"
+            ) from error
+    return _specification(Spec(specs))
 
 
-def _specification(spec: _Spec) -> Specification:
+def _specification(spec: Spec) -> Specification:
     attributes, epsilons = [], []
     for a in spec.attributes:
         _checked_text(a.name, a.name)
-        attributes.append(Attribute(a.name, _categories(a)))
+        attributes.append(_attribute(a))
         given = a.epsilon if a.epsilon is not None else spec.epsilon
         epsilons.append(np.nan if given is None else _checked_epsilon(a.name, given))
     return Specification(Domain(tuple(attributes)), np.asarray(epsilons, dtype=np.float64), _wording(spec))
 
 
-def _wording(spec: _Spec) -> Wording:
+def _wording(spec: Spec) -> Wording:
     questions = {a.name: a.question for a in spec.attributes if a.question is not None}
     general = {name: getattr(spec, name) for name in ("title", "asker", "introduction", "language")}
     shown = {f"the question of {name!r}": text for name, text in questions.items()}
@@ -161,16 +168,31 @@ def _checked_epsilon(name: str, epsilon: float) -> float:
     return epsilon
 
 
-def _categories(spec: _AttributeSpec) -> tuple[Category, ...]:
-    if (spec.size is None) == (spec.categories is None):
-        raise InvalidInput(f"attribute {spec.name!r} must give either its size or its categories")
+def _attribute(spec: AttributeSpec) -> Attribute:
+    bins = None if spec.bins is None else bins_of(spec.bins, spec.closed)
+    marks = () if isinstance(spec.missing, bool) else tuple(str(category_text(m)) for m in spec.missing)
+    categories = _categories(spec, bins)
+    if spec.missing is True and None not in categories:
+        categories = (*categories, None)
+    return Attribute(spec.name, categories, spec.ordered or bins is not None, bins, marks, spec.rest)
+
+
+def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
+    given = [key for key in ("size", "categories", "bins") if getattr(spec, key) is not None]
+    if given not in (["size"], ["categories"], ["bins"], ["categories", "bins"]):
+        raise InvalidInput(
+            f"attribute {shown(spec.name)} must give either its size or its categories, or bins for numbers and dates"
+        )
     if spec.categories is not None:
         for c in spec.categories:
             _checked_text(spec.name, c)
         return tuple(spec.categories)
+    if bins is not None:
+        return bins.labels
     assert spec.size is not None
     if not SIZE_RANGE[0] <= spec.size <= SIZE_RANGE[1]:
         raise InvalidInput(
-            f"attribute {spec.name!r} has size {spec.size}; a size is a whole number from {SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
+            f"attribute {shown(spec.name)} has size {spec.size}; a size is a whole number from "
+            f"{SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
         )
     return tuple(range(spec.size))

@@ -9,11 +9,12 @@ is not randomized again by accident.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from narwhals.dependencies import is_polars_lazyframe
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer
@@ -22,7 +23,9 @@ from optrr.records.domain import Domain, listed
 from optrr.records.frames import FrameCodec
 from optrr.records.origins import randomized_before
 from optrr.records.provenance import COLUMN
+from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
+from optrr.records.reading.source import Once, Places, RecordsAt
 from optrr.records.writing import check_written_suffix, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -50,29 +53,41 @@ def perturb(
     random_state: RandomState = None,
     again: bool = False,
 ) -> Any:
-    """Randomized records: a frame for a frame, or a file into ``target``, returning the number of records.
+    """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
 
     See :meth:`optrr.mechanisms.randomizer.Randomizer.perturb` and :func:`perturb_file`. Each call is another release of the
-    same people's records.
+    same people's records. With a ``target`` whatever holds records is written there, and the number of records returned;
+    without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
+    and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
 
     Raises
     ------
     InvalidInput
-        also for a file without a target, or a frame with one.
+        also for a file without a target.
     """
-    if isinstance(data, str | os.PathLike):
-        if target is None:
-            raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
-        return perturb_file(data, mechanism, target, random_state, again=again)
     if target is not None:
-        raise InvalidInput(
-            f"a {type(data).__name__} comes back as one; leave out the target, or give the path of a file"
-        )
+        return perturb_file(data, mechanism, target, random_state, again=again)
+    if isinstance(data, str | os.PathLike | RecordsAt):
+        raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
+    if is_polars_lazyframe(data):
+        return mechanism.perturb(data.collect(), random_state, again)
+    if isinstance(data, Iterator | pa.RecordBatchReader):
+        return _perturbed_batches(data, mechanism, as_source(random_state))
     return mechanism.perturb(data, random_state, again)
 
 
+def _perturbed_batches(data: Any, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
+    source = in_memory(data)
+    assert isinstance(source, Once)
+    codec = FrameCodec(mechanism.domain, source.schema)
+    for batch in source.batches(source.column_names()):
+        if not batch.schema.equals(codec.schema):
+            raise InvalidInput(f"{source.name} yields batches of different types; give all of them the same")
+        yield codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
+
+
 def perturb_file(  # noqa: PLR0913 (all but three have defaults)
-    source_path: str | os.PathLike[str],
+    source_path: Places,
     mechanism: Randomizer,
     target_path: str | os.PathLike[str],
     random_state: RandomState = None,
@@ -86,7 +101,7 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
 
 
 def release_file(
-    source_path: str | os.PathLike[str],
+    source_path: Places,
     mechanism: Randomizer,
     target_path: str | os.PathLike[str],
     random_state: RandomState = None,

@@ -49,6 +49,7 @@ from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
 from optrr.records.origins import randomized_before
 from optrr.records.provenance import digest_of
+from optrr.records.reading.source import Places
 from optrr.records.writing import released_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
@@ -188,7 +189,7 @@ class SampledTables(Asking):
 
     def release_file(
         self,
-        source: str | os.PathLike[str],
+        source: Places,
         target: str | os.PathLike[str],
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,

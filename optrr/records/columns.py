@@ -139,6 +139,8 @@ class ColumnCodec:
             out[(out == _UNKNOWN) & pc.is_nan(comparable).fill_null(False).to_numpy(zero_copy_only=False)] = (
                 self._missing
             )
+        if self.attribute.rest is not None:
+            out[out == _UNKNOWN] = self.attribute.codes[self.attribute.rest]
         return out
 
     def _place(self, out: Codes, values: pa.Array) -> None:

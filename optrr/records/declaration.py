@@ -19,6 +19,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
     bins: list[float | str] | msgspec.UnsetType = msgspec.UNSET
     closed: Closed | msgspec.UnsetType = msgspec.UNSET
     missing: list[str] | msgspec.UnsetType = msgspec.UNSET
+    rest: str | msgspec.UnsetType = msgspec.UNSET
 
     def attribute(self) -> Attribute:
         """The attribute; raises InvalidInput where it cannot be one."""
@@ -29,6 +30,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
             ordered=self.ordered is True,
             bins=bins,
             missing=() if self.missing is msgspec.UNSET else tuple(self.missing),
+            rest=None if self.rest is msgspec.UNSET else self.rest,
         )
 
 
@@ -41,4 +43,6 @@ def declaration(attribute: Attribute) -> dict[str, Any]:
         out["ordered"] = True
     if attribute.missing:
         out["missing"] = list(attribute.missing)
+    if attribute.rest is not None:
+        out["rest"] = attribute.rest
     return out

@@ -79,6 +79,8 @@ class Attribute:
         for numbers and dates: the edges whose labels the categories are, None for the missing value aside.
     missing
         texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
+    rest
+        the category that every undeclared value is read as, such as ``other``; None refuses such values.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class Attribute:
     ordered: bool = False
     bins: Bins | None = None
     missing: tuple[str, ...] = ()
+    rest: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -102,6 +105,10 @@ class Attribute:
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
         object.__setattr__(self, "categories", tuple(self._checked(c) for c in self.categories))
         self._check_missing()
+        if self.rest is not None and self.rest not in self.codes:
+            raise InvalidInput(
+                f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
+            )
         if self.bins is not None:
             self._check_bins(self.bins)
         if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from optrr.errors import InvalidInput
-from optrr.records.bins import number_text
+from optrr.records.bins import edge_text, number_text
 from optrr.records.domain import Attribute, Category, Domain, shown
 from optrr.records.frames import checked_columns
 from optrr.records.reading.registry import open_source
@@ -47,9 +48,12 @@ class ObservedColumn:
         self.name, self.missing = name, tuple(missing)
         self.counts: dict[Any, int] = {}
         self.order: list[Any] | None = None
+        self.full = False
 
     def add(self, values: pa.Array) -> None:
-        """Count a batch. Raises InvalidInput above the number of categories that an attribute can have."""
+        """Count a batch; above the number of categories that an attribute can have, the column is full and counts no more."""
+        if self.full:
+            return
         kind = values.type
         if pa.types.is_dictionary(kind):
             if kind.ordered:
@@ -63,10 +67,17 @@ class ObservedColumn:
             value = pair["values"]
             value = None if isinstance(value, float) and math.isnan(value) else value
             self.counts[value] = self.counts.get(value, 0) + pair["counts"]
-        if len(self.counts) > SIZE_RANGE[1]:
-            raise InvalidInput(
-                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values; give it bins, or leave it out"
-            )
+        self.full = len(self.counts) > SIZE_RANGE[1]
+
+    def holds(self, mark: str) -> bool:
+        """Whether this text, or the number it is, occurs."""
+        return mark in self.counts or mark in map(number_text_of, self.counts)
+
+    @property
+    def dated(self) -> bool:
+        """Whether every value is a date."""
+        known = [v for v in self.counts if v is not None and v not in self.missing]
+        return bool(known) and all(isinstance(v, date) or (isinstance(v, str) and _is_date(v)) for v in known)
 
     def typed(self) -> dict[Category, int]:
         """Categories in order, with how often each occurs: numbers and booleans also where the column holds their texts."""
@@ -83,8 +94,12 @@ class ObservedColumn:
         return ordered | ({None: plain[None]} if None in plain else {})
 
     def attribute(self) -> Attribute:
-        """The attribute with these categories."""
-        marks = tuple(m for m in self.missing if m in self.counts or m in map(number_text_of, self.counts))
+        """The attribute with these categories. Raises InvalidInput where they are too many."""
+        if self.full:
+            raise InvalidInput(
+                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values; give it bins, or leave it out"
+            )
+        marks = tuple(m for m in self.missing if self.holds(m))
         return Attribute(self.name, tuple(self.typed()), ordered=self.order is not None, missing=marks)
 
 
@@ -106,6 +121,8 @@ def _reader(values: Sequence[Any]) -> Any:
 def _plain(value: Any) -> Category:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
+    if isinstance(value, date):
+        return edge_text(value)
     return value if isinstance(value, str | int) else str(value)
 
 
@@ -116,6 +133,16 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return text in (number_text(number), f"{number_text(number)}.0")
+
+
+def _is_date(text: str) -> bool:
+    if not text[:4].isdigit() or "-" not in text:
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _rank(value: Category) -> tuple[bool, float, str]:

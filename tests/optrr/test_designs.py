@@ -406,12 +406,12 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
             '{"attributes": [{"name": "a", "size": 2, "epsilon": 1, "epsilon": 9}]}',
             "'epsilon' is given twice",
         ),
-        ("s.toml", "attributes = 3", "array"),
+        ("s.toml", "attributes = 3", "give a list of attributes"),
         ("s.toml", 'title = " "\n[[attributes]]\nname = "a"\nsize = 2', "title is ' '"),
         ("s.toml", '[[attributes]]\nname = "a"\nsize = 2\nquestion = ""', "the question of 'a' is ''"),
         ("s.toml", "x = " + "[" * 100_000, "recursion"),
         ("s.toml", "x = " + "9" * 5000, "4300 digits"),
-        ("s.toml", "[[attributes]]\nname = 2020-01-01\nsize = 2\nepsilon = 1", "got `date`"),
+        ("s.toml", "[[attributes]]\nname = 2020-01-01\nsize = 2\nepsilon = 1", "give a text in quotes"),
     ],
 )
 def test_bad_specifications_say_what_where_and_the_remedy(

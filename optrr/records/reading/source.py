@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,9 +52,17 @@ class RecordsAt:
     query: str | None = None
     watch: Watch | None = None
 
+    def watched(self, watch: Watch) -> RecordsAt:
+        """The same place, telling of every batch that is read."""
+        return replace(self, watch=watch)
+
     def __str__(self) -> str:
         places = [self.place] if isinstance(self.place, str | os.PathLike) else list(self.place)
         return ", ".join(map(str, places[:3])) + (f", … ({len(places)} in all)" if len(places) > 3 else "")
+
+
+# Whatever says where records lie.
+Places = Place | Sequence[Place] | RecordsAt
 
 
 class Source(ABC):

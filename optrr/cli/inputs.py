@@ -1,0 +1,41 @@
+"""What the commands that read records share: INPUT and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from optrr.records.reading.source import RecordsAt
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_OPTIONS = {
+    "format": ("FORMAT", "Of INPUT, where its name does not say it: csv, parquet, jsonl, arrow."),
+    "delimiter": ("CHARACTER", "Of CSV; by default the one that makes the first line hold the declared names."),
+    "encoding": ("NAME", "Of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8."),
+    "query": ("SQL", "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record."),
+}
+_KEY = "optrr.cli.inputs"
+
+
+def input_argument(command: _Command) -> _Command:
+    """INPUT, one or more places of records, and the options that say how they are written, as one :class:`RecordsAt`."""
+
+    def noted(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        ctx.meta.setdefault(_KEY, {})[str(param.name)] = value
+
+    def made(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> RecordsAt:
+        said = ctx.meta.get(_KEY, {})
+        if said.get("delimiter") in ("\\t", "tab"):
+            said["delimiter"] = "\t"
+        return RecordsAt(value[0] if len(value) == 1 else value, **said)
+
+    for name, (metavar, text) in reversed(_OPTIONS.items()):
+        # eager, so that they are known when INPUT is made of them
+        option = click.option(
+            f"--{name}", metavar=metavar, help=text, callback=noted, expose_value=False, is_eager=True
+        )
+        command = option(command)
+    return click.argument("input", metavar="INPUT…", nargs=-1, required=True, callback=made)(command)

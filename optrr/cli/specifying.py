@@ -1,0 +1,123 @@
+"""optrr spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from optrr import __version__
+from optrr.cli.inputs import input_argument
+from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
+from optrr.designing.proposing import Proposal, Proposing, propose
+from optrr.designing.specification import Specification
+from optrr.errors import InvalidInput
+from optrr.records.reading.source import RecordsAt
+from optrr.records.whole_files import whole_file
+
+
+@click.command()
+@input_argument
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="TOML file to write; otherwise it is printed.")
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
+@click.option(
+    "--bins",
+    multiple=True,
+    metavar="NAME=K|EDGE,EDGE,…",
+    help="Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); "
+    "K alone is for every column of more than 50 different numbers. Repeatable.",
+)
+@click.option(
+    "--missing", multiple=True, metavar="MARK", help="Text that means a missing value, such as NA; repeatable."
+)
+@click.option(
+    "--rare", type=click.IntRange(min=0), default=0, help="Merge categories that occur fewer times into 'other'."
+)
+@click.option(
+    "--epsilon", type=float, default=1.0, show_default=True, help="Of every attribute, in nats, to be confirmed."
+)
+@json_option
+def spec(
+    input: RecordsAt,
+    output: Path | None,
+    columns: tuple[str, ...],
+    bins: tuple[str, ...],
+    missing: tuple[str, ...],
+    rare: int,
+    epsilon: float,
+    as_json: bool,
+) -> None:
+    """Propose a specification from INPUT; every line that a person should confirm is marked.
+
+    Looking at the records is not private, and what it gives away is printed.
+    """
+    if output is not None and output.suffix.lower() != ".toml":
+        raise InvalidInput(f"{output} ends in {output.suffix!r}; a proposed specification is written as .toml")
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
+    wanted = Proposing(columns or None, dict(_bins(text) for text in bins), missing, rare)
+    with late_bar() as show:
+        watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
+        proposal = propose(input.watched(watch), wanted)
+    specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon))
+    text = specification.to_toml(_notes(proposal), _opening(input, proposal))
+    if output is not None:
+        with whole_file(output) as partial:
+            partial.write_text(text, encoding="utf-8")
+    _report(proposal, output, text, as_json)
+
+
+def _bins(text: str) -> tuple[str, int | list[str]]:
+    name, _, said = text.rpartition("=")
+    edges = [e.strip() for e in said.split(",")]
+    if len(edges) == 1:
+        if not edges[0].isdigit():
+            raise InvalidInput(f"--bins {text!r}; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
+        return name, int(edges[0])
+    return name, edges
+
+
+def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
+    return {("", "epsilon"): "confirm: the accuracy of every attribute, in nats", **proposal.notes}
+
+
+def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
+    left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
+    return [
+        f"Proposed by optrr {__version__} from {str(place)!r}, {proposal.records} records.",
+        "Confirm every line marked so.",
+        *(f"Gives away: {line}" for line in proposal.disclosed[1:-1]),
+        *left_out,
+    ]
+
+
+def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
+    if as_json:
+        attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
+        print_json(
+            {
+                "records": proposal.records,
+                "attributes": attributes,
+                "left_out": proposal.left_out,
+                "discloses": proposal.disclosed,
+                "specification": text,
+            }
+        )
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        print_table(
+            f"proposed from {proposal.records} records, written to {output}: confirm every line marked so",
+            ["attribute", "size", "confirm"],
+            [
+                (
+                    a.name,
+                    a.size,
+                    "; ".join(v.removeprefix("confirm: ") for (n, _), v in proposal.notes.items() if n == a.name),
+                )
+                for a in proposal.domain
+            ],
+        )
+    warn(f"column {name!r} is left out: {why}" for name, why in proposal.left_out.items())
+    warn(proposal.disclosed)

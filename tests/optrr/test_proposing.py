@@ -1,0 +1,168 @@
+"""Specifications from data: what is proposed, what is said of it, and that the file says it again."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import optrr
+from optrr.cli.main import run
+from optrr.designing.proposing import Proposing, propose
+from optrr.designing.specification import Specification, read_specification
+from optrr.errors import InvalidInput
+from optrr.records.bins import Bins
+from optrr.records.counts import count
+from optrr.records.domain import Attribute, Domain, binned
+
+N = 600
+FRAME = pd.DataFrame(
+    {
+        "level": pd.Categorical(
+            ["never", "often", "always"] * 200, categories=["never", "often", "always"], ordered=True
+        ),
+        "married": [True, False] * 300,
+        "kids": [0.0, 1.0, np.nan, 2.0] * 150,
+        "rate": [0.5, 2.5, 6.0] * 200,
+        "age": [18 + k % 70 for k in range(N)],
+        "born": [date(1950 + k % 60, 1 + k % 12, 1) for k in range(N)],
+        "city": ["Rome"] * 400 + ["Oslo"] * 190 + [f"village {k}" for k in range(10)],
+        "answer": ["yes", "no", "NA", "."] * 150,
+        "id": [f"person {k}" for k in range(N)],
+        "constant": ["x"] * N,
+    }
+)
+WANTED = Proposing(bins={"age": 4, "born": [date(1970, 1, 1), "1990-01-01", "2100-01-01"]}, missing=["NA", "."], rare=5)
+
+
+def test_what_is_proposed():
+    proposal = propose(FRAME, WANTED)
+    domain = proposal.domain
+    assert domain["level"] == Attribute("level", ("never", "often", "always"), ordered=True)
+    assert domain["married"].categories == (False, True)
+    assert domain["kids"].categories == (0, 1, 2, None)
+    assert domain["rate"].categories == (0.5, 2.5, 6)
+    assert domain["answer"] == Attribute("answer", ("no", "yes", None), missing=("NA", "."))
+    assert domain["city"] == Attribute("city", ("Oslo", "Rome", "other"), rest="other")
+    assert domain["born"].size == 2
+    assert set(proposal.left_out) == {"id", "constant"}
+    bins = domain["age"].bins
+    assert bins is not None and (bins.edges[0], bins.edges[-1]) == (-math.inf, math.inf)
+    shares = count(FRAME, domain, ["age"], allow_extra=True).proportions
+    assert np.all(np.abs(shares - 0.25) < 0.03)
+    said = " ".join(proposal.disclosed)
+    for word in ("not private", "occur at least 5 times", "quantiles of 'age'", "'kids', 'answer' is missing"):
+        assert word in said
+    assert all(note.startswith("confirm: ") for note in proposal.notes.values())
+
+
+def test_marks_of_missing_values_are_pointed_at_and_not_taken_for_granted():
+    proposal = propose(FRAME[["answer"]], Proposing())
+    assert proposal.domain["answer"].categories == (".", "NA", "no", "yes")
+    assert "may mean a missing value" in proposal.notes["answer", "categories"]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted", "message"),
+    [
+        (FRAME, Proposing(columns=["nope"]), "column 'nope' is missing"),
+        (FRAME, Proposing(bins={"aged": 3}), "column 'aged' is missing; .*did you mean 'age'"),
+        (FRAME, Proposing(bins={"city": 3}), "column 'city' is not one of numbers or dates"),
+        (FRAME, Proposing(bins={"age": 1}), "ask for two or more"),
+        (FRAME, Proposing(bins={"kids": 9}), "too few different values for 9 bins|each edge once"),
+        (FRAME[["id"]], Proposing(), "no column can be an attribute; column 'id' has 600 different texts"),
+        (FRAME[:0], Proposing(), "holds no records"),
+    ],
+)
+def test_what_cannot_be_proposed(data, wanted, message):
+    with pytest.raises(InvalidInput, match=message) as caught:
+        propose(data, wanted)
+    assert "person" not in str(caught.value)
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=5)
+CATEGORY = st.one_of(TEXT, st.integers(-(10**6), 10**6), st.booleans(), st.floats(-1e3, 1e3))
+
+
+@st.composite
+def attributes(draw):
+    """An attribute that TOML can say: the missing value last."""
+    name = draw(TEXT)
+    if draw(st.booleans()):
+        edges = sorted(draw(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=6, unique=True)))
+        return binned(
+            name, Bins(tuple(edges), draw(st.sampled_from(["left", "right"]))), draw(st.sampled_from([(), ("NA",)]))
+        )
+    categories = draw(
+        st.lists(CATEGORY, min_size=2, max_size=6, unique_by=lambda c: optrr.Attribute("x", (c, "\0")).texts[0])
+    )
+    texts = optrr.Attribute("x", tuple(categories)).texts
+    missing = tuple(m for m in draw(st.sampled_from([(), ("NA", ".")])) if m not in texts)
+    rest = draw(st.sampled_from([None, *(c for c in categories if isinstance(c, str))]))
+    return Attribute(
+        name,
+        (*categories, *([None] if draw(st.booleans()) or missing else [])),
+        draw(st.booleans()),
+        None,
+        missing,
+        rest,
+    )
+
+
+@given(st.lists(attributes(), min_size=1, max_size=4, unique_by=lambda a: a.name), st.booleans())
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_toml_reads_back_the_same(tmp_path_factory, chosen, alike):
+    domain = Domain(tuple(chosen))
+    epsilons = np.full(domain.m, 1.0) if alike else np.linspace(0.1, 2, domain.m)
+    path = tmp_path_factory.getbasetemp() / "again.toml"
+    path.write_text(Specification(domain, epsilons).to_toml(), encoding="utf-8")
+    again = read_specification(path)
+    assert again.domain == domain
+    np.testing.assert_array_equal(again.epsilons, epsilons)
+
+
+def test_from_frame():
+    made = Specification.from_frame(FRAME, WANTED, epsilon=0.5)
+    assert made.domain == propose(FRAME, WANTED).domain
+    assert made.epsilons.tolist() == [0.5] * made.domain.m
+
+
+def test_the_command(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("d.csv", index=False, sep=";", encoding="latin-1")
+    call = ["spec", "d.csv", "--bins", "age=4", "--bins", "born=1970-01-01,1990-01-01,2100-01-01", "--rare", "5"]
+    call += ["--missing", "NA", "--missing", "."]
+    assert run([*call, "-o", "d.toml"]) == 0
+    err = capsys.readouterr().err
+    assert "not private" in err and "column 'id' is left out" in err
+    text = Path("d.toml").read_text()
+    keys = [
+        line for line in text.splitlines() if "=" in line and not line.startswith(("#", "name", "ordered", "closed"))
+    ]
+    assert keys and all("# confirm: " in line for line in keys)
+    tomllib.loads(text)
+    # CSV knows no order and no categories that do not occur; all else is as from the frame
+    expected = {a.name: a for a in propose(FRAME, WANTED).domain}
+    for a in read_specification("d.toml").domain:
+        assert a == expected[a.name] or a.name == "level"
+    assert run([*call, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["records"] == N and found["discloses"]
+    assert run([*call, "-o", "d.json"]) == 2
+    assert run(["spec", "d.csv", "--bins", "age=x"]) == 2
+
+
+def test_large_columns_do_not_fill_the_memory():
+    table = pa.table({"id": pa.array(range(1_200_000)), "x": pa.array([k % 2 for k in range(1_200_000)])})
+    proposal = propose(table, Proposing())
+    assert proposal.domain.names == ("x",)
+    assert "id" in proposal.left_out
