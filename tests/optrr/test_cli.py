@@ -168,7 +168,7 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--tolerance", "-1"], "tolerance = -1"),
         (["design", "spec.toml", "--tolerance", "nan"], "tolerance = nan"),
         (["design", "spec.toml", "--method", "kronecker", "--tolerance", "0.1"], "'kronecker' has no tolerance"),
-        (["design", "spec.toml", "--method", "reduced", "--time-limit", "5"], "'reduced' has no time limit"),
+        (["design", "spec.toml", "--method", "kronecker", "--time-limit", "5"], "'kronecker' has no time limit"),
         (["design", "spec.toml", "--time-limit", "0"], "time limit = 0"),
         (["design", "spec.toml", "-o", "spec.toml"], "is the specification"),
         (["design", "spec.toml", "-o", "."], "is a directory"),
