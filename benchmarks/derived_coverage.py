@@ -9,9 +9,9 @@ table's statistic.
 
 χ² is n (k − 1) V² and G² is 2n ln 2 times the mutual information, limits included, so they are covered when those are; a test
 says so. An interval is printed for every data set, and all count. Where the statistic divides by what cannot be told from 0,
-the interval is a wide one with a note: "noted" is the share of data sets with one. A coverage of 95 % measured by 1000 data
-sets has standard error 0.7 %, so one setting in 500 comes out below 93 % by chance. An interval may reach over a statistic's
-whole range: its median width is given as a share of the range. Writes results/derived_coverage.csv and .md.
+the interval is a wider one with a warning: "warned" is the share of data sets with one. A coverage of 95 % measured by 1000
+data sets has standard error 0.7 %, so one setting in 500 comes out below 93 % by chance. An interval may reach over a
+statistic's whole range: its median width is given as a share of the range. Writes results/derived_coverage.csv and .md.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ STATISTICS = ("entropy", "mutual-information", "correlation", "cramers-v")
 DRAWN = 11
 # Tables with more cells than this have half of the runs.
 MANY_CELLS = 12
-# How a note on what cannot be told from 0 begins.
-NOTE = "the interval of"
-# Settings with a smaller share of such notes show what test inversion alone does.
+# How a warning of what cannot be told from 0 begins.
+WARNING = "the interval of"
+# Settings with a smaller share of such warnings show what test inversion alone does.
 FEW = 0.05
 LEAST, MOST = 0.93, 0.97
 Z = 1.959964
@@ -161,7 +161,7 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
         truth = value(statistic, setting.table)
         derived = [derive(c, mechanism, statistic) for c in tables]
         intervals = np.array([(d.lower, d.upper) for d in derived])
-        noted = np.array([any(line.startswith(NOTE) for line in d.warnings) for d in derived])
+        warned = np.array([any(line.startswith(WARNING) for line in d.warnings) for d in derived])
         before = np.array([by_delta_method(statistic, kernel, c.proportions, setting.n) for c in tables])
         row: dict[str, object] = {
             "table": setting.name,
@@ -172,12 +172,12 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
             "statistic": statistic,
             "truth": truth,
         }
-        rows.append(row | summary(intervals, noted, before, truth, range_of(statistic, kernel.sizes)))
+        rows.append(row | summary(intervals, warned, before, truth, range_of(statistic, kernel.sizes)))
     return rows
 
 
 def summary(
-    intervals: np.ndarray, noted: np.ndarray, before: np.ndarray, truth: float, width: float
+    intervals: np.ndarray, warned: np.ndarray, before: np.ndarray, truth: float, width: float
 ) -> dict[str, float]:
     # a truth at the end of the range, such as independence, is inside up to rounding; a data set without interval has NaN
     rounding = 1e-9 * width
@@ -186,12 +186,12 @@ def summary(
     held = ~np.isnan(lower) & ~too_low & ~too_high
     return {
         "printed": float(np.mean(~np.isnan(lower))),
-        "noted": float(noted.mean()),
+        "warned": float(warned.mean()),
         "covered": float(held.mean()),
         "too low": float(too_low.mean()),
         "too high": float(too_high.mean()),
         "width": float(np.nanmedian(upper - lower)) / width,
-        "covered without note": float(held[~noted].mean()) if not noted.all() else float("nan"),
+        "covered without warning": float(held[~warned].mean()) if not warned.all() else float("nan"),
         "delta covered": float(np.mean((before[:, 0] <= truth) & (truth <= before[:, 1]))),
         "delta width": float(np.median(before[:, 1] - before[:, 0])) / width,
     }
@@ -201,7 +201,7 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
     columns = {
         name: np.array([float(str(r[name])) for r in rows]) for name in rows[0] if not isinstance(rows[0][name], str)
     }
-    covered, delta, few = columns["covered"], columns["delta covered"], columns["noted"] <= FEW
+    covered, delta, few = columns["covered"], columns["delta covered"], columns["warned"] <= FEW
     both = few & (delta >= LEAST) & (delta <= MOST)
     ratio = np.median(columns["width"][both] / columns["delta width"][both])
     two_sided = few & (columns["too low"] > 0) & (columns["too high"] > 0)
@@ -210,18 +210,18 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
         f"Made by `benchmarks/derived_coverage.py`: {runs} data sets ({runs // 2} where tables have more than {MANY_CELLS} "
         f"cells) for each of {len(rows)} settings, half of the tables drawn at random.",
         'All data sets count; "too low" and "too high" say where the intervals lie that miss; widths are medians, as shares of '
-        'the statistic\'s range. "noted": the share of data sets where the statistic divides by what cannot be told from 0. '
-        "Their intervals hold for everything that the data leave possible and are wide; a note says so and what it would take. "
-        '"covered without note" is among the others: where few are left, noise selected them.',
+        'the statistic\'s range. "warned": the share of data sets where the statistic divides by what cannot be told from 0. '
+        "Their intervals hold for everything that the data leave possible, and a warning says so and what it would take. "
+        '"covered without warning" is among the others: where few are left, noise selected them.',
         f"Intervals are printed in {columns['printed'].min():.1%} or more of the data sets of every setting. Coverage: "
         f"{covered.mean():.1%} on average, least {covered.min():.1%}, most {covered.max():.1%}; below 93 % in "
         f"{np.sum(covered < LEAST)} of {len(rows)} settings.",
-        f"In the {few.sum()} settings with notes in at most {FEW:.0%} of the data sets: {covered[few].mean():.1%} on average. "
+        f"In the {few.sum()} settings with at most {FEW:.0%} of the data sets warned: {covered[few].mean():.1%} on average. "
         f"In the {two_sided.sum()} of them where intervals miss on both sides: {covered[two_sided].mean():.1%}. Coverage above "
-        "97 % comes from notes and from ends of ranges: at independence and evenness only one limit can miss, and intervals "
+        "97 % comes from warnings and from ends of ranges: at independence and evenness only one limit can miss, and intervals "
         "that reach over a whole range cannot miss at all.",
         f"The delta method (RVL eq. 24): {delta.mean():.1%} on average, least {delta.min():.1%}; below 93 % in "
-        f"{np.sum(delta < LEAST)} of {len(rows)}. Where it covers 93–97 % and notes are few ({both.sum()} settings), the "
+        f"{np.sum(delta < LEAST)} of {len(rows)}. Where it covers 93–97 % and warnings are few ({both.sum()} settings), the "
         f"median ratio of widths, ours to its, is {ratio:.2f}.",
         markdown(rows),
     ]

@@ -13,7 +13,7 @@ category, the correlation by the variances of the scores.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, isnan, log, log10, prod, sqrt
+from math import ceil, isnan, log10, prod
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.estimation import statistics
+from optrr.estimation.asked_statistic import AskedStatistic
 from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Path, Sampling, interval
-from optrr.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared
 from optrr.estimation.result import check_bootstrap, check_confidence
 from optrr.estimation.simplex import projection
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -85,63 +85,6 @@ class Derived(Result):
         return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in plain.items()} | {
             "warnings": list(self.warnings)
         }
-
-
-@dataclass(frozen=True, eq=False)
-class _Setting:
-    """What a statistic is evaluated with: its name, the counts' attributes, the sampling and the scores."""
-
-    name: str
-    counts: Counts
-    sampling: Sampling
-    scores: tuple[FloatArray, FloatArray] | None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.sampling.kernel.sizes
-
-    def shown(self, x: float) -> float:
-        """The statistic from what its path is about: φ², −H or I in nats, or the correlation."""
-        if self.name == "cramers-v":
-            return sqrt(max(x, 0.0) / (min(self.shape) - 1))
-        return self.factor * x
-
-    @property
-    def factor(self) -> float:
-        n = self.sampling.n
-        factors = {
-            "entropy": -1 / log(2),
-            "mutual-information": 1 / log(2),
-            "g-square": 2.0 * n,
-            "chi-square": float(n),
-        }
-        return factors.get(self.name, 1.0)
-
-    def path(self, observed: FloatArray, sampling: Sampling | None = None) -> Path:
-        """Of the observed proportions (R,), as if they came from the given sampling."""
-        sampling = sampling or self.sampling
-        if self.name == "entropy":
-            return NegativeEntropy(sampling, observed)
-        shape = (self.shape[0], self.shape[1])
-        if self.name in ("mutual-information", "g-square"):
-            return MutualInformation(sampling, observed, shape)
-        table = sampling.kernel.solve(observed.reshape(shape))
-        if self.name == "correlation":
-            assert self.scores is not None
-            return Correlation(sampling, observed, table, self.scores)
-        return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
-
-    def projected(self, observed: FloatArray) -> float:
-        """The statistic of the projected estimate, in its own units."""
-        table = projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel()).reshape(self.shape)
-        if self.name == "entropy":
-            return statistics.entropy(table)
-        if self.name == "correlation":
-            assert self.scores is not None
-            return statistics.pearson_correlation(table, self.scores).value
-        if self.name in ("mutual-information", "g-square"):
-            return self.shown(statistics.mutual_information(table) * log(2))
-        return self.shown(statistics.phi_squared(table).value)
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -210,7 +153,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
 
 def _setting(
     counts: Counts, mechanism: Randomizer, statistic: str, scores: tuple[ArrayLike, ArrayLike] | None
-) -> _Setting:
+) -> AskedStatistic:
     if statistic not in STATISTICS:
         raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
     shape = tuple(map(int, counts.domain.sizes))
@@ -223,10 +166,10 @@ def _setting(
     chosen = statistics.checked_scores(shape, scores) if statistic == "correlation" else None
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     kernel.check_invertible()
-    return _Setting(statistic, counts, Sampling(kernel, counts.n), chosen)
+    return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
 
 
-def _standard_error(setting: _Setting, path: Path, lower: float, value: float) -> float:
+def _standard_error(setting: AskedStatistic, path: Path, lower: float, value: float) -> float:
     deviation = path.deviation()
     if setting.name != "cramers-v":
         return abs(setting.factor) * deviation
@@ -243,7 +186,7 @@ class _Limits:
     warnings: tuple[str, ...]
 
 
-def _without_errors(setting: _Setting, observed: FloatArray, limits: _Limits, confidence: float) -> Derived:
+def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limits, confidence: float) -> Derived:
     none = float("nan")
     return Derived(
         statistic=setting.name,
@@ -261,7 +204,7 @@ def _without_errors(setting: _Setting, observed: FloatArray, limits: _Limits, co
     )
 
 
-def _conservative(setting: _Setting, observed: FloatArray, confidence: float) -> _Limits | None:
+def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
     """What holds where the statistic divides by something that cannot be told from 0; nothing where it does not."""
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
@@ -283,7 +226,7 @@ def _conservative(setting: _Setting, observed: FloatArray, confidence: float) ->
     return None
 
 
-def _faint_categories(setting: _Setting, clear: ClearCategories) -> tuple[str, ...]:
+def _faint_categories(setting: AskedStatistic, clear: ClearCategories) -> tuple[str, ...]:
     return tuple(
         _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
         + ", or merge it with another category"
@@ -292,7 +235,7 @@ def _faint_categories(setting: _Setting, clear: ClearCategories) -> tuple[str, .
     )
 
 
-def _faint_scores(setting: _Setting, moments: ScoreMoments) -> tuple[str, ...]:
+def _faint_scores(setting: AskedStatistic, moments: ScoreMoments) -> tuple[str, ...]:
     names = setting.counts.domain.names
     return tuple(
         _faint(setting, f"the variance of {names[k]!r}", moments.variances[k][0] / moments.variances[k][1])
@@ -300,18 +243,18 @@ def _faint_scores(setting: _Setting, moments: ScoreMoments) -> tuple[str, ...]:
     )
 
 
-def _faint(setting: _Setting, what: str, ratio: float) -> str:
+def _faint(setting: AskedStatistic, what: str, ratio: float) -> str:
     remedy = "collect more records or give it a larger epsilon"
     if ratio >= _MEASURED:
         wanted = _rounded_up(setting.sampling.n * (CLEAR_OF_ZERO / ratio) ** 2)
         remedy = f"about {wanted} records would do; collect more, give it a larger epsilon"
     return (
-        f"the interval of {setting.name} is wide because it holds whatever {what} is, which is less than {CLEAR_OF_ZERO:g} "
-        f"standard errors above 0; {remedy}"
+        f"the interval of {setting.name} holds whatever {what} is and is wider for it, because it is less than "
+        f"{CLEAR_OF_ZERO:g} standard errors above 0; {remedy}"
     )
 
 
-def _if_wide(setting: _Setting, observed: FloatArray, share: float) -> tuple[str, ...]:
+def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tuple[str, ...]:
     """Says how many records would narrow an interval over most of the statistic's range."""
     if share <= _WIDE:
         return ()
@@ -330,7 +273,7 @@ def _rounded_up(n: float) -> int:
     return ceil(n / unit) * unit
 
 
-def _bootstrap(setting: _Setting, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:
+def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:
     """Standard deviation of the value over samples drawn from the fitted distribution."""
     fitted = projection(setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel())
     draws = rng.multinomial(setting.sampling.n, setting.sampling.observed(fitted), size=samples) / setting.sampling.n
@@ -338,7 +281,7 @@ def _bootstrap(setting: _Setting, observed: FloatArray, samples: int, rng: np.ra
     return float(np.std(values, ddof=1))
 
 
-def _value_of_sample(setting: _Setting, observed: FloatArray) -> float:
+def _value_of_sample(setting: AskedStatistic, observed: FloatArray) -> float:
     """As shown for a sample, whose scores need not have variances clear of 0."""
     if setting.scores is not None and ScoreMoments.of(setting.sampling, observed, setting.scores).faint():
         return setting.projected(observed)

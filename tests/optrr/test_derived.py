@@ -205,6 +205,16 @@ def test_the_law_of_the_entropy_with_empty_cells_is_that_of_simulated_estimates(
     assert errors.std() == pytest.approx(np.sqrt(paths[0].law(truth).variance), rel=0.1)
 
 
+def test_the_law_of_the_entropy_of_many_faint_cells_has_their_biases():
+    """Each of 36 shares is a tenth of its error: biases are alike and add up to half a deviation. 400 tables: 5 % of one."""
+    kernel = design(Domain.of({"a": 6, "b": 6}), [0.75, 0.75], method="kronecker").mechanism.kernel(("a", "b"))
+    draws = np.random.default_rng(6).multinomial(3000, np.full(36, 1 / 36), size=400) / 3000
+    paths = [NegativeEntropy(Sampling(kernel, 3000), lam) for lam in draws]
+    estimates, law = np.array([p.estimate for p in paths]), paths[0].law(-np.log(36))
+    assert estimates.mean() + np.log(36) > 0.4 * estimates.std()
+    assert law.mean == pytest.approx(estimates.mean(), abs=0.2 * estimates.std())
+
+
 NEARLY = 0.15 * PI + 0.85 * np.outer(PI.sum(axis=1), PI.sum(axis=0))
 EMPTY = np.array([[0.25, 0.0, 0.15], [0.0, 0.2, 0.0], [0.15, 0.0, 0.1], [0.0, 0.15, 0.0]])
 
@@ -273,9 +283,9 @@ RARE /= RARE.sum()
 
 
 def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_note(mechanism):
-    """40 data sets, of which 95 % or more are to hold: fewer than 34 once in 1000 where seeds change."""
+    """24 data sets, of which 95 % or more are to hold: fewer than 19 once in 1000 where seeds change."""
     truth, held = cramers_v(RARE), 0
-    for counts in drawn(mechanism, RARE, 10_000, 40, 8):
+    for counts in drawn(mechanism, RARE, 10_000, 24, 8):
         derived = derive(counts, mechanism, "cramers-v")
         assert derived.lower <= derived.value <= derived.upper <= 1
         if derived.warnings:
@@ -284,7 +294,7 @@ def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_not
             square = derive(counts, mechanism, "chi-square")
             assert [square.lower, square.upper] == pytest.approx([2e4 * x**2 for x in (derived.lower, derived.upper)])
         held += derived.lower <= truth <= derived.upper
-    assert held > 33
+    assert held > 18
     for statistic in ("entropy", "mutual-information", "g-square", "correlation"):
         assert not derive(counts, mechanism, statistic).warnings
 
