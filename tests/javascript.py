@@ -35,3 +35,16 @@ def run(task: str, given: Any, client: Path = CLIENT / "optrr.js", timeout: floa
     done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def called(module: Path, function: str, arguments: list[Any]) -> list[Any]:
+    """A module's function applied to each argument."""
+    code = f"""
+    import {{ {function} }} from {json.dumps(module.as_uri())};
+    import {{ readFileSync }} from "node:fs";
+    process.stdout.write(JSON.stringify(JSON.parse(readFileSync(0, "utf-8")).map((x) => {function}(x))));
+    """
+    command = [node(), "--input-type=module", "-e", code]
+    done = subprocess.run(command, input=json.dumps(arguments), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

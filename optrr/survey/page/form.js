@@ -80,7 +80,7 @@ function numbers(deployment, wording, epsilon) {
     element(
       "p",
       {},
-      `The promise holds for the whole report, whoever sees it and whatever they know besides. Its ε is ${epsilonText(epsilon)}. ` +
+      `The promise holds for the whole report, whoever sees it and whatever they know besides. Its ε is ${epsilonText(deployment.epsilon.total)}. ` +
         "You answer once in this browser; reports that you send from elsewhere, or for other surveys, add to what can be learned: " +
         "their factors multiply.",
     ),

@@ -68,7 +68,7 @@ function spending({ entries, epsilon }) {
   return element(
     "p",
     { class: "quiet" },
-    `From this browser you have answered ${entries.length} surveys at this address. Taken together (ε ${epsilonText(total)}), ` +
+    `From this browser you have answered ${entries.length} surveys at this address. Taken together (ε ${epsilonText(epsilon)}), ` +
       `anyone who sees all reports can at best change their odds by a factor of ${factorText(total)}.`,
   );
 }

@@ -2,14 +2,16 @@
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-// Math.exp may be off by a unit in the last place; a factor is never said to be smaller than it is.
-const OUTWARD = 1 + 2 ** -50;
+// An ε below LONGEST's logarithm was rounded to a double, which moves its exponential by up to 14 · 2^-53, and Math.exp may be off
+// by a unit in the last place: a factor is never said to be smaller than it is.
+const OUTWARD = 1 + 2 ** -48;
 
 // From here a factor is written as a power of ten.
 const LONGEST = 1e6;
 
 /** e^ε with three digits, rounded up; what is read is never below what is spent. */
 export function factorText(epsilon) {
+  if (epsilon <= 0) return "1";
   const factor = Math.exp(epsilon) * OUTWARD;
   return factor < LONGEST ? plain(factor) : power(epsilon);
 }
@@ -43,22 +45,26 @@ export function changeText(flip) {
   return `In about ${changed} of 100 reports this answer is replaced by another one.`;
 }
 
-/** An ε as people read it: three decimals, rounded up. */
-export function epsilonText(epsilon) {
-  return (Math.ceil(epsilon * 1000 * OUTWARD) / 1000).toFixed(3);
+/** An ε from its decimal text with 15 places as people read it: three decimals, rounded up. */
+export function epsilonText(text) {
+  const thousandths = (BigInt(text.replace(".", "")) + 10n ** 12n - 1n) / 10n ** 12n;
+  const digits = String(thousandths).padStart(4, "0");
+  return `${digits.slice(0, -3)}.${digits.slice(-3)}`;
 }
 
 function plain(value) {
-  const decimals = Math.max(0, 2 - Math.floor(Math.log10(value)));
-  const scale = 10 ** Math.min(decimals, 2);
-  const step = value < 1000 ? 1 / scale : 10 ** (Math.floor(Math.log10(value)) - 2);
-  const up = value < 1000 ? Math.ceil(value * scale) / scale : Math.ceil(value / step) * step;
+  const magnitude = Math.floor(Math.log10(value));
+  const up =
+    magnitude < 2
+      ? Math.ceil(value * 10 ** (2 - magnitude)) / 10 ** (2 - magnitude)
+      : Math.ceil(value / 10 ** (magnitude - 2)) * 10 ** (magnitude - 2);
   return up.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
 function power(epsilon) {
   const log = epsilon / Math.LN10;
   let exponent = Math.floor(log);
+  // far more than the digits that the logarithm lost
   let lead = Math.ceil(10 ** (log - exponent) * (1 + 1e-9) * 10) / 10;
   if (lead >= 10) [lead, exponent] = [lead / 10, exponent + 1];
   const raised = [...String(exponent)].map((digit) => SUPERSCRIPTS[Number(digit)]).join("");

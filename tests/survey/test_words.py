@@ -1,0 +1,83 @@
+"""What the survey page says in numbers: never less than is spent, and never much more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mpmath import exp, mpf, workdps
+
+import optrr.survey.page
+from tests.javascript import called
+
+WORDS = Path(optrr.survey.page.__file__).parent / "words.js"
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+
+
+def stated(text: str) -> mpf:
+    """The number that a factor's text says."""
+    plain = re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})*(\.[0-9]+)?", text)
+    if plain:
+        return mpf(text.replace(",", ""))
+    power = re.fullmatch(r"([0-9](\.[0-9]{1,2})?) × 10([⁰¹²³⁴⁵⁶⁷⁸⁹]+)", text)
+    assert power, text
+    return mpf(power[1]) * mpf(10) ** int(power[3].translate(SUPERSCRIPTS))
+
+
+def test_a_factor_is_rounded_up_by_a_tenth_of_it_at_most():
+    rng = np.random.default_rng(7)
+    whole = np.log(np.concatenate([np.arange(1, 1001), [1000, 1e4, 999_999, 1e6, 1e7]]))
+    epsilons = [*rng.uniform(0, 14, 500), *10 ** rng.uniform(-12, 3.7, 500), *whole, *np.nextafter(whole, 0)[1:]]
+    texts = called(WORDS, "factorText", [float(x) for x in epsilons])
+    with workdps(40):
+        for epsilon, text in zip(epsilons, texts, strict=True):
+            truth = exp(mpf(float(epsilon)))
+            # three digits below a million, two above
+            loose = mpf("1.0101") if truth < 10**6 else mpf("1.1001")
+            assert truth <= stated(text) <= truth * loose, (epsilon, text)
+
+
+def test_odds_in_percent_are_rounded_up():
+    epsilons = [0.0, 1e-9, 0.1, 1.0, 2.5, 4.0, 4.595, 10.0, 800.0]
+    with workdps(40):
+        exact = [100 / (1 + exp(-mpf(x))) for x in epsilons]
+    shown = called(WORDS, "percentAtBest", epsilons)
+    assert all(x <= y < x + 1 + 1e-9 for x, y in zip(exact, shown, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0.000000000000000", "0.000"),
+        ("0.000000000000001", "0.001"),
+        ("1.000000000000000", "1.000"),
+        ("1.000000000000001", "1.001"),
+        ("12.345678901234567", "12.346"),
+        ("999.999999999999999", "1000.000"),
+    ],
+)
+def test_an_epsilon_is_rounded_up_exactly(text, expected):
+    assert called(WORDS, "epsilonText", [text]) == [expected]
+
+
+def test_the_sentence_before_anything_is_drawn():
+    (sentence,) = called(WORDS, "promise", [1.0718])
+    assert sentence == (
+        "Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of 2.93."
+    )
+    certain, nothing = called(WORDS, "example", [8.0, 0.0])
+    assert "all but certain" in certain
+    assert "nothing can be learned" in nothing
+
+
+def test_how_often_an_answer_is_replaced_is_said_of_a_hundred_reports():
+    texts = called(WORDS, "changeText", [0.0, 0.004, 0.274, 0.5, 0.999])
+    assert [re.findall(r"[0-9]+ of 100", x) for x in texts] == [
+        ["1 of 100"],
+        ["1 of 100"],
+        ["27 of 100"],
+        ["50 of 100"],
+        [],
+    ]
