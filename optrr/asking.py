@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from optrr.estimation.result import Estimate
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.release import FileRelease, ReleaseOptions
+    from optrr.records.provenance import Release
     from optrr.records.reading.source import Places
     from optrr_solvers.randomness import RandomState
 
@@ -86,6 +87,11 @@ class Asking(ABC):
     def digest(self) -> str:
         """What identifies it wherever its answers go (:mod:`optrr.records.provenance`)."""
         raise InvalidInput(f"{self.name} is for studies, and its answers are not bound to it; use a design")
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """Releases of the same people that this way of asking follows."""
+        return ()
 
     def perturb_file(
         self,

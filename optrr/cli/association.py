@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,19 @@ from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
-from optrr.genomics.alleles import read_allele_tables, scan_alleles
+from optrr.estimation.impossible import Observed, impossible_tables
+from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.multiple import GENOME_WIDE, bonferroni
 from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
 from optrr.genomics.protocols import METHODS
-from optrr.genomics.scan import ScanOptions, scan
+from optrr.genomics.scan import ScanOptions, associations, cohort_kernel
 from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
+from optrr.genomics.tables import all_tables
 from optrr.records.whole_files import whole_file
 from optrr.reports.page import write_page
 from optrr.rounding import epsilon_text
@@ -87,40 +90,46 @@ def gwas(
         check_plot(path)
     design = Design.load(design_file)
     doubts = doubts_about([input], design.mechanism.digest)
-    associations = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
+    scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
-        associations.write_tsv(output)
+        scanned.write_tsv(output)
     if manhattan_file is not None:
-        save_figure(manhattan(associations.variants, associations.scores.p_value), manhattan_file)
+        save_figure(manhattan(scanned.variants, scanned.scores.p_value), manhattan_file)
     if qq_file is not None:
-        series = {f"{test} test": associations.scores.p_value} | (
-            {"naive test": associations.naive.p_value} if associations.naive else {}
+        series = {f"{test} test": scanned.scores.p_value} | (
+            {"naive test": scanned.naive.p_value} if scanned.naive else {}
         )
         save_figure(qq(series), qq_file)
     if report_file is not None:
-        write_page(report_file, scan_page(associations, design, f"Association scan of {input.name}"))
+        write_page(report_file, scan_page(scanned, design, f"Association scan of {input.name}"))
     if as_json:
-        print_json(_scan_summary(associations, design) | {"doubts": doubts})
+        print_json(_scan_summary(scanned, design) | {"doubts": doubts})
     else:
-        _show_scan(associations, design)
+        _show_scan(scanned, design)
     warn(
         [
             *doubts,
-            *associations.warnings,
-            *(f"{count} variants left out: {reason}" for reason, count in associations.skipped.items()),
+            *scanned.warnings,
+            *(f"{count} variants left out: {reason}" for reason, count in scanned.skipped.items()),
         ]
     )
     if naive:
-        warn([associations.notes_on_naive])
+        warn([scanned.notes_on_naive])
 
 
 def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
     layout = layout_of(design.domain)
     with progress_bar("scanning") as progress:
         if layout.status is None:
-            return scan_alleles(read_allele_tables(path, design.domain, layout, progress), design.law, layout, options)
-        cohort = _randomized(path, phenotype)
-        return scan(cohort, design.law, layout, options, progress)
+            reports = read_allele_tables(path, design.domain, layout, progress)
+            result = scan_alleles(reports, design.law, layout, options)
+            seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
+        else:
+            cohort = _randomized(path, phenotype)
+            kernel, tables = cohort_kernel(cohort, design.law, layout), all_tables(cohort, layout.missing, progress)
+            result = associations(cohort, tables, kernel, options, layout.missing)
+            seen = Observed(f"a variant × {STATUS}", tables, kernel)
+    return replace(result, warnings=(*impossible_tables([seen]), *result.warnings))
 
 
 def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:

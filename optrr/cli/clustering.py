@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,9 +20,13 @@ from optrr.dependence.learned import Dependences
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import impossible
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr.records.counts import count_many
 from optrr.records.domain import Domain
+from optrr.records.origins import origins_of
+from optrr.records.provenance import Release
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 
@@ -78,7 +83,10 @@ def cluster(
         small_sample=not attenuated,
     )
     chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
-    second = cluster_design(first, chosen, matrix, learned.account)
+    doubts += impossible(
+        count_many(input, first.domain, _pairs(first.domain), allow_extra=True).values(), first.mechanism
+    )
+    second = cluster_design(first, chosen, matrix, learned.account, _first_round(input, first))
     if output is not None:
         save_design(second, output)
     spent = {
@@ -100,6 +108,16 @@ def cluster(
         f"{epsilon_text(spent['release'])} for the release"
     )
     warn(_oversized(first.domain, chosen, max_combinations))
+
+
+def _pairs(domain: Domain) -> list[tuple[str, str]]:
+    return list(combinations(domain.names, 2))
+
+
+def _first_round(given: RecordsAt, first: Design) -> list[Release]:
+    """The releases that the records stand for; one without an id where they do not say."""
+    known = [origin.bound for origin in origins_of(given) if origin.bound is not None]
+    return [r for each in known for r in each.releases] or [Release(first.digest, first.epsilon)]
 
 
 def _summary(

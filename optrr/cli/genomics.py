@@ -21,6 +21,7 @@ from optrr.cli.genomic_options import (
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.releases import again_option, epsilon_phrase, release_summary
+from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.errors import InvalidInput
@@ -190,10 +191,11 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
-    if plink:
-        write_plink(randomized_cohort(cohort, records, layout), output, provenance)
-    else:
-        write_records(records, design.domain, cohort.people, output, provenance)
+    with cleaned_up():
+        if plink:
+            write_plink(randomized_cohort(cohort, records, layout), output, provenance)
+        else:
+            write_records(records, design.domain, cohort.people, output, provenance)
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
     if provenance.seeded:

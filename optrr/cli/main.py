@@ -28,6 +28,7 @@ _COMMANDS = {
     "power": ("optrr.cli.testing", "power", "Records needed to detect an association."),
     "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
     "export": ("optrr.cli.exporting", "export", "Write what a device needs to randomize a record; matrices; programs."),
+    "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),
     "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design or deployment file."),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
@@ -82,7 +83,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         return _complain(error.format_message(), 2)
     except click.Abort:
-        return _complain("interrupted; nothing was written", 130)
+        return _complain("interrupted; no output was left half-written", 130)
     except BrokenPipeError:
         # the reader closed the pipe; keep the interpreter from complaining while it shuts down
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,11 +11,13 @@ import click
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
 from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
-from optrr.cli.releases import again_option, doubts_about, report_release
+from optrr.cli.releases import again_option, doubts_about, limit_option, releases_in, report_release
+from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation import METHODS, STATISTICS, Derived, Estimate, derive, estimate_adjusted
 from optrr.estimation import estimate as estimate_table
+from optrr.estimation.impossible import impossible
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.saved import load_asking
 from optrr.records.counts import count
@@ -33,6 +35,13 @@ design_option = click.option(
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
 @again_option
 @click.option(
+    "--after",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Earlier release of the same people, to be added up in the account; repeatable.",
+)
+@limit_option
+@click.option(
     "--random-state",
     type=click.IntRange(min=0),
     help="Seed, for studies only; the default draws from the operating system.",
@@ -44,6 +53,8 @@ def perturb(
     output: Path,
     drop: tuple[str, ...],
     again: bool,
+    after: tuple[Path, ...],
+    limit: float | None,
     random_state: int | None,
     as_json: bool,
 ) -> None:
@@ -53,9 +64,11 @@ def perturb(
     with --query, or - for standard input.
     """
     asking = load_asking(design_file)
-    with late_bar() as show:
+    earlier = (*asking.earlier, *releases_in(after))
+    options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
+    with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
-        made = asking.release_file(place, output, random_state, ReleaseOptions(drop=drop, again=again))
+        made = asking.release_file(place, output, random_state, options)
     report_release(made, output, as_json)
 
 
@@ -110,6 +123,7 @@ def estimate(
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records counted", share))
         counts = count(place, design.domain, split_names(attributes), allow_extra=True)
+    doubts += impossible([counts], design.mechanism)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":
         result = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)

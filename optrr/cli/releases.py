@@ -9,15 +9,41 @@ from typing import Any
 import click
 
 from optrr.cli.output import print_json, warn
+from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease
-from optrr.records.origins import check_design
-from optrr.records.provenance import SEEDED, Provenance
+from optrr.records.origins import check_design, origins_of
+from optrr.records.provenance import SEEDED, Provenance, Release
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 
 again_option = click.option(
     "--again", is_flag=True, help="Randomize INPUT although it says it is randomized already; the epsilons add up."
 )
+
+
+limit_option = click.option(
+    "--limit", type=click.FloatRange(min=0, min_open=True), help="Most that one person may have spent in all, in nats."
+)
+
+
+def releases_in(files: Sequence[Path]) -> list[Release]:
+    """The releases that files of randomized records stand for, in order.
+
+    Raises
+    ------
+    InvalidInput
+        for a file that does not say.
+    """
+    out: list[Release] = []
+    for path in files:
+        for origin in origins_of(path):
+            if origin.bound is None:
+                said = origin.doubt or "it is not bound to a design"
+                raise InvalidInput(
+                    f"{origin.what} does not say what was spent: {said}; give the file as optrr wrote it"
+                )
+            out += origin.bound.releases
+    return out
 
 
 def doubts_about(inputs: Sequence[str | Path | RecordsAt], digest: str) -> list[str]:

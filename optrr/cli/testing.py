@@ -14,6 +14,7 @@ from optrr.cli.releases import doubts_about
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import impossible
 from optrr.inference import (
     TESTS,
     TestResult,
@@ -90,8 +91,9 @@ def test(
     design = Design.load(design_file)
     doubts = doubts_about([input, *groups], design.mechanism.digest)
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
+    others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
+    doubts += impossible([counts, *others], design.mechanism)
     if name in _OTHERS:
-        others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
         result = _other_test(counts, design.mechanism, proportions, others, random_state)
     else:
         result = test_table(

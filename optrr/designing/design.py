@@ -23,6 +23,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
+from optrr.records.provenance import Release, total_epsilon
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, Status
@@ -43,11 +44,13 @@ _FAINT = 0.5
 class Design(Labelled, FullRecords, TableResult):
     """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes.
 
-    As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes.
+    As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes. ``earlier`` are
+    releases of the same people that it follows, such as the round its clusters were learned from.
     """
 
     domain: Domain
     solution: Solution
+    earlier: tuple[Release, ...] = ()
 
     def __post_init__(self) -> None:
         if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
@@ -72,7 +75,7 @@ class Design(Labelled, FullRecords, TableResult):
                 f"design file {path} was changed after it was written (its digest differs); design again"
             )
         try:
-            design = Design(record.domain, record.solution)
+            design = Design(record.domain, record.solution, record.earlier)
             # laws compute their numbers on demand, and refuse some that their constructors took
             wrong = failed_checks(design, record.stated)
         except (ValueError, OverflowError) as error:
@@ -90,7 +93,13 @@ class Design(Labelled, FullRecords, TableResult):
         return (
             f"total epsilon {epsilon_text(self.epsilon)} >= {bound_text(self.lower_bound)}, Kronecker "
             f"{epsilon_text(self.kronecker_epsilon)}, {self.domain.m} attributes, method {self.method}"
+            + (f"; {epsilon_text(self.epsilon_in_all)} in all with earlier releases" if self.earlier else "")
         )
+
+    @property
+    def epsilon_in_all(self) -> float:
+        """What a person has spent, in nats, who took part in the earlier releases as well: the sum, rounded up."""
+        return total_epsilon((*self.earlier, Release(self.digest, self.epsilon)))
 
     def to_arrow(self) -> pa.Table:
         """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""
@@ -215,6 +224,7 @@ class Design(Labelled, FullRecords, TableResult):
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
         out: dict[str, Any] = {
             "epsilon": self.epsilon,
+            "epsilon_in_all": self.epsilon_in_all,
             "lower_bound": self.lower_bound,
             "gap": self.gap,
             "method": self.method,

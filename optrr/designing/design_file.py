@@ -4,7 +4,8 @@ One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, 
 ``attributes`` (what :mod:`optrr.records.declaration` writes of one, requested_epsilon, epsilon, conditional_epsilon,
 conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
 law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``,
-``digest``. The ε are labels of what is drawn (:class:`optrr_solvers.laws.base.Labels`).
+``digest``, and ``earlier`` where the design follows other releases of the same people. The ε are labels of what is drawn
+(:class:`optrr_solvers.laws.base.Labels`).
 
 Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
 of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
@@ -25,6 +26,7 @@ from optrr import __version__
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
+from optrr.records.provenance import Release, ReleaseRecord
 from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -69,6 +71,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     notes: list[str]
     tolerance: float | None = None
     digest: str = ""
+    earlier: list[ReleaseRecord] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Versioned(msgspec.Struct):
@@ -108,6 +111,7 @@ def save_design(design: Design, path: str | Path) -> None:
         certificate=_certificate_record(solution.certificate),
         notes=list(solution.notes),
         tolerance=solution.tolerance,
+        earlier=[r.to_record() for r in design.earlier] or msgspec.UNSET,
     )
     record.digest = _digest(record)
     with whole_file(Path(path)) as partial:
@@ -122,6 +126,7 @@ class DesignRecord:
     solution: Solution
     stated: dict[str, list[float]]
     intact: bool
+    earlier: tuple[Release, ...] = ()
 
 
 def read_design_file(path: str | Path) -> DesignRecord:
@@ -148,9 +153,10 @@ def read_design_file(path: str | Path) -> DesignRecord:
     digest, record.digest = record.digest, ""
     try:
         domain, solution = _contents(record)
+        earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record))
+    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), earlier)
 
 
 def stated_numbers(record: _Record) -> dict[str, list[float]]:

@@ -18,10 +18,9 @@ from narwhals.dependencies import is_polars_lazyframe
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
+from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.domain import Domain, listed
 from optrr.records.frames import FrameCodec
-from optrr.records.origins import randomized_before
 from optrr.records.provenance import COLUMN
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
@@ -130,14 +129,13 @@ def release_file(
     """
     target, how = Path(target_path), options or ReleaseOptions()
     check_written_suffix(target)
-    known = randomized_before(source_path, how.again)
+    bits = as_source(random_state)
+    provenance = how.provenance(mechanism, bits, source_path)
     source = open_source(source_path, mechanism.domain)
     if any(target.exists() and target.samefile(path) for path in source.paths):
         raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
     schema = _without(source.schema, how.drop, mechanism.domain)
     codec = FrameCodec(mechanism.domain, schema)
-    bits = as_source(random_state)
-    provenance = released_by(mechanism, bits, known, how.earlier)
     with released_file(target, codec.output_schema, provenance) as writer:
         for batch in source.batches(schema.names):
             writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from optrr.records.provenance import Provenance, Release
+from optrr.records.origins import randomized_before
+from optrr.records.provenance import Provenance, Release, check_limit
 from optrr_solvers.randomness import BitSource, SystemSource
 
 
@@ -48,12 +49,27 @@ class ReleaseOptions:
         randomize records that say they are randomized already; what they have spent is carried on.
     earlier
         other releases of the same people that this one follows, to be carried on.
+    limit
+        nats that everything together may cost; None for no limit.
     """
 
     progress: Callable[[int], None] | None = None
     drop: Collection[str] = ()
     again: bool = False
     earlier: Sequence[Release] = ()
+    limit: float | None = None
+
+    def provenance(self, mechanism: Releasing, source: BitSource, records: Any) -> Provenance:
+        """Of these records, randomized now.
+
+        Raises
+        ------
+        InvalidInput
+            for records that are randomized already, and above the limit.
+        """
+        known = released_by(mechanism, source, randomized_before(records, self.again), self.earlier)
+        check_limit(known.releases, self.limit)
+        return known
 
 
 def is_seeded(source: BitSource) -> bool:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from optrr.account import Account, Spent
 from optrr.cluster.choose import checked_clusters, named
 from optrr.designing.baseline import baseline_design
 from optrr.designing.design import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
+from optrr.records.provenance import Release
 from optrr.rounding import epsilon_text
 
 
@@ -25,6 +27,7 @@ def cluster_design(
     clusters: Sequence[Sequence[str]],
     matrix: ClusterMatrix = "joint",
     learned: Account | None = None,
+    earlier: Sequence[Release] = (),
 ) -> Design:
     """A design for the release after the clusters were found.
 
@@ -38,6 +41,8 @@ def cluster_design(
         see :mod:`optrr.protocols.cluster_laws`.
     learned
         what finding the clusters cost: the notes say it, and the sum with this release.
+    earlier
+        the releases that the clusters were found from: the design carries them on to what it randomizes.
 
     Raises
     ------
@@ -55,6 +60,7 @@ def cluster_design(
             f"finding the clusters spent {epsilon_text(learned.epsilon)} nats more: a person who took part in both rounds "
             f"has spent {epsilon_text(both)} in all"
         )
-    return baseline_design(
+    made = baseline_design(
         domain, law, f"clusters-{matrix}", first.requested_epsilons, notes=tuple(notes), started=started
     )
+    return replace(made, earlier=tuple(earlier))

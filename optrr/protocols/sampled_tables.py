@@ -202,7 +202,7 @@ class SampledTables(Asking):
         if how.drop:
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
         people, bits = 0, as_source(random_state)
-        provenance = released_by(self, bits, randomized_before(source, how.again), how.earlier)
+        provenance = how.provenance(self, bits, source)
         with released_file(Path(target), SCHEMA, provenance) as writer:
             for batch in self.batches(source, bits):
                 people += batch.num_rows

@@ -25,6 +25,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
@@ -51,7 +52,9 @@ _ID = re.compile(r"([0-9a-f]{32})?")
 _SHOWN = 12
 
 
-class _ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
+class ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """A release in a file."""
+
     design: str
     epsilon: float | None
     seeded: bool
@@ -64,8 +67,8 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     unit: str
     epsilon: float | None
     seeded: bool
-    randomizations: list[_ReleaseRecord]
-    earlier: list[_ReleaseRecord] = []
+    randomizations: list[ReleaseRecord]
+    earlier: list[ReleaseRecord] = []
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,15 @@ class Release:
     def drawn(design: str, epsilon: float, seeded: bool) -> Release:
         """A new release, with an id of its own; without one where it was seeded, so that its file can be made again."""
         return Release(design, epsilon, seeded, "" if seeded else secrets.token_hex(16))
+
+    def to_record(self) -> ReleaseRecord:
+        """As it stands in files."""
+        return ReleaseRecord(self.design, _finite(self.epsilon), self.seeded, self.id)
+
+    @staticmethod
+    def from_record(record: ReleaseRecord) -> Release:
+        """From a file."""
+        return Release(record.design, math.inf if record.epsilon is None else record.epsilon, record.seeded, record.id)
 
     @property
     def cost(self) -> float:
@@ -161,8 +173,8 @@ class Provenance:
             self.unit,
             _finite(self.epsilon),
             self.seeded,
-            [_record_of(r) for r in self.randomizations],
-            [_record_of(r) for r in self.earlier],
+            [r.to_record() for r in self.randomizations],
+            [r.to_record() for r in self.earlier],
         )
         return dict(msgspec.to_builtins(record))
 
@@ -224,10 +236,33 @@ def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
 
 
 def total_epsilon(releases: Iterable[Release]) -> float:
-    """Σ ε in nats, rounded up (sequential composition)."""
+    """Σ ε in nats, rounded up (sequential composition); exact where a double holds it."""
     each = [r.epsilon for r in releases]
     total = math.fsum(each)
-    return total if len(each) <= 1 else math.nextafter(total, math.inf)
+    if not math.isfinite(total):
+        return math.inf
+    return total if Fraction(total) >= sum(map(Fraction, each)) else math.nextafter(total, math.inf)
+
+
+def check_limit(releases: Iterable[Release], limit: float | None) -> None:
+    """Refuse releases that together cost their people more than a declared limit, in nats.
+
+    Raises
+    ------
+    InvalidInput
+        naming both.
+    """
+    if limit is None:
+        return
+    spent = distinct_releases(releases)
+    if any(r.seeded for r in spent):
+        raise InvalidInput("what is drawn from a seed keeps to no limit; leave out the seed")
+    if total_epsilon(spent) > limit:
+        parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
+        raise InvalidInput(
+            f"this would bring what each person has spent to {epsilon_text(total_epsilon(spent))} nats ({parts}), above the "
+            f"limit of {limit:g}; ask for less, or of other people"
+        )
 
 
 @dataclass(frozen=True)
@@ -321,19 +356,13 @@ def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def _record_of(release: Release) -> _ReleaseRecord:
-    return _ReleaseRecord(release.design, _finite(release.epsilon), release.seeded, release.id)
-
-
-def _release_of(record: _ReleaseRecord) -> Release:
-    return Release(record.design, math.inf if record.epsilon is None else record.epsilon, record.seeded, record.id)
-
-
 def _checked(record: _Record) -> Provenance:
     if record.format != FORMAT:
         raise InvalidInput(f"its format is {record.format[:40]!r} and this version reads {FORMAT!r}")
     known = Provenance(
-        tuple(map(_release_of, record.randomizations)), tuple(map(_release_of, record.earlier)), record.unit
+        tuple(map(Release.from_record, record.randomizations)),
+        tuple(map(Release.from_record, record.earlier)),
+        record.unit,
     )
     stated = math.inf if record.epsilon is None else record.epsilon
     if stated < known.epsilon or record.seeded < known.seeded:

@@ -92,19 +92,48 @@ def _folder_of(target: Path) -> Path:
 def _locked_folder(target: Path) -> Iterator[Path]:
     """The target's own folder, empty but for the lock; removed in the end."""
     folder = _folder_of(target)
-    lock = _lock(folder, target)
+    lock: int | None = None
     try:
+        lock = _lock(folder, target)
         _undo(folder)
         _empty(folder)
         yield folder
     finally:
         try:
-            # where this fails, the folder stays: it may hold the files that were there before
-            _undo(folder)
-            # with the lock still held, so that nobody starts in a folder that is about to go
-            shutil.rmtree(folder, ignore_errors=True)
+            _clean(folder, target, lock)
+        except BaseException:
+            _clean(folder, target, lock)  # an interrupt that came while cleaning up
+            raise
         finally:
-            os.close(lock)
+            if lock is not None:
+                os.close(lock)
+
+
+def _clean(folder: Path, target: Path, lock: int | None) -> None:
+    """Undo what is not finished and remove the folder.
+
+    Where undoing fails the folder stays: it may hold the files that were there before. Without a lock the run was ended while
+    it asked for it; then the folder goes unless another run holds it.
+    """
+    if lock is not None:
+        _undo(folder)
+        _remove(folder, lock)
+    elif folder.is_dir():
+        with suppress(OSError, InvalidInput):
+            taken = _lock(folder, target)
+            try:
+                _clean(folder, target, taken)
+            finally:
+                os.close(taken)
+
+
+def _remove(folder: Path, lock: int) -> None:
+    """The lock goes last, so that nobody starts in a folder that is about to go."""
+    with suppress(OSError):
+        if _is_at(lock, folder / _LOCK):
+            _empty(folder)
+            (folder / _LOCK).unlink()
+        folder.rmdir()
 
 
 def _lock(folder: Path, target: Path) -> int:

@@ -1,0 +1,53 @@
+"""Signals that end a run end it cleanly: what it was writing is removed first, then the process dies of the signal.
+
+Schedulers send SIGTERM, a closed terminal sends SIGHUP; by default both end a Python process without a chance to clean up.
+Only commands that write records catch them, and only while they do: a solver that computes for minutes would otherwise not heed
+them until it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class _Ended(BaseException):
+    """A signal asked for the end; not an Exception, so that nothing on the way mistakes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Let the block clean up before the process dies of SIGTERM, SIGHUP or an interrupt; ignored signals stay ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    caught = [s for s in (*_ENDING, signal.SIGINT) if signal.getsignal(s) is not signal.SIG_IGN]
+    before = {s: signal.getsignal(s) for s in caught}
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for s in caught:
+            signal.signal(s, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
+        raise KeyboardInterrupt if number == signal.SIGINT else _Ended(number)
+
+    try:
+        for s in caught:
+            signal.signal(s, end)
+        yield
+    except _Ended as ended:
+        click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
+        signal.signal(ended.number, signal.SIG_DFL)
+        os.kill(os.getpid(), ended.number)
+    finally:
+        for s, handler in before.items():
+            signal.signal(s, handler)

@@ -1,0 +1,180 @@
+"""Runs that die: killed at random moments by each signal, a rerun leaves exactly one release, and nothing else.
+
+Every run is a forked child of a process that has imported the program but not yet used it, so that a moment drawn at random
+falls into the run and not into its imports. The moments reach from the start of the run to a little after its usual end.
+"""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import optrr
+from optrr.cli.main import run
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import MatrixGenotypes, Variants
+from optrr.genomics.randomize import write_plink
+
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")
+N = 200_000
+PEOPLE = 3000
+
+DRIVER = """
+import os, random, signal, sys, time
+from pathlib import Path
+from optrr.cli.main import main
+import optrr.cli.records, optrr.cli.genomics, optrr.mechanisms.perturb, optrr.records.reading.csv_files
+import optrr.records.reading.parquet_files, optrr.genomics.plink, bed_reader, polars, pandas
+
+folder, number, kills, seed = Path(sys.argv[1]), getattr(signal, sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+arguments, companions = sys.argv[5].split(), sys.argv[6].split()
+target = companions[0]
+os.chdir(folder)
+moments = random.Random(seed)
+
+# a shell may have started us with signals ignored; a user's terminal has not
+for each in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(each, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def start():
+    child = os.fork()
+    if child == 0:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1); os.dup2(null, 2)
+        try:
+            main(arguments)
+        except SystemExit as end:
+            os._exit(end.code or 0)
+    return child
+
+def finish():
+    began = time.monotonic()
+    status = os.waitpid(start(), 0)[1]
+    assert status == 0, f"the rerun ended with {status}"
+    return time.monotonic() - began
+
+def files():
+    return {p.name: p.read_bytes() for p in Path().iterdir() if p.is_file()}
+
+usual = max(finish() for _ in range(3))
+inputs = set(files()) - set(companions)
+died = left = damaged = replaced = 0
+for _ in range(kills):
+    before = files()
+    child = start()
+    time.sleep(moments.uniform(0, 1.05 * usual))
+    os.kill(child, number)
+    died += os.waitpid(child, 0)[1] != 0
+    after = files()
+    folders = [p.name for p in Path().iterdir() if p.is_dir()]
+    left += bool(folders)
+    if number != signal.SIGKILL:
+        assert not folders, folders
+    for name in inputs:
+        assert after[name] == before[name], name
+    mixed = len({after.get(name) == before[name] for name in companions}) > 1
+    # two files are moved one after the other; where the second was not, the next run undoes the first
+    assert not mixed or folders or number != signal.SIGKILL, "mixed"
+    assert not (mixed and number != signal.SIGKILL), "mixed"
+    damaged += mixed
+    replaced += after.get(target) != before[target]
+    finish()
+    now = files()
+    assert set(now) == inputs | set(companions), sorted(now)
+    assert not [p for p in Path().iterdir() if p.is_dir()]
+    assert now[target] != before[target]
+print(f"{number.name}: {kills} signals to runs of {usual:.2f} s, {died} died, {replaced} after the release stood, "
+      f"{left} left a folder, {damaged} between two moves; after every rerun one release and nothing else")
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    made = {}
+    table = pa.table({f"a{i}": rng.integers(0, 4, N).astype(str) for i in range(4)})
+    design = optrr.design({f"a{i}": [str(k) for k in range(4)] for i in range(4)}, 1.0)
+    for kind in ("csv", "parquet"):
+        made[kind] = tmp_path_factory.mktemp(kind)
+        pq.write_table(table, made[kind] / "true.parquet")
+        pa_csv.write_csv(table, made[kind] / "true.csv")
+        design.save(made[kind] / "design.json")
+    return made
+
+
+@pytest.fixture(scope="module")
+def plink_folder(tmp_path_factory):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    folder = tmp_path_factory.mktemp("plink")
+    rng = np.random.default_rng(2)
+    variants = Variants.of([("1", k, f"rs{k}", "A", "G") for k in range(20)])
+    people = np.array([f"p{i}" for i in range(PEOPLE)], dtype=object)
+    codes = rng.binomial(2, 0.3, (PEOPLE, 20)).astype(np.int8)
+    status = rng.integers(0, 2, PEOPLE).astype(np.int8)
+    write_plink(Cohort(MatrixGenotypes(variants, people, codes), np.arange(PEOPLE), status), folder / "true.bed")
+    asked = ["gwas-design", str(folder / "true.bed"), "--total-epsilon", "4", "--method", "kronecker"]
+    assert run([*asked, "-o", str(folder / "design.json")]) == 0
+    return folder
+
+
+def killed(folder, name, kills, seed, command, companions):
+    call = [sys.executable, "-c", DRIVER, str(folder), name, str(kills), str(seed), command, companions]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def perturb(kind):
+    sidecar = " out.csv.optrr.json" if kind == "csv" else ""
+    return f"perturb true.{kind} --design design.json -o out.{kind}", f"out.{kind}{sidecar}"
+
+
+PLINK = "gwas-perturb true.bed --design design.json -o out.bed", "out.bed out.bim out.fam out.bed.optrr.json"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forked")
+@pytest.mark.parametrize(("name", "kind"), [("SIGTERM", "csv"), ("SIGKILL", "parquet")])
+def test_a_few_kills(folders, name, kind):
+    assert "one release and nothing else" in killed(folders[kind], name, 3, 1, *perturb(kind))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "kind"), list(itertools.product(SIGNALS, ("csv", "parquet"))))
+def test_hundred_kills(folders, name, kind):
+    print(kind, killed(folders[kind], name, 50, 7, *perturb(kind)), end="")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SIGNALS)
+def test_kills_inside_plink(plink_folder, name):
+    print("plink", killed(plink_folder, name, 25, 7, *PLINK), end="")
+
+
+def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
+    script = (
+        "import os, signal, sys\n"
+        "from optrr.cli.signals import cleaned_up\n"
+        "with cleaned_up():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
+        "    finally:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        print('cleaned')\n"
+    )
+    for name in ("SIGTERM", "SIGHUP"):
+        done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
+        assert done.returncode == -getattr(signal, name)
+        assert (
+            done.stdout == "cleaned\n" and done.stderr == f"error: ended by {name}; no output was left half-written\n"
+        )
+    interrupted = subprocess.run([sys.executable, "-c", script, "SIGINT"], capture_output=True, text=True, check=False)
+    assert interrupted.stdout == "cleaned\n" and "KeyboardInterrupt" in interrupted.stderr

@@ -1,0 +1,167 @@
+"""The command line on releases: what is bound, refused, warned of, added up; accounts and limits; seeds; second rounds."""
+
+import json
+import math
+import stat
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+import optrr
+from optrr.cli.main import run
+from optrr.designing.design import Design
+
+N = 3000
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    party = rng.choice(["a", "b", "c"], N, p=[0.9, 0.07, 0.03])
+    table = pa.table({"party": party, "sex": np.where(rng.random(N) < 0.8, party == "a", party == "b").astype(str)})
+    table = table.set_column(1, "sex", pa.array(np.where(table["sex"].to_numpy() == "True", "F", "M")))
+    pa_csv.write_csv(table, "true.csv")
+    pq.write_table(table, "true.parquet")
+    domain = {"party": ["a", "b", "c"], "sex": ["F", "M"]}
+    optrr.design(domain, 0.75, method="kronecker").save("one.json")
+    optrr.design(domain, 1.0, method="kronecker").save("two.json")
+    return tmp_path
+
+
+def said(capsys, *arguments, code=0):
+    capsys.readouterr()
+    assert run(list(map(str, arguments))) == code, capsys.readouterr().err
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def as_json(capsys, *arguments, code=0):
+    return json.loads(said(capsys, *arguments, "--json", code=code)[0])
+
+
+def estimate(capsys, file, design="one.json", code=0):
+    return said(capsys, "estimate", file, "--design", design, "--attributes", "party", code=code)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_five_silent_mistakes(here, capsys, kind):
+    out = f"out.{kind}"
+    made = as_json(capsys, "perturb", f"true.{kind}", "--design", "one.json", "-o", out)
+    assert made["private"] and not made["seeded"] and made["randomizations"] == 1
+    assert made["epsilon"] == made["release_epsilon"] == pytest.approx(1.5)
+    assert estimate(capsys, out)[1] == ""
+    # an unrandomized file
+    err = estimate(capsys, f"true.{kind}")[1]
+    assert "is not bound to a design" in err and "this does not look like data randomized by this design" in err
+    # another design's
+    assert "randomized by another design" in estimate(capsys, out, "two.json", code=2)[1]
+    # randomized twice: refused, and if meant, not estimated as if it were once
+    perturb = ("perturb", out, "--design", "one.json", "-o", f"twice.{kind}")
+    assert "already randomized (once, epsilon 1.5" in said(capsys, *perturb, code=2)[1]
+    assert not Path(f"twice.{kind}").exists()
+    twice = as_json(capsys, *perturb, "--again")
+    assert twice["epsilon"] == pytest.approx(3) and twice["randomizations"] == 2
+    assert "was randomized twice" in estimate(capsys, f"twice.{kind}", code=2)[1]
+    # a file that lost what it said, and one whose content was exchanged
+    Path(f"lost.{kind}").write_bytes(Path("out.csv" if kind == "csv" else "true.parquet").read_bytes())
+    assert "is not bound" in estimate(capsys, f"lost.{kind}")[1]
+    if kind == "csv":
+        Path(out).write_text(Path(out).read_text() + "a,F\n")
+        assert "written for other content" in estimate(capsys, out)[1]
+
+
+def test_every_command_that_reads_randomized_records_refuses_another_design(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
+    for command in (
+        ("test", "out.csv", "--attributes", "party,sex"),
+        ("cluster", "out.csv", "--max-combinations", "6", "--min-dependence", "0.1"),
+    ):
+        assert "another design" in said(capsys, *command, "--design", "two.json", code=2)[1]
+        assert said(capsys, *command, "--design", "one.json")[1] == ""
+        true = (command[0], "true.csv", *command[2:])
+        assert "is not bound" in said(capsys, *true, "--design", "one.json")[1]
+        assert as_json(capsys, *true, "--design", "one.json")["doubts"]
+
+
+def test_seeded_releases_are_marked_wherever_they_go(here, capsys):
+    perturb = ("perturb", "true.csv", "--design", "one.json", "-o", "out.parquet", "--random-state", "5")
+    out, err = said(capsys, *perturb)
+    assert "not private" in err and "1.500000" in out
+    made = as_json(capsys, *perturb)
+    assert made["seeded"] and not made["private"]
+    assert "not private" in estimate(capsys, "out.parquet")[1]
+    total = as_json(capsys, "account", "out.parquet")
+    assert total["epsilon"] is None and not total["private"]
+    assert said(capsys, "account", "out.parquet", "--limit", "100", code=1)[1].count("not private") == 1
+
+
+def test_accounts_add_up_distinct_releases(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    said(capsys, "perturb", "true.csv", "--design", "two.json", "-o", "second.parquet", "--after", "first.csv")
+    Path("copy.csv").write_bytes(Path("first.csv").read_bytes())
+    Path("copy.csv.optrr.json").write_bytes(Path("first.csv.optrr.json").read_bytes())
+    for files, total in (
+        (("first.csv",), 1.5),
+        (("first.csv", "copy.csv"), 1.5),
+        (("second.parquet", "copy.csv"), 3.5),
+    ):
+        found = as_json(capsys, "account", *files)
+        assert found["epsilon"] == pytest.approx(total) and found["epsilon"] >= total - 1e-15
+        assert found["unit"] == "record" and found["within_limit"]
+        exact = math.fsum(r["epsilon"] for r in found["releases"])
+        assert exact <= found["epsilon"] <= math.nextafter(exact, math.inf)
+    out, err = said(capsys, "account", "first.csv", "second.parquet", "--limit", "3", code=1)
+    assert "for each record" in out and "above the limit of 3" in err
+    assert said(capsys, "account", "first.csv", "--limit", "1.51")[1] == ""
+    assert "does not say what was spent" in said(capsys, "account", "true.csv", code=2)[1]
+
+
+def test_a_limit_is_kept_before_anything_is_written(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
+    before = sorted(p.name for p in Path().iterdir())
+    assert "above the limit of 3" in said(capsys, *second, "--limit", "3", code=2)[1]
+    assert "keeps to no limit" in said(capsys, *second, "--limit", "9", "--random-state", "1", code=2)[1]
+    assert sorted(p.name for p in Path().iterdir()) == before
+    assert as_json(capsys, *second, "--limit", "3.51")["epsilon"] == pytest.approx(3.5)
+
+
+def test_a_second_round_prints_the_sum(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "round1.parquet")
+    cluster = (
+        "cluster",
+        "round1.parquet",
+        "--design",
+        "one.json",
+        "--max-combinations",
+        "6",
+        "--min-dependence",
+        "0.1",
+    )
+    said(capsys, *cluster, "-o", "second.json")
+    second = Design.load("second.json")
+    assert second.epsilon == pytest.approx(1.5, abs=1e-6) and second.epsilon_in_all == pytest.approx(3, abs=1e-6)
+    assert "in all with earlier releases" in repr(second) and second.summary()["epsilon_in_all"] >= 3 - 1e-6
+    out, _ = said(capsys, "perturb", "true.csv", "--design", "second.json", "-o", "round2.csv")
+    assert "total epsilon 3.0000" in out and "1.5" in out
+    # the first round counts once, whether its file is named or not
+    for files in (("round2.csv",), ("round1.parquet", "round2.csv")):
+        assert as_json(capsys, "account", *files)["epsilon"] == pytest.approx(3, abs=1e-6)
+    assert estimate(capsys, "round2.csv", "second.json")[1] == ""
+
+
+def test_outputs_keep_the_permissions_of_what_they_replace(here, capsys):
+    for name in ("out.csv", "out.parquet", "d.json"):
+        for mode in (0o600, 0o640):
+            Path(name).touch()
+            Path(name).chmod(mode)
+            if name == "d.json":
+                said(capsys, "design", "--attribute", "a=2:1", "-o", name)
+            else:
+                said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", name)
+            assert stat.S_IMODE(Path(name).stat().st_mode) == mode
