@@ -11,8 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
 from postgresql_server import postgresql, reason_to_skip
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+import sqlalchemy as sa
 
 from optrr.cli.main import run as run_command
 from optrr.designing.design import Design

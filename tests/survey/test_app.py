@@ -16,8 +16,11 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-import sqlalchemy as sa
 from survey_client import acceptable, call, called, malformed, report_body
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+import sqlalchemy as sa
 
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput

@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-import uvicorn
 from postgresql_server import postgresql, reason_to_skip
 from survey_client import Load, Server, acceptable, free_port, malformed, report_body
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+import uvicorn
 
 from optrr.cli.main import run as run_command
 from optrr.records.domain import Domain
@@ -137,6 +139,8 @@ def test_two_collectors_share_one_database(kills: int, source: Path, database: s
         servers.append(Server(source, "--database", database, port=ports[1]))
     load.stop()
     assert [servers[0].stop(), servers[-1].stop()] == [0, 0]
+    import psycopg  # noqa: PLC0415 (only there where there is a server)
+
     with psycopg.connect(database) as connection:
         rows = connection.execute("SELECT identifier, record FROM reports").fetchall()
     check_kept(rows, load)

@@ -1,0 +1,112 @@
+"""What a survey's reports estimate agrees with what `perturb` of the same records estimates, within their standard errors."""
+
+import asyncio
+import json
+import subprocess
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import javascript
+import numpy as np
+import pyarrow as pa
+import pytest
+import vectors
+from scipy import stats
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+from survey_client import Server, called
+
+from optrr.designing.design import Design
+from optrr.designing.solving import design
+from optrr.estimation import estimate
+from optrr.records.counts import count_many
+from optrr.records.datasets import adult, adult_domain
+from optrr.survey.app import survey_app
+from optrr.survey.database import database_url, open_database
+from optrr.survey.preparing import prepared
+from optrr.survey.session import Admission, new_token
+
+ATTRIBUTES = ("education", "marital-status", "race", "sex", "income")
+# Of all cells together: the largest of them lies beyond its limit once in a million runs of these tests.
+FALSE_ALARM = 1e-6
+
+
+@pytest.fixture(scope="module")
+def made() -> Design:
+    """Pairs are kept visible, so that every pair's table can be estimated."""
+    return design(adult_domain().subset(ATTRIBUTES), 1.5, preserve="pairs")
+
+
+@pytest.fixture
+def design_file(made: Design, tmp_path: Path) -> Path:
+    path = tmp_path / "design.json"
+    made.save(path)
+    return path
+
+
+def people(n: int) -> list[dict[str, str]]:
+    """The first of Adult's records."""
+    return adult().select(list(ATTRIBUTES)).slice(0, n).to_pylist()
+
+
+def deviations(survey: Any, other: Any, made: Design) -> np.ndarray:
+    """Differences of the estimates from two randomizations of the same records, in standard errors: every single and pair."""
+    sets = [(a,) for a in ATTRIBUTES] + list(combinations(ATTRIBUTES, 2))
+    counted = [count_many(data, made.domain, sets) for data in (survey, other)]
+    z = []
+    for names in sets:
+        # these records are fixed and only the draws differ, so the errors are those for exactly these records
+        first, second = (estimate(c[names], made.mechanism, target="data", interval_cells=0) for c in counted)
+        spread = np.hypot(first.standard_errors, second.standard_errors)
+        z.append(((first.proportions - second.proportions) / spread).ravel())
+    return np.concatenate(z)
+
+
+def agree(z: np.ndarray) -> bool:
+    return bool(np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / z.size))
+
+
+def test_reports_of_the_python_client_agree_with_perturb(made: Design, design_file: Path) -> None:
+    client = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
+    records = people(1500)
+    survey = prepared(design_file)
+    url = database_url(str(design_file.with_name("survey.db")))
+    app = survey_app(survey, open_database(url), Admission(new_token()), secure=False)
+    sampler = client.Sampler(survey.deployment.to_bytes())
+
+    async def answer() -> None:
+        for record in records:
+            body = json.dumps(sampler.report(record)).encode()
+            assert (await called(app, "POST", "/reports", body, content_type="application/json")).status == 200
+
+    asyncio.run(answer())
+    true = pa.Table.from_pylist(records)
+    z = deviations(design_file.with_name("survey.db"), made.mechanism.perturb(true), made)
+    assert agree(z)
+    # records that nobody randomized would be seen
+    assert not agree(deviations(true, made.mechanism.perturb(true), made))
+
+
+@pytest.mark.full
+def test_twenty_thousand_reports_of_the_javascript_client_agree_with_perturb(made: Design, design_file: Path) -> None:
+    records = people(20_000)
+    server = Server(design_file)
+    command = [javascript.node(), vectors.CLIENTS.parent / "tests" / "clients" / "answer_survey.mjs"]
+    done = subprocess.run(
+        [*command, f"http://127.0.0.1:{server.port}", javascript.CLIENT / "optrr.js"],
+        input="\n".join(map(json.dumps, records)),
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+    assert done.stdout == "20000\n", done.stderr
+    assert server.stop() == 0
+    true = pa.Table.from_pylist(records)
+    database = design_file.with_name("design.db")
+    z = deviations(database, made.mechanism.perturb(true), made)
+    print(f"{z.size} cells, largest {np.abs(z).max():.2f} standard errors, mean square {np.mean(z**2):.3f}")
+    assert agree(z)
+    assert not agree(deviations(true, made.mechanism.perturb(true), made))
