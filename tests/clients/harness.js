@@ -93,3 +93,29 @@ export async function draws(client, { deployment: text, record, count }) {
   }
   return [...seen].map(([key, times]) => [JSON.parse(key), times]);
 }
+
+/** Answers each design twice, differently the second time, with a store that a module makes: reports, news, ledger. */
+export async function answering(client, { deployments, storeModule, path }) {
+  const { fileStore } = await import(storeModule);
+  const rounds = [];
+  for (const pick of [0, 1]) {
+    for (const text of deployments) {
+      const deployment = await client.readDeployment(encode(text));
+      const answers = answersOf(deployment, deployment.attributes.map((x) => x.categories[pick]));
+      rounds.push(await client.answerOnce(deployment, answers, fileStore(path)));
+    }
+  }
+  return { rounds, ledger: await client.ledger(fileStore(path)) };
+}
+
+/** What a store that fails gives, and whether bytes were drawn for an entry that was there. */
+export async function notAnswering(client, { text }) {
+  const deployment = await client.readDeployment(encode(text));
+  const answers = answersOf(deployment, deployment.attributes.map((x) => x.categories[0]));
+  const full = { update: async (_, change) => (change(undefined), Promise.reject(new Error("the disk is full"))) };
+  const failed = await client.answerOnce(deployment, answers, full).catch((error) => error.message);
+  feed(new Uint8Array());
+  const kept = { epsilon: "1.000000000000000", report: { id: "kept" } };
+  const again = await client.answerOnce(deployment, answers, { update: async (_, change) => change(kept) });
+  return { failed, again };
+}

@@ -12,6 +12,7 @@ import re
 import subprocess
 import zlib
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,41 @@ def test_draws_follow_the_exact_probabilities(name):
 )
 def test_a_million_draws_follow_the_exact_probabilities(name):
     conformance(name, 1_000_000, 1e-7)
+
+
+def test_a_design_is_answered_once_and_the_ledger_adds_up_exactly(tmp_path):
+    readme = (CLIENT / "README.md").read_text(encoding="utf-8")
+    (store,) = (x for x in re.findall(r"```js\n(.*?)```", readme, re.DOTALL) if "fileStore" in x)
+    module = tmp_path / "store.mjs"
+    module.write_text(store, encoding="utf-8")
+    texts = [vectors.read(name)["deployment"] for name in vectors.NAMES]
+    kept = tmp_path / "answers.json"
+    given = {"deployments": texts, "storeModule": module.as_uri(), "path": str(kept)}
+    result = run("answering", given)
+    first, second = result["rounds"][: len(texts)], result["rounds"][len(texts) :]
+    assert [x["isNew"] for x in first] == [True] * len(texts)
+    assert [x["isNew"] for x in second] == [False] * len(texts)
+    assert [x["report"] for x in first] == [x["report"] for x in second]
+    contents = [json.loads(text) for text in texts]
+    for content, entry in zip(contents, first, strict=True):
+        report = entry["report"]
+        assert set(report) == {"format", "design", "id", "values"}
+        assert (report["format"], report["design"]) == ("optrr-report/1", content["design"])
+        assert re.fullmatch("[0-9a-f]{32}", report["id"])
+        allowed = [a["categories"] for a in content["attributes"]]
+        assert all(v in x for v, x in zip(report["values"], allowed, strict=True))
+    assert len({x["report"]["id"] for x in first}) == len(texts)
+    total = sum(Decimal(content["epsilon"]["total"]) for content in contents)
+    assert result["ledger"]["epsilon"] == str(total)
+    # reports and their ε are kept, nothing else
+    stored = json.loads(kept.read_text(encoding="utf-8"))
+    assert all(set(entry) == {"epsilon", "report"} for entry in stored.values())
+
+
+def test_what_cannot_be_stored_is_not_answered_and_what_is_stored_is_not_drawn_again():
+    result = run("notAnswering", {"text": vectors.read("small")["deployment"]})
+    assert result["failed"] == "the disk is full"
+    assert result["again"] == {"epsilon": "1.000000000000000", "report": {"id": "kept"}, "isNew": False}
 
 
 def test_the_types_are_those_of_the_code(tmp_path):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 from urllib.parse import quote
 
@@ -394,6 +396,26 @@ async () => {
 
 def test_many_draws_at_once_are_one(page):
     assert page.evaluate(MANY) == [1, 1, 1, True]
+
+
+OTHER = """
+async () => {
+  const { browserStore } = await import("./browser-store.js");
+  await browserStore().update("other", () => ({ epsilon: "1.500000000000000", report: {} }));
+}
+"""
+
+
+def test_a_person_is_told_what_all_surveys_together_spend(page, server):
+    page.evaluate(OTHER)
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    total = Decimal("1.5") + Decimal(json.loads(server.get("/sampler.json"))["epsilon"]["total"])
+    shown_total = total.quantize(Decimal("0.001"), ROUND_CEILING)
+    line = page.get_by_text("you have answered 2 surveys at this address").inner_text()
+    assert f"(ε {shown_total})" in line
+    assert math.exp(total) <= float(re.findall(r"factor of ([0-9.]+[0-9])", line)[0]) <= 1.01 * math.exp(total)
 
 
 VIEWS = ["form", "mistakes", "report", "second visit", "not sent"]
