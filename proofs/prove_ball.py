@@ -12,6 +12,7 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import sympy as sp
 
 from optrr_solvers.laws.totals import ROUNDINGS, Steps, last_row
@@ -105,6 +106,7 @@ def prove_the_smoothed_dual_has_the_stated_derivatives():
     assert sp.simplify(sp.diff(psi, y, 2) - normal / h) == 0
 
 
+@pytest.mark.slow
 def prove_its_laplace_transform():
     """E e^{−s(Z)}-smoothing: ∫ e^{−sy} n(y/h)/h dy = e^{s²h²/2}, and each integration divides by s."""
     y, s, h = sp.symbols("y s h", positive=True)

@@ -15,6 +15,7 @@ from fractions import Fraction
 from random import Random
 
 import mpmath as mp
+import pytest
 import sympy as sp
 from exact_lp import uniform
 
@@ -204,6 +205,7 @@ def prove_the_moduli_of_one_attribute_and_of_the_kernel():
     assert sp.simplify(sp.expand(s**2 * sp.conjugate(s) ** 2) - (theta**2 + t**2) ** 2) == 0
 
 
+@pytest.mark.slow
 def prove_the_frequencies_bound_the_mean():
     """(K−x)⁺ ≤ ψ_h(K−x) ≤ e^{θ(K−x)} (1/P) Σ_k ĝ(t_k) e^{it_k(K−x)}: 30 digits, every total, several θ, h and P.
 

@@ -5,6 +5,7 @@ s = Σ_{j<k} r_j, s_0 = Σ_{j<k} (r_j−1) y_j, c = e^{ε_k}, r = r_k. Masses ab
 e_j = (r_j−1)(y_j−1)/p' with p' the product of the sizes at hand, E = e_0 + Σ e_j.
 """
 
+import pytest
 import sympy as sp
 
 BACKS = ("optrr_solvers.inductive.few_changes", "optrr_solvers.inductive.masses", "optrr_solvers.inductive._first_two")
@@ -57,6 +58,7 @@ def prove_the_step_meets_the_new_accuracy():
         assert same(accuracy([*r, rk], y0, [*y, yk], earlier), C)
 
 
+@pytest.mark.slow
 def prove_the_step_keeps_the_earlier_accuracies():
     for earlier in (2, 3, 4):
         r, x, x0, rk = stage(earlier)
@@ -87,6 +89,7 @@ def prove_the_new_mass_is_f_times_total_minus_the_gap():
         assert same(after[-1], f * (none + sum(single)) - (d - f))
 
 
+@pytest.mark.slow
 def prove_a_mass_gives_the_flip_probability():
     """Attribute i changes with probability (e_i + d_i)/(1 + E), for any densities of this shape."""
     for m in (2, 3, 4):

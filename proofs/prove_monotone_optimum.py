@@ -11,6 +11,7 @@ import itertools
 from fractions import Fraction
 from random import Random
 
+import pytest
 import sympy as sp
 from exact_lp import flip, smallest_ratio, uniform
 
@@ -78,6 +79,7 @@ def prove_more_flipping_reaches_any_flip_without_raising_q():
         assert same(part.coeff(x) + part.coeff(y), 1)
 
 
+@pytest.mark.slow
 def prove_the_value_is_the_same_with_and_without_the_rows():
     """Exact simplex over all change sets, with POR's monotonicity rows and without, on random specifications."""
     draw = Random(4)

@@ -49,6 +49,7 @@ def test_the_solvers_import_nothing_of_the_user_package():
         assert "optrr" not in imported_names(file.read_text()), file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_has_a_docstring(package):
     for file in sorted(folder(package).rglob("*.py")):
@@ -115,6 +116,7 @@ def test_circles_are_found():
     assert on_a_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == {"b", "c"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_modules_and_no_rooms_import_each_other(package):
     edges = module_edges(package)

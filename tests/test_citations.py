@@ -1,6 +1,7 @@
 """What comments and documents cite is there: sections of the design, proofs, files."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -30,6 +31,13 @@ def names_in(file: Path) -> set[str]:
     return {n.name for n in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)}
 
 
+@functools.cache
+def proofs() -> set[str]:
+    """Names of all proofs: files and functions."""
+    files = list((ROOT / "proofs").glob("prove_*.py"))
+    return {f.stem for f in files} | {name for f in files for name in names_in(f)}
+
+
 def test_the_design_has_sections():
     assert {"1", "2", "3.2", "3.7", "4.4", "5.1", "7"} <= sections()
 
@@ -54,7 +62,5 @@ def test_every_cited_proof_and_file_is_there(file: Path):
         there = ROOT / path
         assert there.exists() or any(there.parent.glob(there.name + ".*")), f"{path} is not there"
     if (ROOT / "proofs") not in file.parents:
-        proved = {f.stem for f in (ROOT / "proofs").glob("prove_*.py")}
-        functions = {name for f in (ROOT / "proofs").glob("prove_*.py") for name in names_in(f)}
         for name in PROOF.findall(text):
-            assert name in proved | functions, f"{name} is no proof"
+            assert name in proofs(), f"{name} is no proof"

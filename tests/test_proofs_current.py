@@ -6,6 +6,7 @@ import current
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proof", current.proofs())
 def test_the_functions_are_as_they_were_when_proved(proof):
     kept = current.recorded().get(proof, {})

@@ -27,6 +27,7 @@ def test_there_are_blocks_to_run() -> None:
     assert len(blocks("toml")) >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_block_runs(code: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

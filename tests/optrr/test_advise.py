@@ -62,6 +62,7 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
         assert margin < 0.1 * option(advice, name).error
 
 
+@pytest.mark.usefixtures("no_intervals")
 @pytest.mark.slow
 @pytest.mark.parametrize(("workload", "total"), [("marginals", 1.0), ("marginals", 5.0), ("pairs", 1.0)])
 @pytest.mark.parametrize("even", [False, True])

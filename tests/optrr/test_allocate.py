@@ -54,6 +54,7 @@ def test_methods_agree():
     assert max(errors) / min(errors) < 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 @pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
 def test_on_adult_the_optimum_beats_kronecker(workload, total):
@@ -159,6 +160,7 @@ def test_conditional_cap_and_preserved_pairs():
         allocate(DOMAIN, 2.0, preserve="pairs", method="lattice")
 
 
+@pytest.mark.slow
 def test_alike_attributes_share_and_many_are_quick():
     domain = Domain.of({f"a{i}": 2 for i in range(1000)})
     allocation = allocate(domain, 4.1889)

@@ -51,17 +51,7 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def no_intervals(monkeypatch):
-    """Intervals take nearly all of an estimate's time, and are not what a promised error is about."""
-
-    def unknown(means, level):
-        return np.full(means.estimate.size, np.nan), np.full(means.estimate.size, np.nan)
-
-    for module in ("optrr.protocols.sampled_tables", "optrr.estimation.unbiased_errors"):
-        monkeypatch.setattr(f"{module}.score_intervals", unknown)
-
-
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_intervals")
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_the_error_is_the_one_promised(way):

@@ -145,6 +145,7 @@ def test_supports_by_enumeration(name):
                 assert supported == pytest.approx((a if v == w else b)[v], rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_estimates_are_unbiased_with_the_stated_variance(name):
     """2,000 simulations of 300 fixed people: mean within 4.5 standard errors (false alarm 6e-5 over nine cells), summed
@@ -164,6 +165,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(name):
     np.testing.assert_allclose(drawn - truth * (1 - truth) / n, fixed, rtol=0.02 if name.startswith("smp") else 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ["grr", "oue"])
 def test_pairs_under_splitting(oracle):
     """Mean of 2,000 simulations within 4.5 standard errors over twelve cells, summed variance within 8 %."""

@@ -93,6 +93,7 @@ def test_other_ways_to_the_clusters(first_round, capsys, more):
     assert "total epsilon 12.00000" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matrix", ["joint", "inverse-distance", "product", "optimum"])
 def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     folder, codes = first_round
@@ -126,6 +127,7 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     assert of_design(loaded).blocks == (("a", "b"), ("c", "d"))
 
 
+@pytest.mark.slow
 def test_estimates_across_clusters_are_unbiased(first_round):
     folder, codes = first_round
     second = cluster_design(design(DOMAIN, 1.5, method="kronecker"), [("a", "b"), ("c", "d")])

@@ -68,6 +68,7 @@ def test_coarsening_is_the_slow_one(seed, equal):
         assert [np.flatnonzero(group == g).tolist() for g in range(group.max() + 1)] == parts
 
 
+@pytest.mark.slow
 def test_coarsening_many_categories():
     domain = Domain.of({"zip": 40_000, "sex": 2})
     for ordinal in ((), ("zip",)):

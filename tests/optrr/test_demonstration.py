@@ -29,6 +29,7 @@ def test_estimates_lie_near_the_truth_and_the_optimum_wins() -> None:
     assert totals["optimum"] < totals["optimum, pairs kept"] < totals["Kronecker"] == pytest.approx(8.0)
 
 
+@pytest.mark.slow
 def test_demo_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
     assert run(["demo", "-o", str(page), "--random-state", "1"]) == 0

@@ -118,6 +118,7 @@ def smooth(y, order=0):
     )
 
 
+@pytest.mark.slow
 def test_x_ln_x_is_estimated_within_its_stated_bias():
     for y in np.concatenate([np.linspace(0, 3, 13), np.linspace(4, 12, 5)]):
         true = y * np.log(y) if y > 0 else 0.0
@@ -128,6 +129,7 @@ def test_x_ln_x_is_estimated_within_its_stated_bias():
     assert square == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.slow
 def test_tabled_means_are_those_of_quadrature():
     for order, y in product(range(3), (0.0, 0.333, 1.7, 4.4, 9.99, 10.5)):
         tabled = float(logarithms.smoothed(np.array([y]), order)[0])
@@ -175,6 +177,7 @@ def test_the_law_is_normal_or_gamma():
     assert Law(1.0, 0.0, 0.0).below(1.0) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dependence", [0.0, 0.3, 1.0])
 def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
     """1500 tables: relative error of the deviation 2–3 %, of the skewness 0.15; what second order leaves comes on top."""
@@ -193,6 +196,7 @@ def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
     assert skewness == pytest.approx(law.third / law.variance**1.5, abs=0.4)
 
 
+@pytest.mark.slow
 def test_the_law_of_the_entropy_with_empty_cells_is_that_of_simulated_estimates():
     made = design(Domain.of({"a": 3, "b": 3}), 2.0, method="kronecker").mechanism
     kernel, n = made.kernel(("a", "b")), 5000
@@ -233,6 +237,7 @@ def test_intervals_cover_and_values_are_nearly_unbiased(mechanism, statistic, pi
     assert np.nanmedian([f.standard_error for f in estimates]) == pytest.approx(values.std(), rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_cover_among_a_few_tables(mechanism, statistic):
     """120 data sets: 2 % standard deviation, so 87 % is four of them below 95 %; the full tests have more."""

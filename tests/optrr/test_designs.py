@@ -55,6 +55,7 @@ def small_designs() -> dict[str, optrr.Design]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", small_designs())
 def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> None:
     made = small_designs()[kind]
@@ -129,6 +130,7 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
         assert not verify(other).holds
 
 
+@pytest.mark.slow
 def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> None:
     """The law is well formed, with a right digest; only computing its accuracies shows that it is too wide."""
     path = tmp_path / "d.json"

@@ -81,6 +81,7 @@ def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_o
     assert "moved outwards where the adjusted estimate lies beyond" in adjusted.interval_note
 
 
+@pytest.mark.slow
 def test_the_collector_has_errors_that_hold_where_independence_does_not():
     codes = true_codes(5000)
     truth = count(codes, DOMAIN, ("a", "b")).proportions
@@ -105,6 +106,7 @@ def collector_counts(collector, names):
     return count(np.repeat(rows, numbers, axis=0), DOMAIN, names)
 
 
+@pytest.mark.slow
 def test_distinct_records_are_found_in_one_pass_over_chunks():
     codes = true_codes(300_000)  # three chunks
     rows, numbers = distinct(codes, DOMAIN)

@@ -50,6 +50,7 @@ def columns(draw):
     return Domain.of(declared), values
 
 
+@pytest.mark.slow
 @given(columns(), st.randoms(use_true_random=False))
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_encoding_agrees_with_a_dictionary_and_round_trips(drawn, random):

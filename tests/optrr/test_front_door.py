@@ -24,6 +24,7 @@ def test_every_name_of_the_front_door_is_there_and_documented():
         optrr.nothing  # noqa: B018
 
 
+@pytest.mark.slow
 def test_the_functions_stay_functions_whatever_is_imported():
     code = (
         "import optrr, optrr.estimation, optrr.inference, optrr.designing.design, optrr.allocating.advice\n"
@@ -61,6 +62,7 @@ def test_reprs_are_short_and_show_no_addresses(m):
         assert len(repr(shown)) < 300 and "0x" not in repr(shown)
 
 
+@pytest.mark.slow
 def test_results_are_tables_for_everyone():
     design = made()
     codes = np.random.default_rng(1).integers(0, 2, (500, 3))
@@ -108,6 +110,7 @@ def test_perturb_takes_frames_and_files(tmp_path):
         optrr.perturb(frame, mechanism, tmp_path / "out.csv")
 
 
+@pytest.mark.slow
 def test_plots_are_figures():
     design = made()
     assert design.plot().axes and optrr.tradeoff(design.domain, [1.0, 2.0]).plot().axes

@@ -21,6 +21,7 @@ def visibility(design) -> float:
     return float(np.mean(star_eigenvalues(design.law, layout.attributes[:, 0], layout.status)[:, 1, 1] ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 @pytest.mark.parametrize("total", [1.0, 4.0, 20.0])
 def test_a_fixed_total_is_met_from_below(method, total):
@@ -103,6 +104,7 @@ def test_layouts():
             layout_of(Domain.of(bad))
 
 
+@pytest.mark.slow
 def test_refusals():
     with pytest.raises(InvalidInput, match="is called 'status'"):
         genomic_domain(["status"])
@@ -166,6 +168,7 @@ def test_sampling_takes_the_best_number_of_variants():
     assert protocol.reported == max(value, key=value.get)
 
 
+@pytest.mark.slow
 def test_every_variant_its_own_budget():
     epsilons = np.linspace(0.3, 0.9, 23)
     design = genomic_design(Wanted([f"v{k}" for k in range(23)]), Budget(variants=epsilons, status=1.0))

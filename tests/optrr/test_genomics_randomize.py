@@ -61,6 +61,7 @@ def test_records_follow_the_design_whatever_the_files_order():
     np.testing.assert_array_equal(back.status, cohort.status)
 
 
+@pytest.mark.slow
 def test_flips_are_the_laws():
     cohort = cohort_of(np.zeros((40_000, 3)))
     design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(2.0))
@@ -78,6 +79,7 @@ def test_flips_are_the_laws():
         assert abs(changed[:, i].mean() - f) < 5 * np.sqrt(f * (1 - f) / 40_000)
 
 
+@pytest.mark.slow
 def test_missing_calls():
     codes = np.random.default_rng(3).integers(0, 3, size=(30, 3))
     codes[:4, 1] = MISSING
@@ -99,6 +101,7 @@ def test_missing_calls():
     assert (back.genotypes.codes[:, [0, 2]] == MISSING).any()
 
 
+@pytest.mark.slow
 def test_other_variants_are_refused():
     cohort = simulated(20, 3)
     design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0))
@@ -111,6 +114,7 @@ def test_other_variants_are_refused():
         records_of(cohort, layout_of(design.domain))
 
 
+@pytest.mark.slow
 def test_written_records_can_be_tested(tmp_path):
     cohort = simulated(60, 3)
     design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(4.0))
@@ -128,6 +132,7 @@ def test_written_records_can_be_tested(tmp_path):
         np.testing.assert_array_equal(scan(back, design.law, layout).scores.statistic, direct.scores.statistic)
 
 
+@pytest.mark.slow
 def test_result_table(tmp_path):
     cohort = simulated(3000, 40, seed=6)
     design = genomic_design(Wanted([f"rs{k}" for k in range(40)]), Budget(12.0))
@@ -189,6 +194,7 @@ def test_qq_slope_is_one_on_average():
     assert qq_slope(np.array([np.nan])) != qq_slope(np.array([0.5]))
 
 
+@pytest.mark.slow
 def test_pooled_qq_slope_of_dependent_p_values():
     generator = np.random.default_rng(3)
     slopes = []
@@ -223,6 +229,7 @@ def rejected(p: list[np.ndarray]) -> tuple[float, float]:
     return float(rates.mean()), 5 * float(rates.std(ddof=1)) / np.sqrt(len(p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_allelic_test_of_two_reports(method):
     v = 150
@@ -247,6 +254,7 @@ def test_allelic_test_of_two_reports(method):
     assert rate > 0.05 + error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_allelic_test_of_two_reports_where_populations_are_pooled(method):
     v = 40
@@ -267,6 +275,7 @@ def test_allelic_test_of_two_reports_where_populations_are_pooled(method):
     assert rate > 0.05 + error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [4.0, 8.0])
 def test_allelic_test_where_noise_is_larger_than_any_frequency(total):
     """Kronecker at a small total: frequencies are unknown, and the test must not depend on their estimates."""

@@ -94,6 +94,7 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
     return float(theta @ np.linalg.solve(v, theta))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", list(TESTS))
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 @pytest.mark.parametrize("rows", [3, 4])
@@ -144,6 +145,7 @@ def null_counts(kernel: EffectKernel, n: int, frequency: float, cases: float, co
     return np.random.default_rng(seed).multinomial(n, law / law.sum(), size=count).reshape(count, 3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", list(TESTS))
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 @pytest.mark.parametrize(("n", "frequency", "cases"), [(1000, 0.3, 0.5), (2504, 0.1, 0.2), (10_000, 0.02, 0.1)])
@@ -164,6 +166,7 @@ def pooled_counts(kernel: EffectKernel, n: int, count: int, seed: int) -> np.nda
     return np.random.default_rng(seed).multinomial(n, law / law.sum(), size=count).reshape(count, 3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_type_one_error_where_populations_are_pooled(method):
     _, kernel, _ = mechanism(3, method, variants=4, epsilon=3.0)

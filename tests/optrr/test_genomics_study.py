@@ -61,6 +61,7 @@ def test_study_finds_what_theory_says(study):
     assert ("inductive", 4.0) in [(m, t) for t, m, _ in study.unavailable]
 
 
+@pytest.mark.slow
 def test_study_report_warns_of_the_naive_test(study):
     failed = naive_failures(study)
     assert {o.protocol.name for o in failed} >= {"optimum"}
@@ -176,6 +177,7 @@ def test_commands_on_a_table(tmp_path, capsys):
     assert len(table.read_text().splitlines()) == 6
     code, out, _ = command(
         capsys, "gwas-study", data, "--total-epsilon", "4,30", "--repeats", "3", *who, "--json",
+        "--methods", "optimum,kronecker,sampling",
         "--report", tmp_path / "s.html", "-o", tmp_path / "s.tsv",
     )  # fmt: skip
     assert code == 0
@@ -226,6 +228,7 @@ def test_bad_commands(tmp_path, capsys, monkeypatch, arguments, message):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     cohort = associated_cohort(40, 3)
     cohort.genotypes.codes[:2, 1] = MISSING

@@ -154,6 +154,7 @@ def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
     assert (result.statistic, result.df, result.n) == pytest.approx((pearson.statistic, pearson.dof, 6000))
 
 
+@pytest.mark.slow
 def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pairs):
     other = design(DOMAIN, [2.0, 0.8, 1.0], method="kronecker").mechanism
     kernels = [m.kernel(("g", "s")) for m in (pairs, other)]
@@ -265,6 +266,7 @@ def test_permutations_need_a_separable_mechanism(mechanism, name):
     assert result.relative_error < 0.2 and result.reliable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
 def test_no_result_contradicts_itself(epsilon):
     """Reliable is one comparison, and what is not reliable says why; dense, sparse, near and far tables."""
@@ -318,6 +320,7 @@ def test_a_trend_of_many_categories_is_a_sum_over_records():
     assert result.calibration == "asymptotic" and result.reliable and not result.warnings
 
 
+@pytest.mark.slow
 def test_a_likelihood_ratio_beyond_its_simulation_keeps_the_order_of_chi_square(pairs):
     table = tables(pairs.kernel(("g", "s")), np.array([[0.6, 0.0], [0.0, 0.395], [0.005, 0.0]]), 3000, 1, 1)[0]
     result = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)

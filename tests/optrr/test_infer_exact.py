@@ -50,6 +50,7 @@ def test_two_groups_of_two_categories_are_fisher_s_exact_test():
     assert exact == pytest.approx(fisher_exact([[40, 3], [25, 9]]).pvalue, rel=0.2)
 
 
+@pytest.mark.slow
 def test_three_groups_against_plain_permutation():
     tables = [[30, 6, 0], [25, 9, 3], [60, 5, 1]]
     result = homogeneity([group(*t) for t in tables], at(4, 3), random_state=3)
@@ -78,6 +79,7 @@ def test_goodness_of_fit_is_the_enumerated_one():
     assert result.p_value == pytest.approx(exact, rel=5 * result.relative_error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(300, 300), (300, 5000), (200, 300, 2000)])
 @pytest.mark.parametrize("epsilon", [0.5, 4, 6])
 def test_the_level_is_at_most_the_nominal_one(sizes, epsilon):

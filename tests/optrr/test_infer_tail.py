@@ -42,6 +42,7 @@ def test_the_simulated_tail_is_the_enumerated_one(table):
     assert tail.relative_error < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contrasts", [all_contrasts(3, 2), trend_contrast([0, 1, 2], [0, 1])])
 @pytest.mark.parametrize("fitter", [independence_fit, hardy_weinberg_fit])
 def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
@@ -59,6 +60,7 @@ def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
     assert tilted.p_value == pytest.approx(share, rel=5 * spread)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 3000, 30_000])
 def test_chi_square_is_within_two_of_the_simulated_tail_where_it_says_so(n):
     """The trend with a rare category, down to the genome-wide 5e-8."""

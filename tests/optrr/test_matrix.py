@@ -77,6 +77,7 @@ def test_no_private_matrix_has_a_larger_trace(size, epsilon):
     assert randomized_response(size, epsilon).trace == pytest.approx(problem.value, abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 6])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_laplace_is_equation_21_also_at_other_cuts(size, epsilon):

@@ -40,6 +40,7 @@ def true_records(n: int, seed: int) -> np.ndarray:
     return np.concatenate([status[:, None], rng.binomial(2, f)], axis=1).astype(np.int8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 20_000])
 def test_the_commands_print_the_same(design, n, tmp_path, capsys):
     records = design.mechanism.perturb_codes(true_records(n, 1), random_state=2)

@@ -72,6 +72,7 @@ def truth_of(codes, names):
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_protocol_estimates_what_it_can_see(name):
     protocol = PROTOCOLS[name]()

@@ -40,6 +40,7 @@ def median_error(domain, codes, collector, queries=3000, sigma=0.1):
 
 
 # MDR Table I, averages over T_d; one randomization and 3000 queries here, so the error of ours is some 10 %
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "t_v", "published", "limit"), [(0.7, 300, 0.0747, 1.55), (0.5, 100, 0.131, 1.55)])
 def test_clusters_on_adult_are_near_mdrs_table(data, p, t_v, published, limit):
     domain, codes, dependences = data

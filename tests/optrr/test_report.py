@@ -94,6 +94,7 @@ def test_cells():
     assert table.numeric == [True, True, False, False]
 
 
+@pytest.mark.slow
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     target = tmp_path / "page.html"
     report.write_page(target, page())
@@ -127,6 +128,7 @@ def test_the_commands_pages_hold_their_numbers():
                     assert all(cell in seen.text for row in part.cells for cell in row)
 
 
+@pytest.mark.slow
 def test_reports_from_the_command_line(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text('{"epsilon": 1.0, "attributes": [{"name": "a", "size": 2}, {"name": "b", "size": 3}]}')
@@ -154,6 +156,7 @@ def rendered(path, tmp_path):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_browser_shows_tables_and_charts(tmp_path):
     browser()
     target = tmp_path / "page.html"

@@ -135,6 +135,7 @@ def test_the_split_is_feldman_and_cousins(level):
         assert shares[k] * level == pytest.approx(below, abs=2e-3 * level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixed", [False, True])
 def test_ends_bound_what_is_not_rejected(fixed):
     kernel = kernel_at(SPARSE, [2.0, 1.0, 3.0])
@@ -150,6 +151,7 @@ def test_ends_bound_what_is_not_rejected(fixed):
         assert not np.any(inside[(p < lower - 1e-9) | (p > upper + 1e-9)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "epsilons", "seed"), [((4, 4, 3), (4.0, 3.0, 5.0), 1), ((10,), (4.0,), 2), ((5, 4), (1.0, 6.0), 3)]
 )

@@ -41,6 +41,7 @@ def test_all_in_one_cell_counts_n_and_not_zero(proofs):
     assert run_in_memory(parties_of([2] * 12, proofs=proofs, checks=PublicChecks())).tolist() == [0, 0, 12, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [254, 255, 256])
 def test_counts_of_more_parties_than_fit_a_byte(n):
     made = parties_of([0] * (n - 1) + [1], 2, proofs=False)
@@ -131,6 +132,7 @@ def test_no_message_holds_another_partys_vector_or_a_share_for_somebody_else():
         assert all(len(m.digest) == 32 for m in messages if isinstance(m, Commitment))
 
 
+@pytest.mark.slow
 def test_shares_and_partial_sums_are_uniform():
     # 3 parties, one of 4 residues: χ² with 3 degrees of freedom stays below 16.3 but for one seed in 1000
     shares, partials = np.zeros(4), np.zeros(4)

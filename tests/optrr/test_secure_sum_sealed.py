@@ -148,6 +148,7 @@ def test_without_proofs_totals_are_still_checked():
         run_in_memory(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", range(6))
 def test_any_number_of_a_share_set_or_partial_sum_matters(cell):
     # counts and factors, one at a time, by any amount

@@ -207,6 +207,7 @@ def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_the_program_and_the_lattice_agree_on_adult_and_beat_kronecker(kind, total, capsys):
@@ -220,6 +221,7 @@ def test_the_program_and_the_lattice_agree_on_adult_and_beat_kronecker(kind, tot
     assert lattice.error <= best_split(w, single_blocks(w), total).error
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(2, 12), min_size=2, max_size=4),
     st.floats(0.2, 8.0),
@@ -350,6 +352,7 @@ SEARCHED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("kind", [marginals, pairs, mixed, named])
 @pytest.mark.parametrize("sizes", SEARCHED, ids=len)
@@ -401,6 +404,7 @@ def test_the_search_agrees_with_the_lattice_where_there_are_many_alike(kind):
     assert allocated.law.epsilon <= 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "total"), [((2, 3, 10, 100, 5), 2.0), ((9, 16, 7, 15, 6, 5, 2, 2), 8.0)])
 def test_the_search_over_profiles_agrees_with_the_program_one_way(sizes, total):
     problem = AllocationProblem(workload(marginals, sizes), total)
@@ -450,6 +454,7 @@ def test_grids_have_the_weights_ratios():
 # --- bounds ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [0.5, 2.0, 8.0])
 def test_cuts_hold_for_every_law_and_are_tight(total):
     sizes = (2, 3, 4, 7)

@@ -89,6 +89,7 @@ def check_labels(law):
     return float(total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_are_never_below_what_is_drawn_and_hardly_above(kind):
     rng = np.random.default_rng(KINDS.index(kind))
@@ -215,6 +216,7 @@ def large_laws(rng):
         yield solve(Problem(np.full(m, 4), np.full(m, 0.7)), "auto").law
 
 
+@pytest.mark.slow
 def test_two_passes_bound_the_total_of_many_attributes():
     for law in large_laws(np.random.default_rng(8)):
         truth = law.automaton.truth

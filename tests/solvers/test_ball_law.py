@@ -138,7 +138,7 @@ def test_samples_follow_the_law(name):
 
 @pytest.mark.slow
 def test_blocks_follow_the_law_too(monkeypatch):
-    """χ² over all 64 change sets from two and four blocks, 200,000 draws; false alarm 1e-4 for each of eight, fixed seed."""
+    """χ² over all 64 change sets from two and four blocks, 60,000 draws; false alarm 1e-4 for each of eight, fixed seed."""
     for memory, count in ((1 << 10, 2), (1, 4)):
         monkeypatch.setattr(ball_sampler, "_MEMORY", memory)
         for name in LAWS:
@@ -147,8 +147,8 @@ def test_blocks_follow_the_law_too(monkeypatch):
             table = BallTable(ball, law.sizes, law.class_of)
             assert name == "nothing-changes" or len(table._blocks) >= count
             inside = reference(BallLaw(SIZES, CLASSES, [MixedBall(1.0, ball)], 30.0))[0].ravel()
-            codes = table.draw(200_000, source(3)) @ (1 << np.arange(5, -1, -1))
-            expected = 200_000 * inside
+            codes = table.draw(60_000, source(3)) @ (1 << np.arange(5, -1, -1))
+            expected = 60_000 * inside
             keep = expected > 5
             observed = np.bincount(codes, minlength=64)
             statistic = ((observed - expected) ** 2 / expected)[keep].sum()

@@ -34,6 +34,7 @@ def test_one_attribute_is_randomized_response():
         assert e <= s.upper <= np.nextafter(e, np.inf) and 0 <= s.gap <= 1e-13 * (1 + e)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(SIZES, repeat=2)))
 def test_two_attributes_are_certified_everywhere(a, b):
     for e, g in itertools.product(EPSILONS, repeat=2):
@@ -94,6 +95,7 @@ def test_published_and_stated_figures():
     assert solve(Problem([2] * 3, [0.5] * 3)).upper == pytest.approx(1.0717, abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("r", [2, 37, 10**6])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 5.0, 50.0])
 @pytest.mark.parametrize("m", [3, 40, 1000, 4096, 50_000])
@@ -106,6 +108,7 @@ def test_alike_attributes_are_certified_over_the_whole_range(m, r, epsilon):
     assert np.all(np.abs(s.attribute_epsilons - epsilon) <= 1e-9 * (1 + epsilon))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "epsilon"), [(2, 0.1), (5, 1.0), (10**6, 50.0)])
 def test_a_million_alike_attributes_answer_at_once(r, epsilon):
     s = solve(Problem([r] * 1_000_000, [epsilon] * 1_000_000))
@@ -114,6 +117,7 @@ def test_a_million_alike_attributes_answer_at_once(r, epsilon):
     assert abs(s.attribute_epsilons[0] - epsilon) <= 1e-9 * (1 + epsilon)
 
 
+@pytest.mark.slow
 def test_a_million_alike_attributes_agree_with_the_large_m_formula():
     m, r, e = 1_000_000, 2, 0.1
     p = Problem([r] * m, [e] * m)

@@ -65,6 +65,7 @@ def test_its_rows_say_of_a_whole_matrix_what_they_should(sizes: tuple[int, ...])
     assert monotone > 3  # both outcomes occur
 
 
+@pytest.mark.slow
 def test_another_solver_finds_the_certified_optimum() -> None:
     compared = 0
     for problem in random_problems(60, seed=9, most=6):

@@ -83,6 +83,7 @@ def test_no_proof_is_zero_and_misuse_is_refused():
         lower_bound(paired, Certificate(single_classes(30), (1,) * 30, pairs=((0, 1, 5),)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("light", [0, 20])
 def test_weights_that_would_fill_the_memory_are_refused(light):
     """Scaled by 2^20 the same direction is as good a proof, but its totals no longer fit."""
@@ -125,6 +126,7 @@ def test_frequencies_bound_every_small_case_from_above():
             assert mp.log(exact) <= bound <= mp.log(exact) + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m, low, high", [(3000, 0.5, 2), (3000, 1, 3), (2000, 3, 5), (3000, 1, 8)])
 def test_frequencies_and_dynamic_program_agree_where_totals_spread(m, low, high):
     """Two independent ways; the blur costs 2e-4 nats, the moduli at most 1/(θσ) relative to the dynamic program."""
@@ -139,6 +141,7 @@ def test_frequencies_and_dynamic_program_agree_where_totals_spread(m, low, high)
     assert 1e-4 < by_moduli - by_rows < 3e-3
 
 
+@pytest.mark.slow
 def test_spread_out_totals_take_weights_of_any_size(monkeypatch):
     """A million times finer, where a row of totals would not fit, and classes whose f is rounded up in doubles."""
     rng = np.random.default_rng(9)

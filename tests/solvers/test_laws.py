@@ -228,6 +228,7 @@ def test_equal_keys_at_the_border_are_drawn_again():
     assert from_ties.tolist() == [[True, False]]
 
 
+@pytest.mark.slow
 def test_excess_larger_than_a_double_can_hold_is_sampled():
     law = TableLaw(np.array([2, 3]), np.array([2000.0, 1999.0, 0.0, 0.0]))
     samples = law.sample(1000, SeededSource(np.random.default_rng(1)))

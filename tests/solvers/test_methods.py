@@ -31,6 +31,7 @@ def optima() -> dict[str, float]:
     return {name: naive.optimum(problem) for name, problem in SOLVER_CASES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SOLVER_CASES)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_on_every_case(name: str, case: str, optima: dict[str, float]) -> None:
@@ -59,6 +60,7 @@ def test_every_method_on_every_case(name: str, case: str, optima: dict[str, floa
             assert kept or any("replaced" in note for note in solution.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SOLVER_CASES)
 def test_auto_has_the_smallest_total_of_all_methods(case: str) -> None:
     problem = SOLVER_CASES[case]
