@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -189,7 +189,7 @@ def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[i
 def sampling(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     """Each person answers one random table: drawn evenly, and with the best probabilities √(weight V).
 
-    None where a table has more cells than can be reported.
+    Empty where a table has more cells than can be reported.
     """
     if max(t.cells(domain) for t in wanted.tables) > MAX_CELLS:
         return []
@@ -235,3 +235,18 @@ def report_errors(domain: Domain, wanted: Workload, total: float, report: Oracle
     """V of each table answered by everyone, with this report or its best one, shape (tables,)."""
     cells = [t.cells(domain) for t in wanted.tables]
     return np.asarray([report_error(report or best_report(c, total), c, total) for c in cells])
+
+
+def sampled_if_better(allocation: Allocation, total: float) -> Allocation:
+    """The allocation with one random table each in place of its design, where that is more accurate and meets all required."""
+    domain, wanted = allocation.design.domain, allocation.workload
+    best = next((o for o in sampling(domain, wanted, total) if o.name == "sampling"), None)
+    if best is None or not best.error < allocation.error:
+        return allocation
+    asking = sampled_tables(domain, wanted, total)
+    predictions = tuple(replace(p, error=asking.table_error(p.attributes)) for p in allocation.predictions)
+    if any(p.required is not None and not (p.standard_error or np.inf) <= p.required for p in predictions):
+        return allocation
+    return replace(
+        allocation, sampled=asking, method="sampling", error=best.error, lower_error=None, predictions=predictions
+    )

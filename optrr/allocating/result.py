@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.allocating.workload import Workload
+from optrr.asking import Asking
 from optrr.designing.design import Design
+from optrr.protocols.sampled_tables import SampledTables
 from optrr.records.domain import Domain
 from optrr.results import TableResult
 from optrr.rounding import epsilon_text
@@ -19,6 +21,9 @@ from optrr_solvers.arrays import FloatArray
 
 # More tables than this are predicted by kind only.
 MAX_LISTED = 5000
+# A proportion lies within 0..1, so that answering 1/2 without asking anybody is never off by more.
+_USELESS = 0.5
+_NO_RECORDS = "everybody answers one random table: no records are kept, and no other table can be estimated later"
 # How the note begins that an allocated design carries; it is a record, not a warning.
 NOTE = "allocated"
 
@@ -57,7 +62,9 @@ class Allocation(TableResult):
 
     ``error`` = Σ weight G_U; no law of the same total has an error below ``lower_error``; ``kronecker_error`` is what the
     best split over independent attributes gives with the same total and limits (None where none exists). Where
-    accuracies were required instead of a total, no law that meets them has a total ε below ``least_total``.
+    accuracies were required instead of a total, no law that meets them has a total ε below ``least_total``. Where asking one
+    random table each was allowed and is more accurate, ``sampled`` is that, and errors are its own; ``design`` is the best that
+    keeps records.
     """
 
     design: Design
@@ -69,6 +76,12 @@ class Allocation(TableResult):
     kronecker_error: float | None
     predictions: tuple[Prediction, ...]
     least_total: float | None = None
+    sampled: SampledTables | None = None
+
+    @property
+    def asking(self) -> Asking:
+        """What to save, ask and estimate with: the design, or the sampled tables where they were allowed and are better."""
+        return self.sampled or self.design
 
     @property
     def gap(self) -> float | None:
@@ -77,7 +90,7 @@ class Allocation(TableResult):
 
     def headline(self) -> str:
         """Workload, total and error."""
-        return f"workload {self.workload.name} at total epsilon {epsilon_text(self.design.epsilon)}: error {self.error:.6g}"
+        return f"workload {self.workload.name} at total epsilon {epsilon_text(self.asking.epsilon)}: error {self.error:.6g}"
 
     def to_arrow(self) -> pa.Table:
         """One row per table of the workload: table, weight, cells, error, sampling_error, standard_error."""
@@ -87,11 +100,24 @@ class Allocation(TableResult):
 
     def warnings(self) -> tuple[str, ...]:
         """What to know before using it."""
-        return tuple(w for w in self.design.warnings() if not w.startswith(NOTE))
+        design = self.design.warnings() if self.sampled is None else (_NO_RECORDS,)
+        said = [w for w in design if not w.startswith(NOTE)]
+        useless = [p for p in self.predictions if p.standard_error is not None and p.standard_error > _USELESS]
+        if useless:
+            worst = max(useless, key=lambda p: p.standard_error or 0.0)
+            which = "every table" if len(useless) == len(self.predictions) else f"{len(useless)} tables"
+            said.append(
+                f"with n = {self.n} nothing can be learned of {which}: {' × '.join(worst.attributes)} would have a standard "
+                f"error of {worst.standard_error:.3g}, and any guess within 0..1 is closer than {_USELESS:g}; "
+                "ask more people, raise the total, or merge categories"
+            )
+        return tuple(said)
 
     def summary(self) -> dict[str, Any]:
         """The design's JSON object with the allocation's own numbers beside it."""
-        return self.design.summary() | {
+        way = self.design.summary() if self.sampled is None else {"epsilon": self.sampled.epsilon}
+        return way | {
+            "keeps_records": self.asking.keeps_records,
             "method": self.method,
             "workload": self.workload.name,
             "n": self.n,

@@ -11,8 +11,8 @@ from optrr.allocating.advice import advise as make_advice
 from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
 from optrr.cli.designing import attribute_option, read_wanted
-from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn
-from optrr.designing.design_file import save_design
+from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, warn
+from optrr.designing.design import Design
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.rounding import bound_text, epsilon_text
@@ -55,6 +55,11 @@ report_option = click.option("--report", type=click.Path(path_type=Path), help="
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
 @click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
+@click.option(
+    "--sampling",
+    is_flag=True,
+    help="Choose one random table each, which keeps no records, where that is more accurate.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
 @report_option
 @json_option
@@ -72,6 +77,7 @@ def allocate(
     conditional_cap: float | None,
     preserve: str,
     method: str,
+    sampling: bool,
     output: Path | None,
     report: Path | None,
     as_json: bool,
@@ -82,27 +88,30 @@ def allocate(
     --ceilings-from-spec is given.
     """
     wanted = read_wanted(spec, attributes)
-    allocation = make_allocation(
-        wanted.domain,
-        total_epsilon,
-        workload=workload,
-        n=n,
-        standard_error=standard_error,
-        floors=_by_name(wanted, floors, "--floor"),
-        ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
-        conditional_cap=conditional_cap,
-        preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
-        method=method,
-    )
+    with late_bar() as show:
+        allocation = make_allocation(
+            wanted.domain,
+            total_epsilon,
+            workload=workload,
+            n=n,
+            standard_error=standard_error,
+            floors=_by_name(wanted, floors, "--floor"),
+            ceilings=_ceilings(wanted, ceilings, ceilings_from_spec),
+            conditional_cap=conditional_cap,
+            preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
+            method=method,
+            sampling=sampling,
+            progress=lambda error, lower: show(f"allocate: {lower:.6g} ≤ error ≤ {error:.6g}", None),
+        )
+    warn(allocation.warnings())
     if output is not None:
-        save_design(allocation.design, output)
+        allocation.asking.save(output)
     if report is not None:
         _write(report, allocation)
     if as_json:
         print_json(allocation.summary())
     else:
         _show(allocation)
-    warn(allocation.warnings())
 
 
 def _write(report: Path, allocation: Allocation) -> None:
@@ -141,7 +150,8 @@ def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) ->
 def _show(allocation: Allocation) -> None:
     design = allocation.design
     click.echo(
-        f"total epsilon {epsilon_text(design.epsilon)}   workload {allocation.workload.name}   method {allocation.method}"
+        f"total epsilon {epsilon_text(allocation.asking.epsilon)}   workload {allocation.workload.name}   "
+        f"method {allocation.method}"
     )
     if allocation.gap is not None:
         click.echo(
@@ -153,6 +163,12 @@ def _show(allocation: Allocation) -> None:
         click.echo(
             f"Kronecker's best split of this total has {allocation.kronecker_error / allocation.error:.4g} times the error"
         )
+    if allocation.sampled is None:
+        _show_attributes(design)
+    _show_predictions(allocation)
+
+
+def _show_attributes(design: Design) -> None:
     rows = design.summary()["attributes"]
     print_table(
         "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
@@ -162,6 +178,9 @@ def _show(allocation: Allocation) -> None:
             for r in rows[:_SHOWN]
         ],
     )
+
+
+def _show_predictions(allocation: Allocation) -> None:
     shown = allocation.predictions[:_SHOWN]
     more = f" (first {_SHOWN} of {len(allocation.predictions)})" if len(allocation.predictions) > _SHOWN else ""
     print_table(

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
+# A file of more categories than this is larger than a person expects; each takes about so many bytes.
+_MANY_CATEGORIES = 100_000
+_CATEGORY_BYTES = 12
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 _FAINT = 0.5
 
@@ -187,6 +190,12 @@ class Design(Labelled, FullRecords, TableResult):
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
         out = list(self.solution_warnings())
+        categories = int(self.domain.sizes.sum())
+        if categories > _MANY_CATEGORIES:
+            out.append(
+                f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
+                "merge categories, or declare ranges, if nobody needs them apart"
+            )
         faint = self.faintest_pair
         if faint is not None and abs(faint[0]) < _FAINT:
             out.append(

@@ -34,7 +34,6 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.auto import solve as design
 from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import Law
-from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 
 # Targets are asked for this much more tightly, relative, so that Clarabel's last digits do not miss them; costs 1e-7 nats.
@@ -64,7 +63,7 @@ class SmallestTotal:
         return max(self.upper - self.lower, 0.0)
 
 
-def smallest_total(problem: AllocationProblem, options: SolveOptions = SolveOptions()) -> SmallestTotal:
+def smallest_total(problem: AllocationProblem) -> SmallestTotal:
     """The smallest total ε that meets the problem's floors, ceilings, caps and targets; its own total is ignored.
 
     Raises
@@ -84,7 +83,7 @@ def smallest_total(problem: AllocationProblem, options: SolveOptions = SolveOpti
             f"table {workload.tables[k]} cannot have error {problem.target[k]:.4g}; sampling alone leaves {least[k]:.4g}"
         )
     if not problem.joint_targets.size:
-        return _by_design(problem, options, started)
+        return _by_design(problem, started)
     lattice = EffectLattice(workload)
     if lattice.cells > MAX_PROGRAM_CELLS:
         raise MethodTooLarge(
@@ -94,7 +93,7 @@ def smallest_total(problem: AllocationProblem, options: SolveOptions = SolveOpti
     return _by_program(problem, lattice, started)
 
 
-def _by_design(problem: AllocationProblem, options: SolveOptions, started: float) -> SmallestTotal:
+def _by_design(problem: AllocationProblem, started: float) -> SmallestTotal:
     epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
     over = np.flatnonzero(epsilons > EPSILON_RANGE[1])
     if over.size:
@@ -104,7 +103,7 @@ def _by_design(problem: AllocationProblem, options: SolveOptions, started: float
             "ask for less accuracy"
         )
     caps = problem.cap if problem.capped else None
-    solution = design(Problem(problem.workload.sizes, epsilons, caps=caps, names=problem.names), options=options)
+    solution = design(Problem(problem.workload.sizes, epsilons, caps=caps, names=problem.names))
     return SmallestTotal(solution.law, solution.upper, solution.lower, time.perf_counter() - started)
 
 

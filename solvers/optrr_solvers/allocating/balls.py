@@ -37,17 +37,12 @@ from optrr_solvers.laws.ball import BallLaw, MixedBall
 
 # No further generation is made after two in a row that gained less than this, relatively.
 _LITTLE = 1e-4
+# Relative gap of every generation, corners a generation, and generations at most.
+_TOLERANCE = 1e-5
+_ROUNDS = 300
+_GENERATIONS = 16
 # Laws with a smaller share of the mixture are dropped: what that costs is of the same order.
 _FAINT_SHARE = 1e-9
-
-
-@dataclass(frozen=True)
-class BallsOptions:
-    """``tolerance``: relative gap of every generation; ``rounds``: corners a generation; ``generations``: at most."""
-
-    tolerance: float = 1e-5
-    rounds: int = 300
-    generations: int = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +70,7 @@ class _State:
         return float(sum(p.atom.uniform for p in self.parts))
 
 
-def solve(problem: AllocationProblem, options: BallsOptions = BallsOptions()) -> AllocatedLaw:
+def solve(problem: AllocationProblem) -> AllocatedLaw:
     """Best mixture of weighted balls found at total ε at most E, with a bound for all laws of that total.
 
     Floors and ceilings hold as for :mod:`optrr_solvers.allocating.lattice`. Cost: for pairs among m different attributes a
@@ -99,10 +94,10 @@ def solve(problem: AllocationProblem, options: BallsOptions = BallsOptions()) ->
     state: _State | None = None
     mixture: Mixture | None = None
     rounds, idle = 0, 0
-    for _ in range(options.generations):
+    for _ in range(_GENERATIONS):
         totals = EffectTotals(problem.workload, grid_weights(problem.workload, weights))
         before = state
-        state, mixture = _generation(problem, totals, state, options)
+        state, mixture = _generation(problem, totals, state)
         rounds += mixture.rounds
         idle = idle + 1 if before is not None and state.error > before.error * (1 - _LITTLE) else 0
         if idle == 2:
@@ -114,9 +109,7 @@ def solve(problem: AllocationProblem, options: BallsOptions = BallsOptions()) ->
     return AllocatedLaw.of(problem, "search", law, lower_error(problem, law, mixture.push), started, rounds)
 
 
-def _generation(
-    problem: AllocationProblem, totals: EffectTotals, before: _State | None, options: BallsOptions
-) -> tuple[_State, Mixture]:
+def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State | None) -> tuple[_State, Mixture]:
     """The best mixture of laws of these totals with the law so far."""
     oracle = KnapsackOracle(totals.mu, problem.total)
     if before is None:
@@ -124,7 +117,7 @@ def _generation(
         start = Corner(totals.effects_of(first.mass(totals.mu)), first)
     else:
         start = Corner(before.effects, None)
-    mixture = Descent(problem, totals, oracle, (start,)).run(options.tolerance, options.rounds)
+    mixture = Descent(problem, totals, oracle, (start,)).run(_TOLERANCE, _ROUNDS)
     old = sum(w for w, c in zip(mixture.weights, mixture.corners, strict=True) if c.atom is None)
     parts = () if before is None or old < _FAINT_SHARE else tuple(p.times(float(old)) for p in before.parts)
     if old < 1 - _FAINT_SHARE:

@@ -198,6 +198,7 @@ class Descent:
             # the limits' multipliers with the true limits, not the tightened ones
             credit = float(np.sum(push[push > 0] * self.low[push > 0]) + np.sum(push[push < 0] * self.high[push < 0]))
             lower = max(lower, error + float(slope @ lam) - bound + credit)
+            self.problem.report(error, lower)
             if error - lower <= tolerance * error:
                 break
             self.rounds += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from optrr_solvers.allocating.descent import Corner, Descent
 from optrr_solvers.allocating.effects import EffectLattice
@@ -11,19 +10,15 @@ from optrr_solvers.allocating.frame import Answer, kronecker_start, oracle_of
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.errors import MethodTooLarge
 
+# Relative gap to stop at.
+_TOLERANCE = 1e-6
+# Corners asked for at most; the gap is then what it is.
+_ROUNDS = 500
 # Bounds from linear programs are widened for the backend's tolerance, so gaps below this would not show.
 _CAPPED_TOLERANCE = 1e-5
 
 
-@dataclass(frozen=True)
-class AllocationOptions:
-    """``tolerance``: relative gap to stop at; ``rounds``: corners asked for at most (the gap is then what it is)."""
-
-    tolerance: float = 1e-6
-    rounds: int = 500
-
-
-def solve(problem: AllocationProblem, options: AllocationOptions = AllocationOptions()) -> AllocatedLaw:
+def solve(problem: AllocationProblem) -> AllocatedLaw:
     """Law with the smallest workload error at total ε at most E, with its certified gap.
 
     Floors and ceilings hold exactly; where a floor is its ceiling, to 1e-6.
@@ -44,8 +39,8 @@ def solve(problem: AllocationProblem, options: AllocationOptions = AllocationOpt
     start = kronecker_start(problem, lattice)
     corner = Corner(lattice.effects_of(start.mass(lattice.mu)), start)
     descent = Descent(problem, lattice, oracle_of(problem, lattice), (corner,))
-    tolerance = max(options.tolerance, _CAPPED_TOLERANCE if problem.capped else 0)
-    mixture = descent.run(tolerance, options.rounds)
+    tolerance = _CAPPED_TOLERANCE if problem.capped else _TOLERANCE
+    mixture = descent.run(tolerance, _ROUNDS)
     law = mixture.of_cells()
     gate = Answer(problem, lattice, "lattice", started, mixture.rounds)
     allocated = gate.of(law.excess / law.uniform, mixture.lower)

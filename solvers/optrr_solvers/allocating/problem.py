@@ -6,6 +6,7 @@ Letters: F the workload's error, G_U a table's (:mod:`allocation_workload`), E t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,6 +42,8 @@ class AllocationProblem:
         floors on its ε.
     names
         what to call the attributes in messages.
+    progress
+        called while it is solved, with the workload's error so far and a bound below the best one.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class AllocationProblem:
     caps: FloatArray | None = None
     targets: FloatArray | None = None
     names: tuple[str, ...] = ()
+    progress: Callable[[float, float], None] | None = None
 
     def __post_init__(self) -> None:
         least = EPSILON_RANGE[0] * self.workload.m
@@ -81,6 +85,11 @@ class AllocationProblem:
         if bad.size:
             i = int(bad[0])
             raise InvalidProblem(f"{self.name(i)} has {what} {values[i]}; give nats of at least {low:g}")
+
+    def report(self, error: float, lower: float) -> None:
+        """Tell whoever watches how far the solver is."""
+        if self.progress is not None:
+            self.progress(error, lower)
 
     def name(self, i: int) -> str:
         """How messages call attribute i."""

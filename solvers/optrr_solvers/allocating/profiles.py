@@ -15,7 +15,7 @@ caps, their errors are moved onto the λ_i by ∂F/∂λ_i at the current law, a
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,26 +25,20 @@ from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import eigenvalues_of
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.auto import solve as design
-from optrr_solvers.calibrate import TOLERANCE, calibrate
+from optrr_solvers.calibrate import TOLERANCE as TOTAL_TOLERANCE
+from optrr_solvers.calibrate import calibrate
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.errors import Infeasible, InvalidCertificate, MethodTooLarge, SolveFailed
-from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution
 
 # While ratios are still searched, totals are met only to this, relatively: the error of the workload is then off by as much.
 _ON_THE_WAY = 2e-4
+# Relative gap to stop at, and profiles tried at most.
+_TOLERANCE = 1e-3
+_ROUNDS = 40
 # The search ends after this many rounds without an improvement of a quarter of the tolerance.
 _IDLE_ROUNDS = 5
-
-
-@dataclass(frozen=True)
-class ProfileOptions:
-    """``tolerance``: relative gap to stop at; ``rounds``: profiles tried; ``design``: handed to the design solver."""
-
-    tolerance: float = 1e-3
-    rounds: int = 40
-    design: SolveOptions = SolveOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +48,6 @@ class Family:
     problem: AllocationProblem
     pairs: tuple[tuple[int, int], ...] = ()
     kappa: float = 1.0
-    options: SolveOptions = field(default_factory=SolveOptions)
 
     def at(self, epsilons: FloatArray) -> Problem:
         """The design problem with these ε_i, kept within the supported range."""
@@ -72,12 +65,11 @@ class Family:
 
     def solve(self, epsilons: FloatArray) -> Solution:
         """The design for these ε_i."""
-        return design(self.at(self.limited(epsilons)), options=self.options)
+        return design(self.at(self.limited(epsilons)))
 
 
 def solve(
     problem: AllocationProblem,
-    options: ProfileOptions = ProfileOptions(),
     pairs: tuple[tuple[int, int], ...] = (),
 ) -> AllocatedLaw:
     """The best law found, with its design; ``pairs`` stay as visible as under Kronecker at the ε_i found.
@@ -95,13 +87,12 @@ def solve(
     started = time.perf_counter()
     if problem.joint_targets.size:
         raise MethodTooLarge("method 'search' takes no targets on tables of several attributes; use method 'program'")
-    family = Family(problem, pairs, options=options.design)
-    search = _Search(family, options)
-    return search.run(started)
+    family = Family(problem, pairs)
+    return _Search(family).run(started)
 
 
 def scaled_to_total(
-    family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = TOLERANCE
+    family: Family, ratios: FloatArray, guess: float = 1.0, tolerance: float = TOTAL_TOLERANCE
 ) -> tuple[Solution, float]:
     """The design with ε_i = s · ratios whose total is within ``tolerance`` below E, and s. Limits bend the ray.
 
@@ -124,8 +115,8 @@ def scaled_to_total(
 class _Search:
     """The profiles tried, the cuts found, the best law."""
 
-    def __init__(self, family: Family, options: ProfileOptions) -> None:
-        self.family, self.options = family, options
+    def __init__(self, family: Family) -> None:
+        self.family = family
         self.problem, self.workload = family.problem, family.problem.workload
         if self.problem.capped and self.workload.m > 10:
             raise MethodTooLarge(f"conditional caps take up to 10 attributes, got {self.workload.m}; drop the caps")
@@ -142,7 +133,7 @@ class _Search:
 
     def run(self, started: float) -> AllocatedLaw:
         ratios, scale = self._start(), 1.0
-        for _ in range(self.options.rounds):
+        for _ in range(_ROUNDS):
             self.rounds += 1
             try:
                 solution, scale = scaled_to_total(self.family, ratios, scale, _ON_THE_WAY)
@@ -160,7 +151,8 @@ class _Search:
             self.steers.append(cut)
             assert self.best is not None
             profile = self._outer(solution)
-            if self.best[0] - self.lower <= self.options.tolerance * self.best[0]:
+            self.problem.report(self.best[0], self.lower)
+            if self.best[0] - self.lower <= _TOLERANCE * self.best[0]:
                 break
             if self.idle > _IDLE_ROUNDS:
                 break
@@ -178,7 +170,7 @@ class _Search:
     def _record(self, solution: Solution) -> None:
         lam = self.workload.eigenvalues(solution.law)
         error = self.workload.error(lam) if np.all(lam > 0) else np.inf
-        gained = self.best is None or error < self.best[0] * (1 - self.options.tolerance / 4)
+        gained = self.best is None or error < self.best[0] * (1 - _TOLERANCE / 4)
         self.idle = 0 if gained else self.idle + 1
         if self.best is None or error < self.best[0]:
             self.best = (error, solution)

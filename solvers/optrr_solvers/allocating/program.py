@@ -32,14 +32,10 @@ from optrr_solvers.errors import MethodTooLarge, SolveFailed
 
 # Clarabel takes a second at 2^9 cells and 45 effects, minutes at 2^12.
 MAX_PROGRAM_CELLS = 1 << 11
-
-
-@dataclass(frozen=True)
-class ProgramOptions:
-    """``tolerance``: Clarabel's own; ``worst_gap``: answers certified no better than this are refused."""
-
-    tolerance: float = 1e-11
-    worst_gap: float = 0.01
+# Clarabel's own tolerance.
+_TOLERANCE = 1e-11
+# Answers certified no better than this, relative, are refused.
+_WORST_GAP = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +71,7 @@ class Units:
         return cls(corner.uniform, mass, lattice.effects_of(corner.mass(lattice.mu)), kronecker)
 
 
-def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()) -> AllocatedLaw:
+def solve(problem: AllocationProblem) -> AllocatedLaw:
     """Law with the smallest workload error at total ε at most E, by one convex program, with its certified gap.
 
     Floors and ceilings hold to the solver's tolerance (1e-8 or so); :mod:`optrr_solvers.allocating.lattice` makes them
@@ -95,7 +91,7 @@ def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()
             f"method 'program' takes up to {MAX_PROGRAM_CELLS} vectors of counts, got {lattice.cells}; use 'lattice'"
         )
     oracle = oracle_of(problem, lattice)
-    solved = _clarabel(problem, lattice, options)
+    solved = _clarabel(problem, lattice)
     above = solved.share * math.expm1(problem.total)
     mass = lattice.mu * (1 + above)
     lam = lattice.effects_of(mass / mass.sum())
@@ -113,12 +109,12 @@ def solve(problem: AllocationProblem, options: ProgramOptions = ProgramOptions()
     credit -= float(solved.target_weights[wanted] @ problem.target[wanted])
     lower = weighted.error(lam[:used]) + float(slope @ lam) - bound + credit
     answer = Answer(problem, lattice, "program", started, 1).of(above, lower)
-    if answer.gap > options.worst_gap:
+    if answer.gap > _WORST_GAP:
         raise SolveFailed(f"program: Clarabel's answer is certified only within {answer.gap:.2g}; use method 'lattice'")
     return answer
 
 
-def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: ProgramOptions) -> _Solved:
+def _clarabel(problem: AllocationProblem, lattice: EffectLattice) -> _Solved:
     # 1 s to import, and only this method needs it
     cp: Any = importlib.import_module("cvxpy")
     workload = problem.workload
@@ -146,7 +142,7 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice, options: Progr
         caps = problem.cap[[int(c[0]) for c in lattice.classes]]
         density = share + math.exp(-problem.total) / -math.expm1(-problem.total) * uniform
         rules.append(cap_rows(lattice.shape, caps, problem.total) @ density >= 0)
-    status = by_clarabel(cp.Problem(cp.Minimize(goal), rules), options.tolerance)
+    status = by_clarabel(cp.Problem(cp.Minimize(goal), rules), _TOLERANCE)
     if status is not None:
         raise SolveFailed(f"program: Clarabel {status}; use method 'lattice'")
     push: FloatArray = np.zeros(lattice.rows)
