@@ -19,6 +19,8 @@ import pytest
 import vectors
 from survey_client import Server
 
+from optrr.deployment.canonical import canonical, digest_of
+
 # Chromium and a server in a process of its own take a few seconds to start
 pytestmark = pytest.mark.slow
 
@@ -189,7 +191,8 @@ def test_the_form_is_filled_in_with_the_keyboard_alone(page):
     tab("q-2-0")
     keys.press("Space")
     tab("q-3")
-    keys.type("years-4")
+    for _ in range(5):
+        keys.press("ArrowDown")
     tab("q-4-0")
     keys.press("ArrowDown")
     tab("consent")
@@ -493,10 +496,13 @@ def test_where_it_cannot_be_done_safely_nothing_is_asked(browser, server, script
 
 def test_a_sampler_that_states_too_small_an_epsilon_is_not_asked_with(browser, server):
     content = json.loads(server.get("/sampler.json"))
-    content["epsilon"]["total"] = "0.100000000000000"
+    half = f"{Decimal(content['epsilon']['total']) / 2:.15f}"
+    content["epsilon"] |= {"total": half, "conditional": [half] * len(NAMES)}
+    text = canonical(content | {"digest": digest_of(content)})
     context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
-    context.route("**/sampler.json", lambda route: route.fulfill(json=content))
+    context.route("**/sampler.json", lambda route: route.fulfill(body=text))
     page = opened(context)
     wait_for(page, "The survey could not be loaded")
+    assert page.get_by_text("epsilon is too small").is_visible()
     assert page.locator("form").count() == 0
     context.close()
