@@ -15,6 +15,7 @@ TEXTS = [
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
 CITED = re.compile(r"design (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")
 FILES = re.compile(r"\b(?:proofs|benchmarks|docs|tests|optrr|solvers)/[-\w/]+(?:\.(?:py|md|csv|json|svg))?")
+MODULE = re.compile(r":mod:`([\w.]+)`")
 PROOF = re.compile(r"\bprove_\w+")
 
 
@@ -64,3 +65,16 @@ def test_every_cited_proof_and_file_is_there(file: Path):
     if (ROOT / "proofs") not in file.parents:
         for name in PROOF.findall(text):
             assert name in proofs(), f"{name} is no proof"
+
+
+def test_every_cited_module_is_there():
+    """By its whole name, or by what of it is not the name of a folder around the citing file."""
+    seen = 0
+    for file in TEXTS:
+        for cited in MODULE.findall(file.read_text(encoding="utf-8")):
+            seen += 1
+            path = cited.replace(".", "/")
+            places = [folder / path for folder in (*file.parents, ROOT / "solvers") if folder.is_relative_to(ROOT)]
+            there = any(p.with_suffix(".py").is_file() or (p / "__init__.py").is_file() for p in places)
+            assert there, f"{file.relative_to(ROOT)} cites the module {cited}"
+    assert seen > 30

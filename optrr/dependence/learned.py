@@ -82,7 +82,7 @@ def dependence_matrix(
     Raises
     ------
     InvalidInput
-        where ``ordinal`` names a stranger.
+        where ``ordinal`` names what is no attribute.
     """
     for name in ordinal:
         domain.index(name)

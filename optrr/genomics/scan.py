@@ -67,10 +67,10 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
     """The kernel of each of the cohort's variants beside the status; see :mod:`optrr.genomics.star`."""
     assert layout.status is not None
     position = {name: k for k, name in enumerate(layout.names)}
-    strangers = [name for name in cohort.variants.name if name not in position]
-    if strangers:
+    unknown = [name for name in cohort.variants.name if name not in position]
+    if unknown:
         raise InvalidInput(
-            f"{len(strangers)} variants are not in the design ({listed(strangers)}): it did not randomize them; use the "
+            f"{len(unknown)} variants are not in the design ({listed(unknown)}): it did not randomize them; use the "
             "design file these records were randomized with"
         )
     at = np.array([position[name] for name in cohort.variants.name], dtype=np.int64)

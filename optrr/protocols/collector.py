@@ -58,7 +58,7 @@ class Collector:
         Raises
         ------
         InvalidInput
-            where it is no randomized record of this protocol. It then counts for nothing.
+            where it is no randomized record of this protocol. The message is then left out of every estimate.
         """
         received = Message.from_bytes(message) if isinstance(message, bytes) else message
         if not isinstance(received, Message):

@@ -1,7 +1,7 @@
 """Conditional gradients, fully corrected: the best mixture of corners, one corner at a time.
 
 F is convex in λ and the laws of total ε at most E form a convex set whose corners are sharp sets of cells
-(:mod:`allocation_oracle`). Each round asks for the corner that is best for the current gradient and then minimises F over
+(:mod:`oracle`). Each round asks for the corner that is best for the current gradient and then minimises F over
 all mixtures of the corners kept. With −g the gradient at λ, convexity gives for every law
 
     F(λ') ≥ F(λ) − g·(λ' − λ) ≥ F(λ) + g·λ − max_ν E_ν[Σ g_W χ_W],

@@ -1,4 +1,4 @@
-"""The most accurate law of a given total ε on a lattice of counts, by conditional gradients (:mod:`allocation_descent`)."""
+"""The most accurate law of a given total ε on a lattice of counts, by conditional gradients (:mod:`descent`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The reverse of design: the total ε is fixed, the error of a workload is to be small. What is asked, and what is answered.
 
-Letters: F the workload's error, G_U a table's (:mod:`allocation_workload`), E the total ε in nats.
+Letters: F the workload's error, G_U a table's (:mod:`workload`), E the total ε in nats.
 """
 
 from __future__ import annotations

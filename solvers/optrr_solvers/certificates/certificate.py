@@ -65,7 +65,7 @@ class Certificate:
         with one more change in g; ``up`` when the one with more changes is bounded from above. Only for classes of one.
     effects, unit
         b_g ≥ 0 and U ≥ 1, or no effects: every pair with members in g and h, all of them to be kept, has the multiplier
-        b_g b_h / U of rank one (:mod:`certificates.rank_one`). The weights are then what a change takes from h beyond the
+        b_g b_h / U of rank one (:mod:`rank_one`). The weights are then what a change takes from h beyond the
         effects, and may be negative, as long as the accuracies' own multipliers are not. Without pairs and caps.
     """
 

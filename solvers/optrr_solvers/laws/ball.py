@@ -2,11 +2,11 @@
 
     q_S = 1 + (Q−1) t_S,    t_S = Σ_k p_k t_{k,S} ∈ [0, 1],    Σ p_k ≤ 1,
 
-each t_k a weighted ball (:mod:`laws.weighted_ball`). ε = ln Q whatever the weights, by construction; only the accuracies
+each t_k a weighted ball (:mod:`weighted_ball`). ε = ln Q whatever the weights, by construction; only the accuracies
 need computing. Where change sets can be counted (at most 2^20 vectors of counts, whole weights) that is a sum over
-them, otherwise a Fourier sum (:mod:`laws.spectrum`). Alike attributes are one class and share all work.
+them, otherwise a Fourier sum (:mod:`spectrum`). Alike attributes are one class and share all work.
 
-Sampling (:mod:`laws.ball_sampler`) runs the dynamic program backwards.
+Sampling (:mod:`ball_sampler`) runs the dynamic program backwards.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class BallLaw(Law):
         return BallSampler(self.sizes, self.class_of, [(x.share, x.ball) for x in self.balls], self.log_ratio)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Uniform answers and ball draws; the sampled mechanism's ε is never above the law's (:mod:`laws.ball_sampler`)."""
+        """Uniform answers and ball draws; the sampled mechanism's ε is never above the law's (:mod:`ball_sampler`)."""
         if self.counted is not None:
             return self.counted.sample(n, source)
         return self._sampler.draw(n, source)

@@ -1,8 +1,8 @@
 """Drawing change sets from weighted balls: the dynamic program forwards, the draws backwards (design §3.5).
 
-Given the total x after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`laws.totals`): one
+Given the total x after attribute i, the attribute was kept with probability k_i N_{i−1}(x)/N_i(x) (:mod:`totals`): one
 uniform number per attribute. Many attributes are dealt out to blocks, the grand total is split among the blocks first
-(:mod:`laws.total_tree`), and each block's rows start from 0 and stay short. The tree is built once, the blocks' rows once a
+(:mod:`total_tree`), and each block's rows start from 0 and stay short. The tree is built once, the blocks' rows once a
 call: with W totals at once and B blocks a call takes m W/√B operations, a draw 2 W √B more, and memory is 256 MB of rows,
 30 W √B bytes of tree and the change sets themselves.
 
@@ -10,7 +10,7 @@ Rounding only adds privacy. The branches' probabilities are taken from the compu
 product telescopes: it exceeds the ball's true probability by at most ``ROUNDINGS``·m·2^-53 plus 2^-62 a step and the tree's
 own error, relatively, for the numbers drawn have 2^-64 steps and the rarer branch is rounded down. That much, plus the mass
 dropped at the rows' edges and the error of the ball's own mass, is taken off the ball's share and given to the uniform
-answer (:mod:`laws.excess`): 1e-11 of it at a hundred attributes, 1e-8 at 20,000, 1e-7 at a million.
+answer (:mod:`excess`): 1e-11 of it at a hundred attributes, 1e-8 at 20,000, 1e-7 at a million.
 """
 
 from __future__ import annotations

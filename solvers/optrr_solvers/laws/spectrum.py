@@ -4,7 +4,7 @@ With s = θ + it, z_i(s) = (r_i−1) E[e^{−sW_i}] and the profile's transform 
 
     E_μ[t] = Π 1/r_i · e^{…} · (1/N) Σ_k  K(s_k) e^{s_k end} Π_i (1 + z_i(s_k)),      t_k = 2πk/N,
 
-is exact for totals on an integer grid once N exceeds the spread of the tilted total (:mod:`laws.tilting`). The probability
+is exact for totals on an integer grid once N exceeds the spread of the tilted total (:mod:`tilting`). The probability
 that the attributes in U change as given is the same sum with A_i = z_i/(1+z_i) or 1 − A_i for i ∈ U as further factors: the
 attribute's own factor is divided out pointwise, which is stable, unlike removing it from the distribution itself.
 
