@@ -119,5 +119,5 @@ def log_chance_bound(kernel: Kernel, cell: Sequence[int | np.intp], estimate: fl
         moment = float(kernel.adjoint(np.exp(theta * (weights - most))).max())
         return theta * (most - sign * estimate) + math.log(moment)
 
-    found = minimize_scalar(exponent, bounds=tuple(map(math.log, _THETA)), method="bounded", options={"xatol": 1e-3})
-    return min(0.0, n * float(found.fun))
+    optimum = minimize_scalar(exponent, bounds=tuple(map(math.log, _THETA)), method="bounded", options={"xatol": 1e-3})
+    return min(0.0, n * float(optimum.fun))

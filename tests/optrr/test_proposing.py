@@ -155,8 +155,8 @@ def test_the_command(tmp_path: Path, monkeypatch, capsys):
     for a in read_specification("d.toml").domain:
         assert a == expected[a.name] or a.name == "level"
     assert run([*call, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["records"] == N and found["discloses"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["records"] == N and printed["discloses"]
     assert run([*call, "-o", "d.json"]) == 2
     assert run(["spec", "d.csv", "--bins", "age=x"]) == 2
 

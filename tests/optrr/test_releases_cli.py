@@ -110,11 +110,11 @@ def test_accounts_add_up_distinct_releases(here, capsys):
         (("first.csv", "copy.csv"), 1.5),
         (("second.parquet", "copy.csv"), 3.5),
     ):
-        found = as_json(capsys, "account", *files)
-        assert found["epsilon"] == pytest.approx(total) and found["epsilon"] >= total - 1e-15
-        assert found["unit"] == "record" and found["within_limit"]
-        exact = math.fsum(r["epsilon"] for r in found["releases"])
-        assert exact <= found["epsilon"] <= math.nextafter(exact, math.inf)
+        account = as_json(capsys, "account", *files)
+        assert account["epsilon"] == pytest.approx(total) and account["epsilon"] >= total - 1e-15
+        assert account["unit"] == "record" and account["within_limit"]
+        exact = math.fsum(r["epsilon"] for r in account["releases"])
+        assert exact <= account["epsilon"] <= math.nextafter(exact, math.inf)
     out, err = said(capsys, "account", "first.csv", "second.parquet", "--limit", "3", code=1)
     assert "for each record" in out and "above the limit of 3" in err
     assert said(capsys, "account", "first.csv", "--limit", "1.51")[1] == ""
