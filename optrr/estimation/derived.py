@@ -56,9 +56,10 @@ class Derived(Result):
     estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
     hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
-    then name it, ``value`` leaves such categories out, and ``bias`` and the errors are NaN. ``standard_error`` is that of the
-    estimate under a table that has its value; NaN, too, for V where it cannot be told from 0. ``bootstrap_error`` is NaN
-    unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a warning says why.
+    then name it, ``value`` is that of the projected estimate within the limits, and ``bias`` and the errors are NaN.
+    ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
+    ``bootstrap_error`` is NaN unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a
+    warning says why.
     """
 
     statistic: str
@@ -211,19 +212,24 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         clear = ClearCategories.of(setting.sampling, observed)
         if clear.all_clear:
             return None
-        path = setting.path(observed)
-        lower, upper = map(setting.shown, phi_squared_limits(path, clear, setting.sampling, observed, tail))
-        value = setting.shown(path.value) if clear.cells.any() else setting.projected(observed)
-        return _Limits(min(max(value, lower), upper), lower, upper, _faint_categories(setting, clear))
+        limits = phi_squared_limits(setting.path(observed), clear, setting.sampling, observed, tail)
+        return _within(
+            setting, observed, (setting.shown(limits[0]), setting.shown(limits[1])), _faint_categories(setting, clear)
+        )
     if setting.name == "correlation":
         assert setting.scores is not None
         moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
         if not moments.faint():
             return None
-        lower, upper = moments.correlation_limits(tail)
-        value = min(max(setting.projected(observed), lower), upper)
-        return _Limits(value, lower, upper, _faint_scores(setting, moments))
+        return _within(setting, observed, moments.correlation_limits(tail), _faint_scores(setting, moments))
     return None
+
+
+def _within(
+    setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], warnings: tuple[str, ...]
+) -> _Limits:
+    """With the projected estimate's value, moved between the limits: what is faint is part of it, too."""
+    return _Limits(min(max(setting.projected(observed), limits[0]), limits[1]), *limits, warnings)
 
 
 def _faint_categories(setting: AskedStatistic, clear: ClearCategories) -> tuple[str, ...]:

@@ -294,6 +294,7 @@ def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_not
         derived = derive(counts, mechanism, "cramers-v")
         assert derived.lower <= derived.value <= derived.upper <= 1
         if derived.warnings:
+            assert derived.value == pytest.approx(np.clip(derived.plug_in, derived.lower, derived.upper))
             assert "the share of 'a' = 3" in derived.warnings[0] and "merge it" in derived.warnings[0]
             assert np.isnan([derived.standard_error, derived.bias]).all() and derived.summary()["bias"] is None
             square = derive(counts, mechanism, "chi-square")
