@@ -1,0 +1,111 @@
+"""The results in a real Chromium: the token admits, charts show under the page's own policy, and everybody can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import browsers
+import numpy as np
+import pytest
+from survey_client import Server
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+from optrr.designing.design import Design
+from optrr.survey.database import database_url, open_database
+from optrr.survey.packing import Packing
+from optrr.survey.store import Report, Store
+
+# Chromium and a server in a process of its own take a few seconds to start
+pytestmark = pytest.mark.slow
+
+SPECIFICATION = """
+title = "Health and work"
+epsilon = 1.0
+[[attributes]]
+name = "sick days"
+categories = ["none", "1 to 5", "more"]
+[[attributes]]
+name = "smokes"
+categories = ["yes", "no"]
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    source = tmp_path_factory.mktemp("results") / "questions.toml"
+    source.write_text(SPECIFICATION)
+    running = Server(source)
+    fill(source)
+    yield running
+    assert running.stop() == 0
+    assert running.log.read_text() == "stopped; every acknowledged report is kept\n"
+
+
+def fill(source: Path) -> None:
+    made = Design.load(source.with_name("questions.design.json"))
+    rng = np.random.default_rng(0)
+    codes = made.mechanism.perturb_codes(rng.integers(0, made.domain.sizes, (500, 2)), 0)
+    packing = Packing(made.domain)
+    engine = open_database(database_url(str(source.with_name("questions.db"))), lasting=False)
+    Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    with browsers.launched() as launched:
+        yield launched
+
+
+def test_results_in_a_browser(browser: Any, server: Server) -> None:
+    context = browser.new_context(
+        base_url=f"http://127.0.0.1:{server.port}", bypass_csp=False, viewport={"width": 360, "height": 740}
+    )
+    page = context.new_page()
+    complaints: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("/results")
+    # by keyboard alone: the label leads to the field, Enter sends it
+    page.get_by_label("Token").focus()
+    page.keyboard.type("not the token")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").wait_for()
+    complaints.clear()  # the browser notes that the answer was 403
+    page.get_by_label("Token").focus()
+    page.keyboard.type(server.token)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="sick days").wait_for()
+    assert page.get_by_role("img").count() == 2
+    assert page.get_by_role("table").count() == 2
+    page.get_by_role("checkbox", name="sick days").check()
+    page.get_by_role("checkbox", name="smokes").check()
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("heading", name="sick days × smokes").wait_for()
+    assert page.get_by_text("500 reports").count() == 1
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert Path(download.value.path()).read_text().startswith('"sick days","smokes","count"')
+    page.get_by_role("button", name="Leave").click()
+    page.get_by_label("Token").wait_for()
+    assert complaints == []
+    assert all(server.token not in url and url.startswith(f"http://127.0.0.1:{server.port}/") for url in asked)
+
+
+def test_results_are_accessible(browser: Any, server: Server) -> None:
+    program = browsers.axe()
+    # the checker is a script, which the page's policy would not let run
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}", bypass_csp=True)
+    page = context.new_page()
+    page.goto("/results")
+    for _ in range(2):
+        page.evaluate(program)
+        report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert [v["id"] for v in report["violations"]] == []
+        if page.get_by_label("Token").count():
+            page.get_by_label("Token").fill(server.token)
+            page.get_by_role("button").click()
+            page.get_by_role("heading", name="smokes").wait_for()
