@@ -117,7 +117,7 @@ class Results:
             tested = test_association(counts, self.design.mechanism, random_state=0)
         except OptrrError as error:
             return Text(f"No test of independence: {error}", warning=True)
-        return Text(f"Independence: {tested.headline()}.{' '.join(('', *tested.warnings))}")
+        return Text(f"Test of {tested.headline()}.{' '.join(('', *tested.warnings))}")
 
     def _rows(self, counts: Counts, crossed: bool) -> pa.Table:
         shape = counts.table.shape

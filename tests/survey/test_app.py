@@ -375,7 +375,7 @@ def test_results_show_the_estimates_of_what_is_stored(app: Any, survey: Survey, 
     page = call(app, "GET", "/results?attribute=income&attribute=sex", **admitted)
     assert page.status == 200
     assert b"900 reports" in page.body
-    assert b"Independence" in page.body
+    assert b"Test of independence: statistic" in page.body
     tags = Tags(page.body)
     assert sum(tag == "svg" for tag, _ in tags.tags) == 1
     assert not [t for t, a in tags.tags if t == "script" or any(name.startswith("on") for name in a)]

@@ -5,6 +5,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -349,3 +350,38 @@ def test_the_command_line_estimates_from_a_database(
     assert json.loads(capsys.readouterr().out)["n"] == 400
     assert run_command(["estimate", new_url, *read, "nothing"]) == 2
     assert capsys.readouterr().err.startswith("error: there is no attribute 'nothing'")
+
+
+def autocommitting(url: str) -> sa.Engine:
+    return sa.create_engine(database_url(url), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+
+
+def test_a_server_that_does_not_sync_is_refused(server: str, files: SurveyFiles) -> None:
+    with autocommitting(server).connect() as admin:
+        admin.execute(sa.text("ALTER SYSTEM SET fsync = off"))
+        admin.execute(sa.text("SELECT pg_reload_conf()"))
+        try:
+            with pytest.raises(InvalidInput, match="fsync off"):
+                for _ in range(100):  # the server reads its settings a moment later
+                    open_database(database_url(server), lasting=False).connect().close()
+                    time.sleep(0.05)
+        finally:
+            admin.execute(sa.text("ALTER SYSTEM RESET fsync"))
+            admin.execute(sa.text("SELECT pg_reload_conf()"))
+            while admin.execute(sa.text("SHOW fsync")).scalar_one() != "on":
+                time.sleep(0.05)
+
+
+def test_a_collector_outlives_its_connections(server: str, files: SurveyFiles) -> None:
+    """As after a restart of the database."""
+    engine = open_database(database_url(server))
+    begin_survey(engine, files)
+    sent, _ = random_reports(np.random.default_rng(9), 2)
+    store = Store(engine)
+    store.add(sent[:1])
+    with autocommitting(server).connect() as admin:
+        others = "FROM pg_stat_activity WHERE usename = 'optrr' AND pid <> pg_backend_pid()"
+        admin.execute(sa.text(f"SELECT pg_terminate_backend(pid, 5000) {others}"))
+    assert store.add(sent) == [Outcome.KEPT] * 2
+    assert store.count() == 2
+    engine.dispose()
