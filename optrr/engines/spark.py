@@ -7,45 +7,114 @@ fails or is run twice (retry, speculation) stays harmless, because Spark's commi
 and removes the others. (Draws derived from a key and a record's index would need an index that survives recomputation,
 which Spark does not promise after a shuffle.)
 
+Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
+job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
+
+What is written says by which design it was randomized, in the metadata of its first column (:mod:`optrr.records.provenance`):
+Spark keeps that in the Parquet files and in the frames read from them.
+
 Needs PySpark 3.5 or later, and optrr on every worker.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_batch
+from optrr.errors import InvalidInput
+from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.release import released_by
 from optrr.records.frames import FrameCodec
+from optrr.records.origins import randomized_before
+from optrr.records.provenance import Provenance
+from optrr.records.spark_frames import arrow_schema, is_spark_frame, map_partitions, refusals
 from optrr_solvers.randomness import as_source
 
+_PRIVATE = "700"
 
-def perturb_once(frame: Any, mechanism: Mechanism, path: str) -> Any:
+
+def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = False) -> Any:
     """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
 
-    Each worker draws random bits from its operating system; there is no seed. A worker holds one Arrow batch at a
-    time. ``path`` must be on storage whose output committer hides unfinished tasks (Spark's default does).
+    Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
+    time. ``path`` must be on storage that moves a folder in one step and whose output committer hides unfinished tasks
+    (HDFS and local disks do; an object store needs a committer of its own). A target without records, such as a failed job of
+    another program leaves, is replaced.
+
+    Parameters
+    ----------
+    again
+        randomize records that say they are randomized already; what they have spent is carried on.
 
     Raises
     ------
     InvalidInput
-        for missing, repeated or undeclared columns, or unusable types. Unknown categories and undeclared missing values
-        fail the job on the worker that meets them, with the same message, and nothing is published.
-    pyspark.errors.AnalysisException
-        where ``path`` exists.
+        for missing, repeated or undeclared columns, unusable types, records that are randomized already, and a target that
+        holds something. For unknown categories and undeclared missing values, with the partition they stand in and the
+        record within it; nothing is published then.
     """
-    # an optional dependency, there when the caller has a Spark frame
-    types = import_module("pyspark.sql.pandas.types")
-    codec = FrameCodec(mechanism.domain, types.to_arrow_schema(frame.schema))
+    if not is_spark_frame(frame):
+        raise InvalidInput(f"got a {type(frame).__name__} for a Spark frame; mechanism.perturb takes frames in memory")
+    before = randomized_before(frame, again)
+    schema = arrow_schema(frame)
+    codec = FrameCodec(mechanism.domain, schema)
+    provenance = released_by(mechanism, as_source(None), before)
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        source = as_source(None)
+        source, coded = as_source(None), FrameCodec(mechanism.domain, schema)
         for batch in batches:
-            yield perturb_batch(batch, mechanism, source)
+            yield coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
 
-    frame.mapInArrow(kernel, types.from_arrow_schema(codec.output_schema)).write.mode("error").parquet(path)
+    written = map_partitions(frame, schema.names, kernel, _marked_schema(codec.output_schema, provenance))
+    with _whole_folder(frame.sparkSession, path) as folder, refusals():
+        written.write.mode("error").parquet(folder)
     return frame.sparkSession.read.parquet(path)
+
+
+def _marked_schema(schema: pa.Schema, provenance: Provenance) -> Any:
+    """Spark's types of the columns, the first of them with the provenance."""
+    spark = import_module("pyspark.sql.pandas.types").from_arrow_schema(schema)
+    spark.fields[0].metadata = provenance.metadata()
+    return spark
+
+
+@contextmanager
+def _whole_folder(session: Any, path: str) -> Iterator[str]:
+    """A folder to write to, moved to ``path`` when the block ends, removed when it fails."""
+    if not hasattr(session, "_jvm"):
+        raise InvalidInput("Spark Connect cannot move folders; run the job where the driver runs")
+    hadoop = session._jvm.org.apache.hadoop.fs
+    target = hadoop.Path(path)
+    storage = target.getFileSystem(session._jsc.hadoopConfiguration())
+    parent = target.getParent() or hadoop.Path(".")
+    folder = hadoop.Path(parent, f".{target.getName()}.partial")
+    _make_room(storage, target)
+    storage.delete(folder, True)
+    new = hadoop.Path(folder, secrets.token_hex(8))
+    try:
+        storage.mkdirs(folder)
+        storage.setPermission(folder, session._jvm.org.apache.hadoop.fs.permission.FsPermission(_PRIVATE))
+        yield new.toString()
+        _make_room(storage, target)
+        if not storage.rename(new, target):
+            raise InvalidInput(f"cannot move the randomized records to {path}; choose another path")
+    finally:
+        storage.delete(folder, True)
+
+
+def _make_room(storage: Any, target: Any) -> None:
+    """Remove a target that holds no records; refuse one that does.
+
+    Hadoop's listing knows the names; those that begin with a dot or an underscore hold no records.
+    """
+    if not storage.exists(target):
+        return
+    names = [status.getPath().getName() for status in storage.listStatus(target)]
+    if storage.getFileStatus(target).isFile() or any(not name.startswith((".", "_")) for name in names):
+        raise InvalidInput(f"{target.toString()} exists and holds something; choose another path, or remove it first")
+    storage.delete(target, True)

@@ -115,7 +115,9 @@ class Randomizer(ABC):
         from optrr.mechanisms.release import released_by  # noqa: PLC0415
         from optrr.records.frames import marked, recode_frame  # noqa: PLC0415
         from optrr.records.origins import randomized_before  # noqa: PLC0415
+        from optrr.records.spark_frames import refuse_spark_frame  # noqa: PLC0415
 
+        refuse_spark_frame(data)
         known, source = randomized_before(data, again), as_source(random_state)
         out = recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
         return marked(out, lambda: released_by(self, source, known))

@@ -20,8 +20,9 @@ from optrr.errors import InvalidInput
 from optrr.records.cells import cells_table
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain, listed
-from optrr.records.frames import RECORDS, FrameCodec
+from optrr.records.frames import RECORDS, FrameCodec, checked_columns
 from optrr.records.reading.registry import record_batches
+from optrr.records.spark_frames import is_spark_frame, summed
 from optrr.results import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -106,8 +107,9 @@ def count_many(
     Parameters
     ----------
     data
-        a pandas, polars or Arrow table; an integer array of codes, shape (n, m); the path of a CSV or Parquet file; an
-        iterable of record batches; or :class:`Counts` of a joint table that contains the sets.
+        a pandas, polars, Arrow or Spark table (Spark counts where the records lie); an integer array of codes, shape (n, m);
+        the path of a CSV or Parquet file; an iterable of record batches; or :class:`Counts` of a joint table that contains
+        the sets.
     domain
         declares the columns. Columns that no set names need not be there.
     attribute_sets
@@ -129,8 +131,11 @@ def count_many(
     if not needed:
         raise InvalidInput("no attribute sets were given; name at least one")
     tally = _Tally(domain.subset(needed), sets)
-    for codes in _code_chunks(data, domain, needed, allow_extra):
-        tally.add(codes)
+    if is_spark_frame(data):
+        tally.take(_counted_by_spark(data, domain, needed, sets, allow_extra))
+    else:
+        for codes in _code_chunks(data, domain, needed, allow_extra):
+            tally.add(codes)
     if not tally.n:
         raise InvalidInput("the data holds no records; give at least one")
     return tally.counts()
@@ -181,11 +186,41 @@ class _Tally:
             else:
                 np.add(table, np.bincount(cell, minlength=table.size), out=table)
 
+    @property
+    def cells(self) -> IntArray:
+        """All tables in a row, shape (number of cells,)."""
+        return np.concatenate(self._tables)
+
+    def take(self, cells: IntArray) -> None:
+        """Fill the tables with those that another tally of these sets counted."""
+        for table, part in zip(
+            self._tables, np.split(cells, np.cumsum([t.size for t in self._tables])[:-1]), strict=True
+        ):
+            table[:] = part
+        self.n = int(self._tables[0].sum())
+
     def counts(self) -> dict[tuple[str, ...], Counts]:
         return {
             names: Counts(self.domain.subset(names), table.reshape(sizes))
             for names, (_, sizes), table in zip(self.sets, self._plans, self._tables, strict=True)
         }
+
+
+def _counted_by_spark(
+    frame: Any, domain: Domain, needed: list[str], sets: Sequence[tuple[str, ...]], allow_extra: bool
+) -> IntArray:
+    """The cells of all tables, counted by the workers that hold the records."""
+    wanted = domain.subset(needed)
+    checked_columns(list(frame.columns), wanted, None if allow_extra else domain)
+
+    def tally(batches: Iterator[pa.RecordBatch]) -> IntArray:
+        counted, codec = _Tally(wanted, sets), None
+        for batch in batches:
+            codec = codec or FrameCodec(wanted, batch.schema)
+            counted.add(codec.encode(batch))
+        return counted.cells
+
+    return summed(frame, needed, _Tally(wanted, sets).cells.size, tally)
 
 
 def _code_chunks(data: Any, domain: Domain, needed: list[str], allow_extra: bool) -> Iterator[NDArray[np.integer]]:

@@ -17,6 +17,7 @@ from optrr.records.reading.registry import open_source
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source
 from optrr.records.sidecar import origin_from_sidecar
+from optrr.records.spark_frames import is_spark_frame, notes_of
 
 
 def origins_of(data: Any) -> list[Origin]:
@@ -101,6 +102,10 @@ def _is_pipe(path: Path) -> bool:
 
 def _of_memory(data: Any) -> Iterator[Origin]:
     what = f"the {type(data).__name__}"
+    if is_spark_frame(data):
+        texts: list[str | None] = [*notes_of(data)] or [None]
+        yield from (Origin(what, None if text is None else Provenance.from_json(text, what)) for text in texts)
+        return
     schema, attrs = getattr(data, "schema", None), getattr(data, "attrs", None)
     if isinstance(schema, pa.Schema) and (known := Provenance.from_metadata(schema.metadata, what)) is not None:
         yield Origin(what, known)

@@ -44,8 +44,9 @@ COLUMN = "optrr_provenance"
 
 SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can undo it"
 
-# Where pandas.DataFrame.to_parquet keeps a frame's attrs.
+# Where pandas.DataFrame.to_parquet keeps a frame's attrs, and Spark the metadata of its columns.
 _PANDAS_ATTRS = b"PANDAS_ATTRS"
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ID = re.compile(r"([0-9a-f]{32})?")
 # Hexadecimal digits of a digest that a message shows.
@@ -201,12 +202,14 @@ class Provenance:
 
     @staticmethod
     def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> Provenance | None:
-        """From schema metadata, also as pandas carries its attrs; None where there is none."""
+        """From schema metadata, also as pandas carries its attrs and Spark its columns' own; None where there is none."""
         if metadata is None:
             return None
         text: Any = metadata.get(KEY.encode())
         if text is None and _PANDAS_ATTRS in metadata:
             text = _from_attrs(metadata[_PANDAS_ATTRS])
+        if text is None and _SPARK_SCHEMA in metadata:
+            text = _from_spark(metadata[_SPARK_SCHEMA])
         return None if text is None else Provenance.from_json(text, what)
 
 
@@ -371,9 +374,23 @@ def _checked(record: _Record) -> Provenance:
 
 
 def _from_attrs(text: bytes) -> str | None:
+    return _text_in(_parsed(text))
+
+
+def _from_spark(text: bytes) -> str | None:
+    schema = _parsed(text)
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    texts = [_text_in(f.get("metadata")) for f in fields or [] if isinstance(f, dict)]
+    return next((t for t in texts if t is not None), None)
+
+
+def _parsed(text: bytes) -> Any:
     try:
-        attrs = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None  # not ours: whoever wrote the file kept something else there
-    value = attrs.get(KEY) if isinstance(attrs, dict) else None
+
+
+def _text_in(holder: Any) -> str | None:
+    value = holder.get(KEY) if isinstance(holder, dict) else None
     return value if isinstance(value, str) else None

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import optrr
 from optrr.engines.spark import perturb_once
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.perturb import perturb_file
+from optrr.protocols.sampled_tables import SampledTables
+from optrr.records.counts import count, count_many, distinct
 from optrr.records.domain import Domain
+from optrr.records.origins import check_design, origins_of
 from optrr_solvers.laws import ProductLaw
+
+# a Java machine starts for them
+pytestmark = pytest.mark.slow
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})
 
@@ -55,7 +70,139 @@ def test_bad_columns_and_values(spark, tmp_path):
     frame = spark.createDataFrame([("F", 1)], "sex string, age int")
     with pytest.raises(InvalidInput, match="smokes"):
         perturb_once(frame, _mechanism(1.0), str(tmp_path / "a"))
-    bad = spark.createDataFrame([("X", 1, True)], "sex string, age int, smokes boolean")
-    with pytest.raises(Exception, match="unknown category"):
-        perturb_once(bad, _mechanism(1.0), str(tmp_path / "b"))
-    assert not list((tmp_path / "b").glob("*.parquet"))
+    rows = [("F", 1, True), ("X", 1, True)]
+    bad = spark.createDataFrame(rows, "sex string, age int, smokes boolean").coalesce(1)
+    for refused in (
+        lambda: perturb_once(bad, _mechanism(1.0), str(tmp_path / "b")),
+        lambda: count(bad, DOMAIN, "sex"),
+    ):
+        with pytest.raises(
+            InvalidInput, match=r"^partition 1, whose records .*'sex', record 2: unknown category"
+        ) as said:
+            refused()
+        assert "\n" not in str(said.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_dots_in_names(spark, tmp_path):
+    domain = Domain.of({"a.b": ["x", "y"], "c": 3})
+    mechanism = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 50.0)))
+    frame = spark.createDataFrame([("x", 1), ("y", 2), ("y", 0)], "`a.b` string, c int")
+    out = perturb_once(frame, mechanism, str(tmp_path / "out"))
+    assert out.columns == ["a.b", "c"] and sorted(out.collect()) == sorted(frame.collect())
+    assert count(out, domain, ["a.b", "c"]).table.tolist() == [[0, 1, 0], [1, 0, 1]]
+
+
+def test_spark_counts_as_everybody_does(spark):
+    rng = np.random.default_rng(4)
+    table = pa.table(
+        {
+            "sex": rng.choice(["F", "M"], 5000),
+            "age": rng.integers(0, 5, 5000),
+            "smokes": pa.array([[True, False, None][k] for k in rng.integers(0, 3, 5000)]),
+            "extra": rng.integers(0, 9, 5000),
+        }
+    )
+    frame = spark.createDataFrame(table).repartition(5)
+    sets = [("sex",), ("age", "smokes"), ("smokes", "sex", "age")]
+    theirs, ours = (count_many(data, DOMAIN, sets, allow_extra=True) for data in (frame, table))
+    assert all(np.array_equal(theirs[s].table, ours[s].table) and theirs[s].domain == ours[s].domain for s in sets)
+    with pytest.raises(InvalidInput, match="'extra' is not an attribute"):
+        count_many(frame, DOMAIN, sets)
+    with pytest.raises(InvalidInput, match="holds no records"):
+        count(frame.limit(0), DOMAIN, "sex", allow_extra=True)
+
+
+def test_what_would_collect_is_refused(spark):
+    frame = spark.createDataFrame([("F", 1, True)], "sex string, age int, smokes boolean")
+    tables = SampledTables(DOMAIN, (("sex",),), np.ones(1), 1.0)
+    for asked in (
+        lambda: _mechanism(1.0).perturb(frame),
+        lambda: optrr.perturb(frame, _mechanism(1.0)),
+        lambda: tables.perturb(frame),
+        lambda: distinct(frame, DOMAIN),
+    ):
+        with pytest.raises(InvalidInput, match="perturb_once"):
+            asked()
+
+
+def test_a_spark_release_is_bound_wherever_it_is_read(spark, tmp_path):
+    frame = spark.createDataFrame([("F", k % 5, None) for k in range(100)], "sex string, age int, smokes boolean")
+    mechanism, folder = _mechanism(1.0), tmp_path / "out"
+    out = perturb_once(frame.repartition(3), mechanism, str(folder))
+    for data in (out, spark.read.parquet(str(folder)), folder, next(folder.glob("*.parquet"))):
+        assert check_design(data, mechanism.digest) == []
+        with pytest.raises(InvalidInput, match="another design"):
+            check_design(data, _mechanism(2.0).digest)
+    assert "not bound" in check_design(frame, mechanism.digest)[0]
+    with pytest.raises(InvalidInput, match="already randomized"):
+        perturb_once(out, mechanism, str(tmp_path / "again"))
+    again = perturb_once(out, mechanism, str(tmp_path / "again"), again=True)
+    assert len(origins_of(again)[0].bound.randomizations) == 2
+    # the plain commands read the folder and randomize into files as any other
+    with pytest.raises(InvalidInput, match="already randomized"):
+        perturb_file(folder, mechanism, tmp_path / "x.csv")
+    assert count(folder, DOMAIN, "sex").n == 100
+    frame.write.parquet(str(tmp_path / "true"))
+    assert perturb_file(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
+
+
+def test_retries_after_failed_jobs(spark, tmp_path):
+    frame = spark.createDataFrame([("F", 1, True)] * 10, "sex string, age int, smokes boolean")
+    target = tmp_path / "out"
+    # what a failed job of another program leaves: an empty target, or hidden names only
+    (target / "_temporary" / "0").mkdir(parents=True)
+    assert perturb_once(frame, _mechanism(1.0), str(target)).count() == 10
+    with pytest.raises(InvalidInput, match="exists and holds something"):
+        perturb_once(frame, _mechanism(1.0), str(target))
+    before = sorted(p.name for p in target.iterdir())
+    # what a killed job of ours leaves
+    (tmp_path / ".second.partial" / "a" / "_temporary").mkdir(parents=True)
+    assert perturb_once(frame, _mechanism(1.0), str(tmp_path / "second")).count() == 10
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "second"]
+    assert sorted(p.name for p in target.iterdir()) == before
+
+
+KILLED = """
+import sys
+from pyspark.sql import SparkSession
+import numpy as np
+from optrr.engines.spark import perturb_once
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
+from optrr_solvers.laws import ProductLaw
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+domain = Domain.of({"a": 4})
+frame = session.range(4000).selectExpr("cast(id % 4 as int) as a").repartition(4)
+print("start", flush=True)
+perturb_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.ones(1))), sys.argv[1])
+print("done", flush=True)
+"""
+
+
+@pytest.mark.full
+def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
+    """Killed at ten moments; the job run again leaves one release, whole, and nothing else."""
+    target, killed = tmp_path / "out", 0
+    for wait in np.linspace(0.1, 3.5, 10):
+        shutil.rmtree(target, ignore_errors=True)
+        job = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(target)], stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert job.stdout.readline() == "start\n"
+        time.sleep(wait)
+        os.killpg(job.pid, signal.SIGKILL)
+        killed += "done" not in job.communicate()[0]
+        existed = target.exists()
+        assert not existed or len(pq.read_table(target)) == 4000
+        if not existed:
+            subprocess.run([sys.executable, "-c", KILLED, str(target)], check=True, capture_output=True)
+        assert len(pq.read_table(target)) == 4000
+        assert [p.name for p in tmp_path.iterdir()] in (["out"], [".out.partial", "out"], ["out", ".out.partial"])
+        if not existed:
+            assert [p.name for p in tmp_path.iterdir()] == ["out"]
+        shutil.rmtree(tmp_path / ".out.partial", ignore_errors=True)
+    print(f"{killed} of 10 jobs killed before their end")
+    assert killed >= 3

@@ -11,6 +11,7 @@ from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_p
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame
 from optrr.records.reading.source import Once, Source
+from optrr.records.spark_frames import refuse_spark_frame
 
 
 def in_memory(data: Any) -> Source:
@@ -21,6 +22,7 @@ def in_memory(data: Any) -> Source:
     InvalidInput
         for anything else, and for a stream without records.
     """
+    refuse_spark_frame(data)
     if is_polars_lazyframe(data):
         return _Lazy(data)
     if is_pandas_dataframe(data) or is_polars_dataframe(data) or isinstance(data, pa.Table | pa.RecordBatch):

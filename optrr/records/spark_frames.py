@@ -1,0 +1,116 @@
+"""Spark frames as record batches on Spark's own workers: what a frame says of itself, and sums over all its records.
+
+Nothing here collects records: workers see Arrow batches of their partitions, and what reaches the driver are sums. Columns are
+renamed on the way in, since Spark takes a dot in a name for a path into a structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.errors import InvalidInput
+from optrr.records.provenance import KEY
+from optrr_solvers.arrays import IntArray
+
+# From the batches of one partition to other batches.
+PartitionKernel = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_SUMS = "cell long, number long"
+_REFUSAL = re.compile(r"\bInvalidInput: (.+)")
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a Spark data frame; PySpark is not imported to find out."""
+    kinds = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(data).__mro__)
+    return any(kind.startswith("pyspark.sql.") and kind.endswith("dataframe.DataFrame") for kind in kinds)
+
+
+def refuse_spark_frame(data: object) -> None:
+    """Refuse what would be collected into the driver.
+
+    Raises
+    ------
+    InvalidInput
+        naming what to use instead.
+    """
+    if is_spark_frame(data):
+        raise InvalidInput(
+            "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
+            "optrr.engines.spark.perturb_once(frame, mechanism, path), and count them with optrr.count(frame, …)"
+        )
+
+
+def arrow_schema(frame: Any) -> pa.Schema:
+    """The frame's columns as Arrow types."""
+    # an optional dependency, there when the caller has a Spark frame
+    return import_module("pyspark.sql.pandas.types").to_arrow_schema(frame.schema)
+
+
+def notes_of(frame: Any) -> list[str]:
+    """What the frame's columns say of its randomization: different texts of their metadata."""
+    return list(dict.fromkeys(f.metadata[KEY] for f in frame.schema.fields if KEY in (f.metadata or {})))
+
+
+def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, schema: Any) -> Any:
+    """The lazy frame of what ``kernel`` makes of each partition's batches of these columns.
+
+    A refusal on a worker names the partition: records are counted within it, for Spark numbers no others.
+    """
+    names = list(columns)
+    at = [list(frame.columns).index(name) for name in names]
+    plain = [f"c{k}" for k in range(len(frame.columns))]
+
+    def renamed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays(batch.columns, names=names)
+
+    def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from kernel(renamed(batches))
+        except InvalidInput as error:
+            number = import_module("pyspark").TaskContext.get().partitionId()
+            raise InvalidInput(f"partition {number + 1}, whose records are counted from 1: {error}") from None
+
+    return frame.toDF(*plain).select(*(plain[k] for k in at)).mapInArrow(on_worker, schema)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what a worker refused into the same one line here; Spark wraps it in its own traceback."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except Exception as error:
+        refused = _REFUSAL.search(str(error))
+        if refused is None:
+            raise
+        raise InvalidInput(refused.group(1).strip()) from None
+
+
+def summed(
+    frame: Any, columns: Sequence[str], cells: int, tally: Callable[[Iterator[pa.RecordBatch]], IntArray]
+) -> IntArray:
+    """Σ over partitions of ``tally``, which turns a partition's batches into an array of ``cells`` whole numbers.
+
+    Workers send the cells that are not zero; Spark adds them up before they reach the driver.
+    """
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = tally(batches)
+        at = np.flatnonzero(numbers)
+        yield pa.record_batch({"cell": pa.array(at, pa.int64()), "number": pa.array(numbers[at], pa.int64())})
+
+    with refusals():
+        rows = map_partitions(frame, columns, kernel, _SUMS).groupBy("cell").sum("number").collect()
+    out = np.zeros(cells, dtype=np.int64)
+    for cell, number in rows:
+        out[cell] = number
+    return out
