@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
+from optrr.cli.output import json_option, print_json
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
 
@@ -31,8 +33,15 @@ _DATABASE = "OPTRR_DATABASE"
 @click.option(
     "--public-url", metavar="URL", help="Address that people use, where a proxy stands before this one: https://…"
 )
+@json_option
 def serve(
-    source: Path, database: str | None, host: str, port: int, wording: Path | None, public_url: str | None
+    source: Path,
+    database: str | None,
+    host: str,
+    port: int,
+    wording: Path | None,
+    public_url: str | None,
+    as_json: bool,
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
 
@@ -59,11 +68,26 @@ def serve(
     with listening(host, port) as bound:
         name = f"[{host}]" if ":" in host else host
         base = (public_url or f"http://{name}:{bound.getsockname()[1]}").rstrip("/")
-        click.echo(f"survey at total epsilon {epsilon_text(survey.design.epsilon)}: {base}/")
-        click.echo(f"results: {base}/results   token: {f'from {_TOKEN}' if given else token}")
-        click.echo(f"reports are kept in {shown(address)}")
+        # a token that was given is known already, and what is printed is often logged
+        said = {
+            "survey": f"{base}/",
+            "epsilon": survey.design.epsilon,
+            "results": f"{base}/results",
+            "token": None if given else token,
+            "database": shown(address),
+        }
+        _show(said, as_json)
         run(app, bound)
     click.echo("stopped; every acknowledged report is kept", err=True)
+
+
+def _show(said: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(said)
+        return
+    click.echo(f"survey at total epsilon {epsilon_text(said['epsilon'])}: {said['survey']}")
+    click.echo(f"results: {said['results']}   token: {said['token'] or f'from {_TOKEN}'}")
+    click.echo(f"reports are kept in {said['database']}")
 
 
 def _check_public(url: str | None) -> None:

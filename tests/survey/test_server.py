@@ -265,6 +265,28 @@ def test_bad_options_are_one_line(
     assert said.count("\n") == 1
 
 
+def test_addresses_are_printed(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(survey_server, "run", lambda app, bound: None)
+    command = ["serve", str(source), "--port", "0", "--public-url", "https://example.org/asked/"]
+    assert run_command(command) == 0
+    said = capsys.readouterr().out
+    token = said.split("token: ")[1].split()[0]
+    assert "https://example.org/asked/\n" in said
+    assert "results: https://example.org/asked/results " in said
+    assert len(token) >= 22
+    assert run_command([*command, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert set(shown) == {"survey", "epsilon", "results", "token", "database"}
+    assert shown["token"] != token
+    assert shown["database"] == str(source.with_name("questions.db"))
+    monkeypatch.setenv("OPTRR_RESULTS_TOKEN", token)
+    assert run_command([*command, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["token"] is None
+
+
 def test_a_weak_token_is_refused(
     source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
