@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +75,42 @@ def axe() -> str:
 
 def run(browser: Any, task: str, given: Any, client: Path) -> Any:
     """The result of a task of clients/harness.js in a browser; files that ``given`` names are fetched by the page."""
-    pages = {"/": b"<!doctype html>", "/optrr.js": client.read_bytes(), "/harness.js": HARNESS.read_bytes()}
-    for key in ("codesFile", "streamFile"):
-        if key in given:
-            pages[f"/{key}"] = Path(given[key]).read_bytes()
-    context = browser.new_context()
-
-    def answer(route: Any) -> None:
-        path = "/" + route.request.url.split("/", 3)[3]
-        kind = "text/javascript" if path.endswith(".js") else "text/html" if path == "/" else "application/octet-stream"
-        route.fulfill(body=pages[path], content_type=kind)
-
-    # a name that counts as secure, where Web Crypto is whole; nothing listens there
-    context.route("http://localhost/**", answer)
-    page = context.new_page()
-    page.goto("http://localhost/")
-    result = page.evaluate(_TASK, [task, given])
-    context.close()
+    files = {"/": None, "/optrr.js": client, "/harness.js": HARNESS}
+    files |= {f"/{key}": Path(given[key]) for key in ("codesFile", "streamFile") if key in given}
+    with _served(files) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(address)
+        result = page.evaluate(_TASK, [task, given])
+        context.close()
     return result
+
+
+@contextmanager
+def _served(files: dict[str, Path | None]) -> Iterator[str]:
+    """Files on localhost, which counts as secure, so that Web Crypto is whole; None is an empty page."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path not in files:
+                self.send_error(404)
+                return
+            file = files[self.path]
+            self.send_response(200)
+            self.send_header("Content-Type", "text/javascript" if self.path.endswith(".js") else "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html>" if file is None else file.read_bytes())
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 _TASK = """
