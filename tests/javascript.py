@@ -38,11 +38,13 @@ def run(task: str, given: Any, client: Path = CLIENT / "optrr.js", timeout: floa
 
 
 def called(module: Path, function: str, arguments: list[Any]) -> list[Any]:
-    """A module's function applied to each argument."""
+    """A module's function applied to each argument, one after another, promises awaited."""
     code = f"""
     import {{ {function} }} from {json.dumps(module.as_uri())};
     import {{ readFileSync }} from "node:fs";
-    process.stdout.write(JSON.stringify(JSON.parse(readFileSync(0, "utf-8")).map((x) => {function}(x))));
+    const results = [];
+    for (const x of JSON.parse(readFileSync(0, "utf-8"))) results.push(await {function}(x));
+    process.stdout.write(JSON.stringify(results));
     """
     command = [node(), "--input-type=module", "-e", code]
     done = subprocess.run(command, input=json.dumps(arguments), capture_output=True, text=True, check=False)

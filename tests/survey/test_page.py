@@ -335,17 +335,12 @@ def send_again(page: Any) -> None:
 
 OUTCOMES = [
     ("offline", None, "Your report has not been sent yet", "could not be reached"),
-    ("busy", {"status": 503}, "Your report has not been sent yet", "cannot take it now (answer 503)"),
-    ("too many", {"status": 429}, "Your report has not been sent yet", "cannot take it now (answer 429)"),
     (
         "refused",
         {"status": 400, "json": {"error": "the <b>design</b> is another one"}},
         "Your report was refused",
         "The collector does not take it: the <b>design</b> is another one",
     ),
-    ("refused without a reason", {"status": 404, "body": "<html>"}, "Your report was refused", "answer 404"),
-    ("another report", {"status": 409}, "Your report was refused", "same identifier"),
-    ("closed", {"status": 410}, "Your report was refused", "The survey is closed"),
 ]
 
 

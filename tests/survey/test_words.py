@@ -1,7 +1,8 @@
-"""What the survey page says in numbers: never less than is spent, and never much more."""
+"""What the survey page says: numbers never below what is spent and never much above, and what became of a report."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from mpmath import exp, mpf, workdps
 import optrr.survey.page
 from tests.javascript import called
 
-WORDS = Path(optrr.survey.page.__file__).parent / "words.js"
+PAGE = Path(optrr.survey.page.__file__).parent
+WORDS = PAGE / "words.js"
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
@@ -81,3 +83,56 @@ def test_how_often_an_answer_is_replaced_is_said_of_a_hundred_reports():
         ["50 of 100"],
         [],
     ]
+
+
+ANSWERS = [
+    ({"status": 201}, "sent", None),
+    ({"status": 200, "body": '{"kept": true}'}, "sent", None),
+    (
+        {"status": 400, "body": '{"error": "the design is another one"}'},
+        "refused",
+        "does not take it: the design is another one",
+    ),
+    ({"status": 422, "body": '{"error": 5}'}, "refused", "answer 422"),
+    ({"status": 413, "body": "<html>"}, "refused", "answer 413"),
+    ({"status": 404, "body": ""}, "refused", "answer 404"),
+    ({"status": 415, "body": '{"error": "' + "x" * 5000 + '"}'}, "refused", "x" * 300),
+    ({"status": 409, "body": '{"error": "y"}'}, "refused", "same identifier"),
+    ({"status": 410, "body": ""}, "refused", "The survey is closed."),
+    ({"status": 408}, "waiting", "answer 408"),
+    ({"status": 425}, "waiting", "answer 425"),
+    ({"status": 429}, "waiting", "answer 429"),
+    ({"status": 500}, "waiting", "answer 500"),
+    ({"status": 503, "body": '{"error": "the disk is full"}'}, "waiting", "answer 503"),
+    ({}, "waiting", "could not be reached"),
+]
+
+
+def test_every_answer_of_a_collector_is_understood(tmp_path):
+    stand_in = tmp_path / "stand_in.mjs"
+    stand_in.write_text(
+        f"""
+        import {{ deliver }} from {json.dumps((PAGE / "sending.js").as_uri())};
+        export async function answered({{ status, body }}) {{
+          const asked = [];
+          globalThis.fetch = async (...request) => {{
+            asked.push(request);
+            if (!status) throw new TypeError("no network");
+            return new Response(body, {{ status }});
+          }};
+          const outcome = await deliver({{ id: "x" }});
+          const [[path, {{ method, body: sent, credentials }}], ...more] = asked;
+          return {{ ...outcome, asked: [path, method, sent, credentials, more.length] }};
+        }}
+        """,
+        encoding="utf-8",
+    )
+    results = called(stand_in, "answered", [answer for answer, _, _ in ANSWERS])
+    for (answer, state, reason), result in zip(ANSWERS, results, strict=True):
+        assert result["asked"] == ["reports", "POST", '{"id":"x"}', "omit", 0]
+        assert result["state"] == state, answer
+        assert (
+            (result["reason"] is None)
+            if reason is None
+            else (reason in result["reason"] and len(result["reason"]) < 400)
+        ), answer
