@@ -105,5 +105,6 @@ BENCHMARKS = (
     ),
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
+    long("weight", TIMED),
 )
 BY_NAME = {b.script: b for b in BENCHMARKS}

@@ -10,6 +10,8 @@ import io
 import re
 from typing import TYPE_CHECKING
 
+from optrr.errors import InvalidInput
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -21,8 +23,10 @@ COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
 
 def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     """An empty figure, sizes in inches; made without pyplot, so it needs no display and leaves no global state."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only reports need it)
-
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only reports need it)
+    except ImportError as error:
+        raise InvalidInput("figures need matplotlib; install it with: pip install 'optrr[reports]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

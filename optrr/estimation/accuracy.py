@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2
 
+from optrr.distributions import chi2
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Target
 from optrr.kernel import EffectKernel

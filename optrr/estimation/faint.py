@@ -23,8 +23,8 @@ from math import prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
+from optrr.distributions import norm
 from optrr.estimation import statistics
 from optrr.estimation.intervals import Path, Sampling, limit
 from optrr.estimation.score_interval import score_intervals

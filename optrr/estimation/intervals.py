@@ -30,8 +30,8 @@ from math import sqrt
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, ndtr
-from scipy.stats import norm
 
+from optrr.distributions import norm
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from narwhals.dependencies import is_polars_lazyframe
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.domain import Domain, listed
+from optrr.records.frame_kinds import is_polars_lazyframe
 from optrr.records.frames import FrameCodec
 from optrr.records.provenance import COLUMN
 from optrr.records.reading.memory import in_memory

@@ -15,12 +15,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
-from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.columns import ColumnCodec
 from optrr.records.domain import Domain, listed, shown
+from optrr.records.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from optrr.records.pandas_types import as_plain, back_from_plain, is_interval_or_period
 from optrr.records.provenance import Provenance
 
@@ -143,7 +143,7 @@ def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
     if isinstance(frame, pa.Table | pa.RecordBatch):
         return cast(Frame, frame.replace_schema_metadata(provenance().metadata()))
     if is_pandas_dataframe(frame):
-        frame.attrs.update(provenance().metadata())
+        cast(Any, frame).attrs.update(provenance().metadata())
     return frame
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from narwhals.dependencies import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 
 from optrr.errors import InvalidInput
+from optrr.records.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame
 from optrr.records.reading.source import Once, Source
 from optrr.records.spark_frames import refuse_spark_frame
