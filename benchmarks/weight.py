@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent
+ROOT = Path(__file__).resolve().parent.parent
 RESULTS = HERE / "results"
 # The last commit before its heavy parts became extras.
 BEFORE = "7b33154"
