@@ -207,10 +207,16 @@ def read_workload(path: str | Path, domain: Domain) -> Workload:
     try:
         text = source.read_text(encoding="utf-8")
         raw = tomllib.loads(text) if source.suffix.lower() == ".toml" else json.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read workload {source}: {in_one_line(error)}") from error
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise InvalidInput(f"workload {source}: {in_one_line(error)}") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read workload {source}: {in_one_line(error.strerror or error)}; check the path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"workload {source} is not UTF-8; save it in that encoding") from error
+    except (ValueError, RecursionError) as error:
+        # malformed text, numbers of thousands of digits, brackets nested thousands deep
+        kind = "TOML" if source.suffix.lower() == ".toml" else "JSON"
+        raise InvalidInput(f"workload {source} is not {kind}: {in_one_line(error)}; mend it there") from error
     spec = _converted(raw, f"workload {source}", _FileSpec)
     try:
         tables = [t.table() for t in spec.tables]

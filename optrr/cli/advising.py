@@ -11,7 +11,7 @@ from optrr.allocating.advice import advise as make_advice
 from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
 from optrr.cli.designing import attribute_option, read_wanted
-from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, warn
+from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn
 from optrr.designing.design import Design
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
@@ -149,18 +149,18 @@ def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) ->
 
 def _show(allocation: Allocation) -> None:
     design = allocation.design
-    click.echo(
+    say(
         f"total epsilon {epsilon_text(allocation.asking.epsilon)}   workload {allocation.workload.name}   "
         f"method {allocation.method}"
     )
     if allocation.gap is not None:
-        click.echo(
+        say(
             f"workload error {allocation.error:.6g}, certified within {100 * allocation.gap:.2g} % of the best for this total"
         )
     if allocation.least_total is not None:
-        click.echo(f"no mechanism with these accuracies has a total below {bound_text(allocation.least_total)}")
+        say(f"no mechanism with these accuracies has a total below {bound_text(allocation.least_total)}")
     if allocation.kronecker_error is not None:
-        click.echo(
+        say(
             f"Kronecker's best split of this total has {allocation.kronecker_error / allocation.error:.4g} times the error"
         )
     if allocation.sampled is None:
@@ -238,7 +238,7 @@ def advise(
         print_json(advice.summary())
         return
     for line in advice.sentences():
-        click.echo(line)
+        say(line)
     print_table(
         f"workload {advice.workload.name} at total epsilon {total_epsilon:g}",
         ["way of asking", "error", "relative", "records", "conditional", "faintest pair", "standard error"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, warn, watched
+from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, say, warn, watched
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.solving import design as make_design
@@ -118,15 +118,15 @@ def design(
 
 def show_design(made: Design) -> None:
     """Print totals and one row per attribute."""
-    click.echo(
+    say(
         f"total epsilon {epsilon_text(made.epsilon)}   certified lower bound {bound_text(made.lower_bound)}   "
         f"gap {max(made.gap, 0.0):.2g}   method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
     )
     saved = made.kronecker_epsilon / made.epsilon if made.epsilon else 1.0
-    click.echo(f"Kronecker's total {epsilon_text(made.kronecker_epsilon)}, {saved:.2f} times as much")
+    say(f"Kronecker's total {epsilon_text(made.kronecker_epsilon)}, {saved:.2f} times as much")
     if made.faintest_pair is not None:
         ratio, a, b = made.faintest_pair
-        click.echo(f"faintest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
+        say(f"faintest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
     rows = made.summary()["attributes"]
     print_table(
         "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),

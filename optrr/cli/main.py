@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from optrr import __version__
-from optrr.errors import OptrrError, SolveFailed
+from optrr.cli.printable import one_line
+from optrr.errors import OptrrError, SolveFailed, did_you_mean
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {
@@ -51,7 +52,8 @@ class _LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            return None
+            hint = did_you_mean(cmd_name, _COMMANDS) or "; optrr --help lists them"
+            raise click.UsageError(f"No such command {cmd_name!r}{hint}")
         module, function, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), function)
         return command
@@ -101,5 +103,5 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+    click.echo(f"error: {one_line(message)}", err=True)
     return code

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from optrr.cli.printable import one_line, printable
 from optrr.rounding import reads_as_number
 from optrr_solvers import SolveOptions
 
@@ -17,6 +18,8 @@ from optrr_solvers import SolveOptions
 TABLE_DECIMALS = 4
 # Numbers from here on are shown by their first digits: nobody reads the last, and long cells break.
 _LARGE = 1e7
+# Characters of a cell; longer names and categories are cut.
+_LONGEST_CELL = 200
 # Columns of a table that is not printed to a terminal.
 _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
@@ -37,13 +40,13 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(title=title, title_justify="left")
+    # Text, here and below, because a name or a category may contain what rich would read as markup
+    table = Table(title=Text(printable(title)), title_justify="left")
     cells = [[_cell(v) for v in row] for row in rows]
     for k, name in enumerate(columns):
         numeric = bool(cells) and all(row[k] == "" or reads_as_number(row[k]) for row in cells)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
-        # Text, because a category may contain what rich would read as markup
         table.add_row(*(Text(c) for c in row))
     console = Console()
     # a file or a pipe has no width of its own, and rich's 80 columns would break words
@@ -55,13 +58,22 @@ def _cell(value: object) -> str:
         if abs(value) >= _LARGE:
             return f"{value:.5g}"
         return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
-    return "" if value is None else str(value)
+    return "" if value is None else _shortened(printable(str(value)))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+
+
+def say(text: str) -> None:
+    """A line for people, with what does not print escaped."""
+    click.echo(printable(text))
 
 
 def warn(lines: Iterable[str]) -> None:
     """Warnings on standard error, one line each."""
     for line in lines:
-        click.echo(f"warning: {line}", err=True)
+        click.echo(f"warning: {one_line(line)}", err=True)
 
 
 @contextmanager
@@ -78,7 +90,7 @@ def late_bar() -> Iterator[Callable[[str, float | None], None]]:
             from rich.console import Console  # noqa: PLC0415
             from rich.progress import Progress  # noqa: PLC0415
 
-            bar = Progress(console=Console(stderr=True), transient=True)
+            bar = Progress(console=Console(stderr=True, markup=False), transient=True)
             bar.start()
             task = bar.add_task(description, total=None if fraction is None else 1.0)
         if bar is not None and task is not None:

@@ -42,7 +42,7 @@ def read_proportions(text: str, domain: Domain) -> FloatArray:
     shape = tuple(map(int, held.sizes))
     try:
         given = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         raise InvalidInput(f"--proportions {text} holds what is not a number; give {prod(shape)} shares") from None
     if given.shape != shape and given.shape != (prod(shape),):
         raise InvalidInput(
@@ -71,8 +71,14 @@ def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
         raise InvalidInput(
             f"{path} is neither a nested list nor what `optrr estimate --json` printed: {reason}"
         ) from None
-    except msgspec.DecodeError as reason:
-        raise InvalidInput(f"{path} is not JSON: {reason}") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from error
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from None
+    except (msgspec.DecodeError, RecursionError) as reason:
+        raise InvalidInput(
+            f"{path} is not JSON: {reason}; give a nested list or what `estimate --json` printed"
+        ) from None
     if sorted(printed.attributes) != sorted(domain.names):
         raise InvalidInput(
             f"{path} is a table of {listed(printed.attributes)}, not of {listed(domain.names)}; estimate that table"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from optrr.cli.inputs import input_argument
-from optrr.cli.output import json_option, print_json, warn
+from optrr.cli.output import json_option, print_json, say, warn
 from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.cli.tables import proportions_option, read_proportions
@@ -131,12 +131,12 @@ def _other_test(
 
 
 def _print_result(result: TestResult, of: str) -> None:
-    click.echo(
+    say(
         f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.df} degrees of freedom, "
         f"p = {result.p_value:.4g} ({_CALIBRATED[result.calibration]}), n = {result.n}"
     )
     if not result.reliable:
-        click.echo(f"p-values below {result.reliable_down_to:.2g} may be off by more than a factor of two here")
+        say(f"p-values below {result.reliable_down_to:.2g} may be off by more than a factor of two here")
     warn(result.warnings)
 
 
@@ -183,8 +183,8 @@ def power(
     if as_json:
         print_json(answers)
         return
-    click.echo(
+    say(
         f"{name} of {' × '.join(domain.names)} at level {level:g}: {answers['required_n']} records for power {wanted:g}"
     )
     if n is not None:
-        click.echo(f"power {answers['power']:.4f} with {n} records")
+        say(f"power {answers['power']:.4f} with {n} records")

@@ -87,8 +87,12 @@ def read_specification(path: str | Path) -> Specification:
     source = Path(path)
     try:
         text = source.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read specification {source}: {in_one_line(error)}") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read specification {source}: {in_one_line(error.strerror or error)}; check the path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"specification {source} is not UTF-8; save it in that encoding") from error
     suffix = source.suffix.lower()
     if suffix not in (".toml", ".json"):
         raise InvalidInput(f"specification {source} ends in {suffix!r}; name it .toml or .json")
@@ -97,8 +101,11 @@ def read_specification(path: str | Path) -> Specification:
     try:
         raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
         return _specification(spec_record(raw))
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        kind = suffix[1:].upper()
+        raise InvalidInput(f"specification {source} is not {kind}: {in_one_line(error)}; mend it there") from error
     except (ValueError, RecursionError) as error:
-        # malformed text, numbers of thousands of digits, brackets nested thousands deep, and what we refuse ourselves
+        # numbers of thousands of digits, brackets nested thousands deep, and what we refuse ourselves
         raise InvalidInput(f"specification {source}: {in_one_line(error)}") from error
 
 
