@@ -3,26 +3,95 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from optrr.cli.output import json_option, print_json
+from optrr.cli.output import json_option, print_json, warn
+from optrr.cli.records import split_names
 from optrr.designing.design import Design
+from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
+
+# What --events means without names.
+_ALL = "*"
 
 
 @click.command()
 @click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("--size", type=click.IntRange(min=256), help="Most bytes of the file, compressed; by default 65536.")
+@click.option(
+    "--matrix", metavar="A,B", help="Write the distortion matrix of these attributes instead (csv, npz, json)."
+)
+@click.option(
+    "--events",
+    metavar="[A,B]",
+    is_flag=False,
+    flag_value=_ALL,
+    help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json).",
+)
+@click.option("--program", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead.")
 @json_option
-def export(design_file: Path, output: Path, as_json: bool) -> None:
-    """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md)."""
-    from optrr.deployment.export import deployment_of  # noqa: PLC0415
+def export(
+    design_file: Path,
+    output: Path,
+    size: int | None,
+    matrix: str | None,
+    events: str | None,
+    program: str | None,
+    as_json: bool,
+) -> None:
+    """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
 
+    Where the mechanism is too large for the size, it is solved again on a coarser grid; the design to estimate with is
+    then written beside OUTPUT. With --matrix, --events or --program: what other software needs.
+    """
+    if sum(x is not None for x in (matrix, events, program, size)) > 1:
+        raise InvalidInput("give one of --size, --matrix, --events and --program")
     design = Design.load(design_file)
-    made = deployment_of(design.mechanism)
-    made.save(output)
-    if as_json:
-        print_json({"output": str(output), "epsilon": float(made.stated.total), "states": made.automaton.states})
+    if matrix is None and events is None and program is None:
+        _deployment(design, output, size, as_json)
+        return
+    from optrr.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
+
+    if matrix is not None:
+        what = save_matrix(design.mechanism, split_names(matrix), output)
+    elif events is not None:
+        what = save_events(design.mechanism, output, None if events == _ALL else split_names(events))
     else:
-        click.echo(f"{output}: total epsilon {epsilon_text(float(made.stated.total))}, {made.automaton.states} states")
+        what = save_program(design.solution.problem, design.domain.names, output)
+    _report({"output": str(output), **what}, f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}", as_json)
+
+
+def _deployment(design: Design, output: Path, size: int | None, as_json: bool) -> None:
+    from optrr.deployment.fit import DEFAULT_SIZE, fitted_deployment  # noqa: PLC0415
+
+    fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size)
+    summary: dict[str, Any] = {
+        "output": str(output),
+        "epsilon": float(fitted.deployment.stated.total),
+        "states": fitted.deployment.automaton.states,
+        "compressed_bytes": fitted.size,
+        "cost": fitted.design.epsilon - design.epsilon,
+    }
+    if fitted.anew:
+        # before the file that asks people, so that nobody collects what cannot be estimated
+        summary["design"] = str(output.with_suffix(".design.json"))
+        fitted.design.save(summary["design"])
+    fitted.deployment.save(output)
+    line = (
+        f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
+        f"{fitted.size} bytes compressed"
+    )
+    _report(summary, line, as_json)
+    if fitted.anew:
+        cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
+        warn([f"solved again on a coarser grid to fit, {cost} nats above {before}; estimate with {summary['design']}"])
+
+
+def _report(summary: dict[str, Any], line: str, as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+    else:
+        click.echo(line)

@@ -10,6 +10,7 @@ import msgspec
 from optrr import __version__
 from optrr.deployment.deployment_file import Deployment, StatedEpsilons, read_deployment_text
 from optrr.deployment.exact import Epsilons, epsilons
+from optrr.deployment.narrow import narrowed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
@@ -18,8 +19,8 @@ from optrr_solvers.laws.record import record_of
 __all__ = ["deployment_of"]
 
 
-def deployment_of(mechanism: Mechanism) -> Deployment:
-    """The deployment of a mechanism, whatever its size.
+def deployment_of(mechanism: Mechanism, *, narrow: bool = False) -> Deployment:
+    """The deployment of a mechanism, whatever its size; ``narrow``: with thresholds of 64 bits where that is harmless.
 
     Its ε are those of the integers that a device draws with, exactly (with hidden choices: bounded from above), rounded
     up in the 15th place; they do not exceed the mechanism's labels by more than that.
@@ -29,17 +30,27 @@ def deployment_of(mechanism: Mechanism) -> Deployment:
     InvalidInput
         where the law has no automaton, or one too large for exact sums.
     """
+    layers = plain_automaton(mechanism)
+    layers = narrowed(layers) if narrow else layers
+    made = written(mechanism, layers, stated_epsilons(epsilons(layers)))
+    # what a reader would refuse is refused here, before anybody is asked
+    return read_deployment_text(made.to_bytes())
+
+
+def plain_automaton(mechanism: Mechanism) -> Layers:
+    """What the mechanism draws with. Raises InvalidInput where it has no automaton."""
     automaton = mechanism.law.automaton
     if automaton is None:
         raise InvalidInput(
             f"the law of {mechanism.domain.m} attributes has no automaton of a size that can be written; "
             "design by method 'ball' with fewer attributes, or perturb where the records are"
         )
-    layers = plain(automaton.layers)
-    stated = stated_epsilons(epsilons(layers))
-    made = Deployment(mechanism.domain, layers, stated, identity(mechanism), f"optrr {__version__}")
-    # what a reader would refuse is refused here, before anybody is asked
-    return read_deployment_text(made.to_bytes())
+    return plain(automaton.layers)
+
+
+def written(mechanism: Mechanism, layers: Layers, stated: StatedEpsilons) -> Deployment:
+    """The deployment that states these ε."""
+    return Deployment(mechanism.domain, layers, stated, identity(mechanism), f"optrr {__version__}")
 
 
 def plain(automaton: Layers) -> Layers:

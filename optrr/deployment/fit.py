@@ -1,0 +1,159 @@
+"""A deployment of at most a stated size: where a design's automaton is larger, the problem is solved again on a coarse grid.
+
+The new mechanism is a design of its own, with the old one's certificate: whoever collects answers must estimate with
+it. What the smaller file costs in ε is the difference of the two totals.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from optrr.deployment.deployment_file import Deployment, StatedEpsilons
+from optrr.deployment.export import deployment_of, plain_automaton, written
+from optrr.deployment.narrow import narrowed
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Mechanism
+from optrr_solvers import Status
+from optrr_solvers.balls.coarse import CoarseBalls
+from optrr_solvers.laws import BallLaw
+from optrr_solvers.solution import checked
+
+__all__ = ["DEFAULT_SIZE", "Fitted", "compressed_size", "fitted_deployment"]
+
+# Bytes of a file as it is sent, compressed: what a phone fetches in a blink.
+DEFAULT_SIZE = 64 * 1024
+# A state takes at least this many compressed bytes; so a diagram with more states need not be built.
+_LEAST_BYTES = 6
+# ... and usually about this many, from which the search starts.
+_USUAL_BYTES = 18
+# Widths of the radius tried, in units.
+_RATIOS = (1.0, 0.5, 2.0)
+# The first step of the search for the finest unit that fits, and how often it is halved.
+_STEP, _HALVINGS = 1.6, 4
+# A draft that costs no more than this share of the total is good enough; finer grids take minutes to save less.
+_GOOD = 1e-4
+# Units tried for one ratio.
+_MOST_TRIES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A deployment, the design that it belongs to, its compressed size in bytes, and whether that design was solved anew."""
+
+    design: Design
+    deployment: Deployment
+    size: int
+    anew: bool
+
+
+def compressed_size(deployment: Deployment) -> int:
+    """Bytes of the file after gzip."""
+    return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
+
+
+def fitted_deployment(design: Design, size: int = DEFAULT_SIZE) -> Fitted:
+    """The deployment of a design within ``size`` compressed bytes, on a coarser grid where it must be.
+
+    Raises
+    ------
+    InvalidInput
+        where nothing fits: the message says the smallest size that does, or why the design cannot be solved again.
+    """
+    own = _own(design, size)
+    if own is not None and own.size <= size:
+        return own
+    _require_solvable(design, own, size)
+    drafts = list(_coarser(design, size))
+    for draft in sorted((d for d in drafts if d.size <= size), key=lambda d: d.law.log_ratio):
+        made = _designed(design, draft)
+        deployment = deployment_of(made.mechanism, narrow=True)
+        bytes_ = compressed_size(deployment)
+        if bytes_ <= size:
+            return Fitted(made, deployment, bytes_, anew=True)
+    least = min((d.size for d in drafts), default=None)
+    hint = "" if least is None else f"; {least} bytes are possible (--size {least})"
+    raise InvalidInput(f"no mechanism for these {design.domain.m} attributes fits {size} compressed bytes{hint}")
+
+
+def _own(design: Design, size: int) -> Fitted | None:
+    """The design's own deployment; None without an automaton, or where its states alone are far too many."""
+    automaton = design.law.automaton
+    if automaton is None or automaton.states * _LEAST_BYTES > 4 * size:
+        return None
+    deployment = deployment_of(design.mechanism)
+    if compressed_size(deployment) > size:
+        deployment = deployment_of(design.mechanism, narrow=True)
+    return Fitted(design, deployment, compressed_size(deployment), anew=False)
+
+
+def _require_solvable(design: Design, own: Fitted | None, size: int) -> None:
+    problem = design.solution.problem
+    if problem.constrained or design.solution.status in (Status.BASELINE, Status.ALLOCATED):
+        kept = "pairs or caps" if problem.constrained else f"method {design.method!r}"
+        needs = "has no small automaton" if own is None else f"takes {own.size} compressed bytes (--size {own.size})"
+        raise InvalidInput(
+            f"the design does not fit {size} bytes: it {needs}, and {kept} cannot be had on a coarser grid"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Draft:
+    """A ball on a coarse grid, the seconds of its search, and the size of its file, whose ε are not known yet."""
+
+    law: BallLaw
+    started: float
+    size: int
+
+
+def _coarser(design: Design, size: int) -> Iterator[_Draft]:
+    """Balls on coarse grids around the size that is wanted: for each ratio the finest unit that fits is approached."""
+    balls = CoarseBalls(design.solution.problem)
+    start = balls.radius * design.domain.m * _USUAL_BYTES / (2 * size)
+    for ratio in _RATIOS:
+        unit, step, fitted_before = start, _STEP, None
+        halvings = tries = 0
+        while halvings < _HALVINGS and tries < _MOST_TRIES:
+            tries, started = tries + 1, time.perf_counter()
+            law = balls.law(unit, unit * ratio)
+            draft = None if law is None else _draft(design, law, size, started)
+            if draft is not None:
+                yield draft
+            # where there is no ball the grid is too coarse, as if it fitted
+            fits = law is None or (draft is not None and draft.size <= size)
+            if draft is not None and fits and draft.law.log_ratio <= design.epsilon * (1 + _GOOD):
+                return
+            if fitted_before is not None and fits != fitted_before:
+                step, halvings = step**0.5, halvings + 1
+            fitted_before = fits
+            unit = unit / step if fits else unit * step
+
+
+def _draft(design: Design, law: BallLaw, size: int, started: float) -> _Draft | None:
+    # a law with far too many states is not worth its automaton
+    if law.diagram(4 * size // _LEAST_BYTES) is None or law.automaton is None:
+        return None
+    mechanism = Mechanism(design.domain, law)
+    file = written(mechanism, narrowed(plain_automaton(mechanism)), _unknown(design.domain.m))
+    return _Draft(law, started, compressed_size(file))
+
+
+def _unknown(m: int) -> StatedEpsilons:
+    """ε of as many digits as true ones have, none of which compress."""
+    texts = [f"{int(hashlib.sha256(str(i).encode()).hexdigest(), 16) % 10**16 / 10**15:.15f}" for i in range(2 * m)]
+    return StatedEpsilons("99.999999999999999", tuple(texts[:m]), tuple(texts[m:]))
+
+
+def _designed(design: Design, draft: _Draft) -> Design:
+    """The law as a design for the same problem, with the certificate that the problem already has."""
+    old, law = design.solution, draft.law
+    note = f"on a coarse grid, for devices: {law.epsilon - old.law.epsilon:.3g} nats above the design it is made from"
+    solution = checked(
+        old.problem, "ball", law, old.certificate,
+        started=draft.started, tolerance=old.tolerance, bracketed=True, notes=(note,),
+    )  # fmt: skip
+    return Design(design.domain, solution)

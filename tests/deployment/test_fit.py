@@ -1,0 +1,98 @@
+"""A deployment of a stated size: what does not fit is solved again on a coarser grid, and says what that costs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr.cli.main import run
+from optrr.deployment.exact import epsilons
+from optrr.deployment.export import plain
+from optrr.deployment.fit import fitted_deployment
+from optrr.deployment.narrow import narrowed
+from optrr.deployment.verify import load_deployment, verify_deployment
+from optrr.errors import InvalidInput
+from optrr_solvers.laws import ProductLaw
+
+
+@pytest.fixture(scope="module")
+def large() -> optrr.Design:
+    """Thirteen different attributes, whose own automaton takes some kilobytes more than is asked for below."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(2, 6, 13)
+    return optrr.design({f"a{i}": int(r) for i, r in enumerate(sizes)}, rng.uniform(0.5, 2, 13))
+
+
+@pytest.mark.slow
+def test_a_smaller_file_is_another_certified_design(large: optrr.Design, tmp_path: Path) -> None:
+    own = fitted_deployment(large, 1 << 20)
+    assert not own.anew
+    assert own.design is large
+    size = own.size * 3 // 4
+    fitted = fitted_deployment(large, size)
+    assert fitted.anew
+    assert len(gzip.compress(fitted.deployment.to_bytes(), 9)) == fitted.size <= size
+    assert large.epsilon < fitted.design.epsilon < large.kronecker_epsilon
+    assert np.all(fitted.design.attribute_epsilons >= large.requested_epsilons - 1e-9)
+    assert fitted.design.lower_bound == large.lower_bound
+    assert fitted.design.verify().holds
+    fitted.design.save(tmp_path / "design.json")
+    fitted.deployment.save(tmp_path / "sampler.json")
+    assert verify_deployment(tmp_path / "sampler.json", tmp_path / "design.json").holds
+    stated = float(fitted.deployment.stated.total)
+    assert stated == pytest.approx(fitted.design.epsilon, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_design_to_estimate_with(
+    large: optrr.Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large.save(tmp_path / "design.json")
+    output = tmp_path / "sampler.json"
+    capsys.readouterr()
+    assert run(["export", str(tmp_path / "design.json"), "-o", str(output), "--size", "3000", "--json"]) == 0
+    shown = capsys.readouterr()
+    summary = json.loads(shown.out)
+    assert summary["compressed_bytes"] <= 3000
+    assert summary["cost"] > 0
+    assert "estimate with" in shown.err
+    made = optrr.Design.load(summary["design"])
+    assert made.epsilon == pytest.approx(large.epsilon + summary["cost"])
+    assert float(load_deployment(output).stated.total) == pytest.approx(made.epsilon, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_what_cannot_fit_is_refused(large: optrr.Design) -> None:
+    with pytest.raises(InvalidInput, match="fits 600 compressed bytes"):
+        fitted_deployment(large, 600)
+
+
+def test_what_cannot_be_had_on_a_coarse_grid_is_refused() -> None:
+    pairs = optrr.design({f"a{i}": 3 for i in range(3)}, [0.5, 0.6, 0.7], preserve="pairs")
+    with pytest.raises(InvalidInput, match="pairs or caps"):
+        fitted_deployment(pairs, 256)
+
+
+def test_narrow_thresholds_keep_every_number() -> None:
+    # a ratio of 1e8 between two conditional ε asks for more than 64 bits, which no probability here needs
+    law = ProductLaw(np.array([3, 2, 4]), np.array([1e-6, 3.0, 8.0]))
+    wide = plain(law.automaton.layers)
+    assert wide.bits > 64
+    narrow = narrowed(wide)
+    assert narrow.bits == 64
+    before, after = epsilons(wide), epsilons(narrow)
+    assert abs(before.total - after.total) < 1e-9
+    for (a, b), (c, d) in zip(before.flips, after.flips, strict=True):
+        assert abs(a * d - c * b) <= 1e-12 * a * d
+
+
+def test_probabilities_that_need_their_bits_keep_them() -> None:
+    law = ProductLaw(np.array([3, 2]), np.array([45.0, 1.0]))
+    wide = plain(law.automaton.layers)
+    assert wide.bits > 64
+    assert narrowed(wide) is wide
