@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
-
-import msgspec
 
 from optrr import __version__
 from optrr.deployment.deployment_file import Deployment, StatedEpsilons, read_deployment_text
@@ -14,7 +11,6 @@ from optrr.deployment.narrow import narrowed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
-from optrr_solvers.laws.record import record_of
 
 __all__ = ["deployment_of"]
 
@@ -50,7 +46,7 @@ def plain_automaton(mechanism: Mechanism) -> Layers:
 
 def written(mechanism: Mechanism, layers: Layers, stated: StatedEpsilons) -> Deployment:
     """The deployment that states these ε."""
-    return Deployment(mechanism.domain, layers, stated, identity(mechanism), f"optrr {__version__}")
+    return Deployment(mechanism.domain, layers, stated, mechanism.digest.partition(":")[2], f"optrr {__version__}")
 
 
 def plain(automaton: Layers) -> Layers:
@@ -64,9 +60,3 @@ def stated_epsilons(exact: Epsilons) -> StatedEpsilons:
     return StatedEpsilons(
         f"{exact.total:f}", tuple(f"{x:f}" for x in exact.attributes), tuple(f"{x:f}" for x in exact.conditional)
     )
-
-
-def identity(mechanism: Mechanism) -> str:
-    """SHA-256 of domain and law: the same for every file and every export of a design."""
-    content = {"domain": [(a.name, a.texts) for a in mechanism.domain], "law": record_of(mechanism.law)}
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

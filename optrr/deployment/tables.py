@@ -21,7 +21,7 @@ from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Attribute, Domain
-from optrr.records.files import whole_file
+from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.problem import Problem
