@@ -34,7 +34,7 @@ results-stale: $(INSTALLED)
 quick: .venv/editable
 	$(BIN)/ruff check --quiet $(CHECKED)
 	$(BIN)/ruff format --check --quiet $(CHECKED)
-	$(BIN)/pytest -n auto --dist worksteal -m "not full and not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not full and not slow" tests
 
 dev: .venv/editable
 

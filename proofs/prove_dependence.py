@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pytest
 import sympy as sp
 
 from optrr.dependence.randomized_pair import RandomizedPair
@@ -129,6 +130,7 @@ def prove_cramers_v_need_not_keep_its_order():
     assert squared_v(seen(rare, Fraction(1, 2))) < squared_v(seen(even, Fraction(1, 2)))
 
 
+@pytest.mark.slow
 def prove_v_shrinks_by_the_eigenvalue_under_even_marginals():
     p, t = sp.symbols("p t", positive=True)
     for r in (2, 3, 4):

@@ -51,6 +51,7 @@ def masses(sizes, none, single):
     return (none - 1) / p, [(a - 1) * (v - 1) / p for a, v in zip(sizes, single, strict=True)]
 
 
+@pytest.mark.slow
 def prove_the_step_meets_the_new_accuracy():
     for earlier in (2, 3, 4):
         r, _, _, rk = stage(earlier)

@@ -157,6 +157,7 @@ def test_results_agree_in_words_and_numbers(tmp_path: Path, old: str, new: str, 
     assert (difference(tmp_path / "old.md", tmp_path / "new.md", 1e-6) is None) is agrees
 
 
+@pytest.mark.slow
 def test_a_run_is_traced_into_the_processes_that_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A benchmark of its own kind: it computes in another process, reads bundled data and writes one file."""
     folder = tmp_path / "benchmarks"

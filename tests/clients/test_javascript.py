@@ -68,6 +68,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", PLANTED)
 def test_the_vectors_catch_a_planted_error(error, all_vectors, tmp_path):
     right, wrong = PLANTED[error]

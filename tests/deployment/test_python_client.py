@@ -118,6 +118,7 @@ def mutated(before: str, after: str, tmp_path: Path) -> object:
     return vectors.load_script(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", PLANTED)
 def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
     wrong = mutated(*PLANTED[error], tmp_path)

@@ -146,6 +146,7 @@ def test_an_attribute_out_of_every_table_needs_a_floor():
     assert allocation.design.attribute_epsilons[2] >= 0.3 - 1e-7
 
 
+@pytest.mark.slow
 def test_conditional_cap_and_preserved_pairs():
     free = allocate(DOMAIN, 2.0)
     capped = allocate(DOMAIN, 2.0, conditional_cap=1.0)

@@ -47,6 +47,7 @@ def literal_algorithm_1(dependence, sizes, t_v, t_d):
     return tuple(sorted(tuple(sorted(c)) for c in clusters))
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(2, 400), st.floats(0, 1))
 def test_greedy_is_algorithm_1(seed, m, t_v, t_d):

@@ -287,6 +287,7 @@ RARE = np.vstack([PI[:3], np.full((1, 3), 1e-4)])
 RARE /= RARE.sum()
 
 
+@pytest.mark.slow
 def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_note(mechanism):
     """24 data sets, of which 95 % or more are to hold: fewer than 19 once in 1000 where seeds change."""
     truth, held = cramers_v(RARE), 0
@@ -305,6 +306,7 @@ def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_not
         assert not derive(counts, mechanism, statistic).warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns"), [([2], []), ([], [1]), ([0, 2], []), ([0, 2], [1])])
 def test_faint_categories_add_no_more_to_phi_squared_than_the_limit_allows(mechanism, rows, columns):
     """With so many records that nothing is left to chance, over tables as bad as can be drawn."""
@@ -408,6 +410,7 @@ def test_a_wide_interval_says_how_many_records_would_narrow_it():
     assert not derive(more, made, "mutual-information").warnings
 
 
+@pytest.mark.slow
 def test_the_bootstrap_agrees_with_the_delta_method(mechanism):
     """Relative error of 150 bootstrap samples: 6 %; and what second order leaves."""
     counts = drawn(mechanism, PI, 50_000, 1, 9)[0]

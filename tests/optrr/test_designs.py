@@ -199,6 +199,7 @@ def exact_epsilon(law: Law) -> Fraction:
     return Fraction(law.log_density.max()) - Fraction(law.log_density.min())  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", small_designs())
 def test_understated_label_fails_even_by_one_unit(kind: str) -> None:
     made = small_designs()[kind]
@@ -347,6 +348,7 @@ def test_tolerance_and_time_limit_are_positive(value: float) -> None:
         SolveOptions(time_limit=value)
 
 
+@pytest.mark.slow
 def test_tolerance_and_unknown_preserve() -> None:
     with pytest.raises(InvalidInput, match="preserve = 'triples'"):
         optrr.design(SMALL, 1.0, preserve="triples")  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ def test_a_fixed_epsilon_is_met_exactly():
     assert design.epsilon == pytest.approx(reference.upper, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_the_status_gets_what_makes_associations_most_visible(method):
     best = genomic_design(Wanted(NAMES, method=method), Budget(4.0))

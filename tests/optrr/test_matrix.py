@@ -66,6 +66,7 @@ def test_randomized_response_is_equation_19(size, epsilon):
     assert matrix.attribute_epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_no_private_matrix_has_a_larger_trace(size, epsilon):

@@ -109,6 +109,7 @@ def test_whole_blocks_sum_to_the_same_where_nothing_is_clipped():
     assert direct == pytest.approx(summed, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_adjustment_recovers_dependence_between_blocks():
     codes = population(60_000)
     plain = rr_independent(DOMAIN, 3.0)

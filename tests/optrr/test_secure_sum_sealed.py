@@ -62,6 +62,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_moved_counts_are_detected_by_everybody_and_the_audit_names_the_cheat(way):
     made = parties_of()

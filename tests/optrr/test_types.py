@@ -49,6 +49,7 @@ def bin_by_hand(value, edges, closed):
     return -1
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=8, unique=True).map(sorted),
     st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20),
@@ -167,6 +168,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLAIN)
 def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kind):
     categories, series, texts = PLAIN[kind]

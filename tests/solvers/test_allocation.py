@@ -194,6 +194,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sizes", "total"), CASES)
 @pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
 def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total, method):
@@ -260,6 +261,7 @@ def test_a_thousand_alike_attributes_invert_the_closed_form():
 # --- limits ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_floors_and_ceilings_hold_and_the_optimum_under_them_is_the_plain_programs(kind, method):
@@ -485,6 +487,7 @@ def test_pairs_wanted_in_part_are_bounded_by_those_that_form_a_clique():
     assert g[2, 3] == 0 and min(g[0, 1], g[0, 2], g[1, 2]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [0, 1 << 18])
 @pytest.mark.parametrize("kind", [marginals, pairs, mixed, named])
 def test_the_bound_is_below_the_programs_optimum(kind, cells, monkeypatch):
