@@ -1,7 +1,8 @@
 """The house in figures, for the files as they are or for commits: ``python docs/house.py [COMMIT …]``.
 
 A room is a module or folder directly inside a package; an arrow says that some module of one room imports some module of
-another. Imports inside functions count; those for types alone and those of package ``__init__`` files make no arrows. Prints a table.
+another. Imports inside functions count; those for types alone and those of package ``__init__`` files make no arrows. Prints
+a table.
 """
 
 from __future__ import annotations

@@ -41,16 +41,18 @@ class TableResult(Result):
 
         return polars.from_arrow(self.to_arrow())
 
+    def _head(self, count: int) -> tuple[pa.Table, int]:
+        """The first rows, and how many there are in all."""
+        table = self.to_arrow()
+        return table.slice(0, count), table.num_rows
+
     def _repr_html_(self) -> str:
         """The headline and the first rows, for notebooks; all text is escaped."""
-        table = self.to_arrow()
+        table, rows_in_all = self._head(_SHOWN)
         head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
-        rows = (
-            "".join(f"<td>{escape(_text(value))}</td>" for value in row.values())
-            for row in table.slice(0, _SHOWN).to_pylist()
-        )
+        rows = ("".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) for row in table.to_pylist())
         body = "".join(f"<tr>{cells}</tr>" for cells in rows)
-        rest = table.num_rows - _SHOWN
+        rest = rows_in_all - _SHOWN
         more = f"<p>… and {rest} more rows</p>" if rest > 0 else ""
         return (
             f"<p>{escape(self.headline())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -36,6 +36,8 @@ from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.results import TableResult
 
+# Where a sentence goes on from who wins to what that costs.
+_COST = " It gives up: "
 # Two options within this of each other, relative, are called equal.
 _EQUAL = 0.01
 # Predicted errors are bounds over all populations. Where sampling and the rest are within this factor of each other, a skewed
@@ -102,7 +104,7 @@ class Advice(TableResult):
             lead = (
                 f"{self.best.title} wins: next best is {second}, with {_times(self.ratio(runner))} its squared error."
             )
-        out = [lead + " It gives up: " + ("; ".join(self.best.gives_up) or "nothing") + "."]
+        out = [lead + _COST + ("; ".join(self.best.gives_up) or "nothing") + "."]
         if not self.best.keeps_records:
             record = self.best_with_records
             out.append(
@@ -126,7 +128,7 @@ class Advice(TableResult):
 
     def headline(self) -> str:
         """Who wins, and by how much."""
-        return self.sentences()[0]
+        return self.sentences()[0].partition(_COST)[0]
 
     def to_arrow(self) -> pa.Table:
         """One row per way of asking: its name, errors, what it keeps, conditional epsilon and faintest pair."""

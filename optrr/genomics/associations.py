@@ -19,8 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
@@ -30,14 +32,18 @@ from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
 from optrr.inference.genotypes import ASSUMING
 from optrr.records.whole_files import whole_file
+from optrr.results import TableResult
 from optrr_solvers.arrays import IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Rows formatted at once, so that text takes a few megabytes.
 _ROWS = 1 << 14
 
 
-@dataclass(frozen=True, eq=False)
-class Associations:
+@dataclass(frozen=True, eq=False, repr=False)
+class Associations(TableResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
@@ -105,6 +111,26 @@ class Associations:
             "itself makes genotype and status dependent there"
         )
 
+    def headline(self) -> str:
+        """Which test, of how many variants, and the smallest p-value."""
+        best = self.top(1)
+        least = f", smallest p {self.scores.p_value[best[0]]:.3g} ({self.variants.name[best[0]]})" if best.size else ""
+        return f"{self.test} test of {len(self.variants)} variants, λ {self.lambda_gc:.3g}{least}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per variant, the columns of the TSV; undefined numbers are null."""
+        return _arrow(self.columns)
+
+    def _head(self, count: int) -> tuple[pa.Table, int]:
+        # odds ratios take most of the time, so they are worked out for the rows shown only
+        return _arrow(self.rows(np.arange(min(count, len(self.variants))))), len(self.variants)
+
+    def plot(self) -> Figure:
+        """−log10 p along the genome."""
+        from optrr.genomics.plots import manhattan  # noqa: PLC0415 (matplotlib takes a second to import)
+
+        return manhattan(self.variants, self.scores.p_value, self.test)
+
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """The table, column by column, shape (V,) each."""
@@ -159,6 +185,10 @@ class Associations:
             for start in range(0, len(self.variants), _ROWS):
                 pieces = [_texts(column[start : start + _ROWS]) for column in columns.values()]
                 out.writelines("\t".join(row) + "\n" for row in zip(*pieces, strict=True))
+
+
+def _arrow(columns: Mapping[str, NDArray[np.generic]]) -> pa.Table:
+    return pa.table({name: pa.array(values.tolist(), from_pandas=True) for name, values in columns.items()})
 
 
 def _texts(values: NDArray[np.generic]) -> list[str]:

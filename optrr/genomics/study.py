@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 from scipy.stats import spearmanr
 
 from optrr.errors import InvalidInput
@@ -31,6 +32,7 @@ from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import Scores, naive_score_test, score_test
 from optrr.kernel import unrandomized
+from optrr.results import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Two ranks are always perfectly correlated, so at least three are needed.
@@ -98,8 +100,8 @@ class Outcome:
     first: Scores
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(TableResult):
     """All outcomes; ``unavailable``: (total, method, why) where a method cannot reach a total."""
 
     options: StudyOptions
@@ -110,6 +112,34 @@ class Study:
     outcomes: list[Outcome] = field(default_factory=list)
     unavailable: list[tuple[float, str, str]] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
+
+    def headline(self) -> str:
+        """How many people and variants, and what was compared."""
+        methods = ", ".join(dict.fromkeys(o.protocol.name for o in self.outcomes))
+        return f"{self.n} people, {len(self.variants)} variants, {self.options.repeats} repeats: {methods or 'nothing'}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row for each protocol and total: what it costs, what it reports, every measure and its standard error."""
+        columns: dict[str, list[object]] = {
+            "total": [o.total for o in self.outcomes],
+            "method": [o.protocol.name for o in self.outcomes],
+            "epsilon": [o.protocol.epsilon for o in self.outcomes],
+            "lower_bound": [o.protocol.design.lower_bound for o in self.outcomes],
+            "variants_reported": [o.protocol.reported for o in self.outcomes],
+        }
+        achieved = [o.protocol.design.attribute_epsilons for o in self.outcomes]
+        columns["variant_epsilon"] = [float(np.median(e[1:])) for e in achieved]
+        columns["status_epsilon"] = [float(e[0]) for e in achieved]
+        columns["max_conditional_epsilon"] = [
+            float(o.protocol.design.conditional_epsilons.max()) for o in self.outcomes
+        ]
+        columns["joint_eigenvalue"] = [
+            float(np.median(np.abs(o.protocol.kernel.eigenvalues[..., 1, 1]))) for o in self.outcomes
+        ]
+        for name in self.outcomes[0].measures if self.outcomes else ():
+            columns[name] = [o.measures[name][0] for o in self.outcomes]
+            columns[f"{name}_se"] = [o.measures[name][1] for o in self.outcomes]
+        return pa.table(columns)
 
 
 def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = None) -> Study:

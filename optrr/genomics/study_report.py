@@ -38,29 +38,8 @@ _MEASURES = (
 
 def study_rows(study: Study) -> tuple[list[str], list[list[object]]]:
     """The results as a table: column names and one row for each protocol and total."""
-    names = list(study.outcomes[0].measures) if study.outcomes else []
-    columns = [
-        "total",
-        "method",
-        "epsilon",
-        "lower_bound",
-        "variants_reported",
-        "variant_epsilon",
-        "status_epsilon",
-        "max_conditional_epsilon",
-        "joint_eigenvalue",
-        *(c for n in names for c in (n, f"{n}_se")),
-    ]
-    rows: list[list[object]] = []
-    for o in study.outcomes:
-        d, p = o.protocol.design, o.protocol
-        achieved = d.attribute_epsilons
-        rows.append([
-            o.total, p.name, p.epsilon, d.lower_bound, p.reported, float(np.median(achieved[1:])), float(achieved[0]),
-            float(d.conditional_epsilons.max()), float(np.median(np.abs(p.kernel.eigenvalues[..., 1, 1]))),
-            *(x for n in names for x in o.measures[n]),
-        ])  # fmt: skip
-    return columns, rows
+    table = study.to_arrow()
+    return table.column_names, [list(row.values()) for row in table.to_pylist()]
 
 
 def naive_failures(study: Study) -> list[Outcome]:

@@ -1,0 +1,108 @@
+"""Every result that is a table goes into every data frame library and shows itself; what is public and none is listed here."""
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import is_dataclass
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import optrr
+from optrr import genomics
+from optrr.results import Result, TableResult
+
+DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
+# Public data classes that are asked for or worked with, not results; the others must be results.
+NO_RESULTS = {
+    *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
+    *("Mechanism", "MatrixMechanism", "SampledTables"),
+    *(
+        "Budget",
+        "Cohort",
+        "Layout",
+        "MatrixGenotypes",
+        "PhenotypeColumns",
+        "ScanOptions",
+        "StudyOptions",
+        "Variants",
+        "Wanted",
+    ),
+    # one number per variant each; the table of a scan is Associations
+    "Scores",
+}
+
+
+def cohort(n=120, variants=4):
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 3, (n, variants)).astype(np.int8)
+    described = genomics.Variants.of([(str(1), 10 + i, f"v{i}", "A", "C") for i in range(variants)])
+    people = np.arange(n).astype(str).astype(object)
+    status = (np.arange(n) % 2).astype(np.int8)
+    return genomics.Cohort(genomics.MatrixGenotypes(described, people, codes), np.arange(n), status)
+
+
+def counts():
+    rng = np.random.default_rng(2)
+    return optrr.count(np.stack([rng.integers(0, 2, 50), rng.integers(0, 3, 50)], axis=1), DOMAIN, ["a", "b"])
+
+
+def scanned():
+    people = cohort()
+    design = genomics.genomic_design(genomics.Wanted(list(people.variants.name)), genomics.Budget(total=8.0))
+    layout = genomics.layout_of(design.domain)
+    records = genomics.records_of(people, layout)
+    genomics.randomize_records(records, design.mechanism, 3)
+    return genomics.scan(genomics.randomized_cohort(people, records, layout), design.law, layout)
+
+
+MADE = {
+    "Design": lambda: optrr.design(DOMAIN, 1.0),
+    "Verification": lambda: optrr.design(DOMAIN, 1.0).verify(),
+    "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
+    "Advice": lambda: optrr.advise(DOMAIN, 1.0),
+    "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
+    "Counts": counts,
+    "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
+    "Associations": scanned,
+    "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
+}
+
+
+def every_kind(base):
+    for kind in base.__subclasses__():
+        yield kind
+        yield from every_kind(kind)
+
+
+def test_the_list_is_complete():
+    for module in pkgutil.walk_packages(optrr.__path__, "optrr."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    tables = {
+        k.__name__ for k in every_kind(TableResult) if not inspect.isabstract(k) and k.__module__.startswith("optrr.")
+    }
+    assert tables == set(MADE)
+
+
+def test_every_public_data_class_is_a_result_or_known_to_be_none():
+    public = [getattr(home, name) for home in (optrr, genomics) for name in home.__all__]
+    kinds = {k for k in public if inspect.isclass(k) and is_dataclass(k) and not issubclass(k, Result)}
+    assert {k.__name__ for k in kinds} <= NO_RESULTS
+
+
+@pytest.mark.parametrize("name", sorted(MADE))
+def test_a_table_goes_everywhere(name):
+    result = MADE[name]()
+    assert type(result).__name__ == name
+    table = result.to_arrow()
+    assert table.num_rows and table.num_columns > 1
+    assert result.to_pandas().shape == result.to_polars().shape == table.shape
+    assert list(result.to_pandas().columns) == table.column_names
+    page = result._repr_html_()
+    assert page.count("<tr>") == 1 + min(table.num_rows, 40) and "<i>x" not in page
+    shown = repr(result)
+    assert shown.startswith(f"<{name}: ") and len(shown) < 300 and "0x" not in shown
+    if hasattr(result, "plot"):
+        assert isinstance(result.plot(), Figure)
