@@ -11,7 +11,7 @@ import click
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
 from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
-from optrr.cli.releases import again_option, doubts_about, limit_option, releases_in, report_release
+from optrr.cli.releases import again_option, doubts_about, limit_option, releases_in, replaced_release, report_release
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -65,10 +65,12 @@ def perturb(
     """
     asking = load_asking(design_file)
     earlier = (*asking.earlier, *releases_in(after))
+    replaced = replaced_release(output)
     options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         made = asking.release_file(place, output, random_state, options)
+    warn(replaced)
     report_release(made, output, as_json)
 
 

@@ -71,6 +71,16 @@ def epsilon_phrase(provenance: Provenance) -> str:
     return f"total epsilon {epsilon_text(provenance.epsilon)} in all ({parts})"
 
 
+def replaced_release(output: Path) -> list[str]:
+    """A warning where an output already holds a release: whoever kept a copy of it will have both."""
+    known = [o.bound for o in origins_of(output) if o.bound is not None] if output.is_file() else []
+    return [
+        f"{output} held a release of epsilon {epsilon_text(each.epsilon)}, which this one replaces; whoever kept a copy has "
+        "both, and the epsilons add up (--after counts it)"
+        for each in known
+    ]
+
+
 def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
     """Say what was written, at which ε, and warn where it is not private."""
     if release.provenance.seeded:

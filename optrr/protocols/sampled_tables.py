@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from optrr.account import checked_epsilon
 from optrr.asking import Asking
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.estimation.result import Estimate, check_confidence
 from optrr.estimation.score_interval import score_intervals
 from optrr.estimation.weighted_mean import cell_means
@@ -280,6 +281,7 @@ class SampledTables(Asking):
             target="population",
             interval="score",
             bias="unbiased; cells may be negative",
+            warnings=tuple(impossible_tables([_supported(domain, supports, n, kernel)])),
         )
 
     def save(self, path: str | Path) -> None:
@@ -302,3 +304,9 @@ class SampledTables(Asking):
                 f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
             )
         return asking
+
+
+def _supported(domain: Domain, supports: FloatArray, n: int, kernel: MatrixKernel) -> Observed:
+    """The supports of every cell and the answers that do not support it, tables of two cells."""
+    both = np.stack([supports, n - supports], axis=1).astype(np.int64)
+    return Observed(" × ".join(domain.names), both, kernel)

@@ -14,6 +14,9 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designing.design import Design
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import MatrixGenotypes, Variants
+from optrr.genomics.randomize import write_plink
 
 N = 3000
 
@@ -165,3 +168,51 @@ def test_outputs_keep_the_permissions_of_what_they_replace(here, capsys):
             else:
                 said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", name)
             assert stat.S_IMODE(Path(name).stat().st_mode) == mode
+
+
+def test_replacing_a_release_says_so(here, capsys):
+    perturb = ("perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
+    assert said(capsys, *perturb)[1] == ""
+    assert "out.csv held a release of epsilon 1.500" in said(capsys, *perturb)[1]
+
+
+def test_sampled_tables_are_bound_too(here, capsys):
+    domain = optrr.Domain.of({"party": ["a", "b", "c"], "sex": ["F", "M"]})
+    for name, epsilon in (("asked.json", 3.0), ("other.json", 2.0)):
+        optrr.SampledTables(domain, (("party",), ("sex",)), np.array([0.5, 0.5]), epsilon).save(name)
+    said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "out.csv")
+    assert estimate(capsys, "out.csv", "asked.json")[1] == ""
+    assert "another design" in estimate(capsys, "out.csv", "other.json", code=2)[1]
+    assert (
+        "already randomized" in said(capsys, "perturb", "out.csv", "--design", "asked.json", "-o", "x.csv", code=2)[1]
+    )
+    # reports that no randomization would give: everybody supports the same cell
+    Path("lie.csv").write_text("table,cells\n" + "1,0\n" * N)
+    err = estimate(capsys, "lie.csv", "asked.json")[1]
+    assert "is not bound" in err and "does not look like data randomized by this design" in err
+
+
+def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    variants = Variants.of([("1", k, f"rs{k}", "A", "G") for k in range(4)])
+    people = np.array([f"p{i}" for i in range(2000)], dtype=object)
+    codes = rng.binomial(2, 0.05, (2000, 4)).astype(np.int8)
+    status = rng.integers(0, 2, 2000).astype(np.int8)
+    write_plink(Cohort(MatrixGenotypes(variants, people, codes), np.arange(2000), status), Path("true.bed"))
+    for name, total in (("one.json", 4), ("two.json", 5)):
+        said(capsys, "gwas-design", "true.bed", "--total-epsilon", total, "--method", "kronecker", "-o", name)
+    made = as_json(capsys, "gwas-perturb", "true.bed", "--design", "one.json", "-o", "out.bed")
+    assert made["private"] and made["epsilon"] == pytest.approx(4, rel=1e-5)
+    assert sorted(p.name for p in Path().glob("out*")) == ["out.bed", "out.bed.optrr.json", "out.bim", "out.fam"]
+    assert as_json(capsys, "gwas", "out.bed", "--design", "one.json")["doubts"] == []
+    assert "another design" in said(capsys, "gwas", "out.bed", "--design", "two.json", code=2)[1]
+    again = ("gwas-perturb", "out.bed", "--design", "one.json", "-o", "x.bed")
+    assert "already randomized" in said(capsys, *again, code=2)[1]
+    err = said(capsys, "gwas", "true.bed", "--design", "one.json")[1]
+    assert "is not bound" in err and "does not look like data randomized by this design" in err
+    # the status is randomized, too: a fam file of others is noticed
+    lines = Path("out.fam").read_text().splitlines()
+    Path("out.fam").write_text("\n".join([lines[0][:-1] + "12"["1" in lines[0][-1]], *lines[1:]]) + "\n")
+    assert "written for other content" in said(capsys, "gwas", "out.bed", "--design", "one.json")[1]
