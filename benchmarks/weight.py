@@ -16,8 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import optrr
+
 HERE = Path(__file__).parent
-ROOT = Path(__file__).resolve().parent.parent
+# The checkout that is measured: benchmarks run in a scratch copy of their folder.
+ROOT = Path(optrr.__file__).resolve().parent.parent
 RESULTS = HERE / "results"
 # The last commit before its heavy parts became extras.
 BEFORE = "7b33154"
