@@ -14,7 +14,7 @@ TEXTS = [
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
 CITED = re.compile(r"design (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")
-FILES = re.compile(r"\b(?:proofs|benchmarks|docs|tests|optrr|solvers)/[-\w/]+(?:\.(?:py|md|csv|json|svg))?")
+FILES = re.compile(r"(?<![/\w])(?:proofs|benchmarks|docs|tests|optrr|solvers)/[-\w/]+(?:\.(?:py|md|csv|json|svg))?")
 MODULE = re.compile(r":mod:`([\w.]+)`")
 PROOF = re.compile(r"\bprove_\w+")
 
