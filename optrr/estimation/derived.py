@@ -212,7 +212,8 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         clear = ClearCategories.of(setting.sampling, observed)
         if clear.all_clear:
             return None
-        limits = phi_squared_limits(setting.path(observed), clear, setting.sampling, observed, tail)
+        path = setting.path(observed) if clear.cells.any() else None
+        limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
         return _within(
             setting, observed, (setting.shown(limits[0]), setting.shown(limits[1])), _faint_categories(setting, clear)
         )

@@ -76,19 +76,18 @@ class ClearCategories:
 
 
 def phi_squared_limits(
-    path: Path, clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float
+    path: Path | None, clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float
 ) -> tuple[float, float]:
-    """Limits of φ² with error probability ``tail`` each, from the path of its part over clear cells."""
-    lower = upper = 0.0
-    if clear.cells.any():
-        lower, upper = limit(path, tail, 0), limit(path, tail / 2, 1)
-    return lower, min(upper + _most_added(clear, sampling, observed, tail / 2), path.range[1])
+    """Limits of φ² with error probability ``tail`` each, from the path of its part over clear cells; None without any."""
+    most = min(sampling.kernel.sizes) - 1.0
+    if path is None:
+        return 0.0, most
+    lower, upper = limit(path, tail, 0), limit(path, tail / 2, 1)
+    return lower, min(upper + _most_added(clear, sampling, observed, tail / 2), most)
 
 
 def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float) -> float:
     """Upper limit of what the cells of faint categories add to φ²; infinite where a share it divides by may be 0."""
-    if not clear.cells.any():
-        return float("inf")
     faint = [int(np.sum(~c)) for c in clear.clear]
     # an upper limit for each attribute with faint categories, and a lower one for every clear category of the other
     tail /= sum(1 + int(np.sum(clear.clear[1 - axis])) for axis in range(2) if faint[axis])
@@ -139,12 +138,13 @@ class ScoreMoments:
         return [k for k, (value, error) in enumerate(self.variances) if value < CLEAR_OF_ZERO * error]
 
     def correlation_limits(self, tail: float) -> tuple[float, float]:
-        """With error probability ``tail`` each."""
+        """With error probability ``tail`` each; limits of the three that contradict each other exclude nothing."""
         errors = float(norm.isf(tail / 3))
         low, high = (self.covariance[0] + side * errors * self.covariance[1] for side in (-1, 1))
         least = prod(max(value - errors * error, 0.0) for value, error in self.variances)
         most = prod(max(value, 0.0) + errors * error for value, error in self.variances)
-        return max(_divided(low, least, most), -1.0), min(-_divided(-high, least, most), 1.0)
+        lower, upper = _divided(low, least, most), -_divided(-high, least, most)
+        return (-1.0, 1.0) if lower > 1 or upper < -1 else (max(lower, -1.0), min(upper, 1.0))
 
 
 def _product_moment(table: FloatArray, noise: FloatArray, x: FloatArray, y: FloatArray) -> tuple[float, float]:

@@ -130,9 +130,10 @@ def _along_ranks(independent: FloatArray) -> FloatArray:
 
 
 def _standardised(margin: FloatArray, scores: FloatArray) -> FloatArray:
-    """Scores with mean 0 and variance 1, times the margin."""
+    """Scores with mean 0 and variance 1, times the margin; 0 where they do not vary."""
     centred = scores - margin @ scores
-    return np.asarray(margin * centred / np.sqrt(margin @ centred**2))
+    variance = margin @ centred**2
+    return np.asarray(margin * centred / np.sqrt(variance) if variance > 0 else np.zeros_like(margin))
 
 
 class _Logarithms(Path):

@@ -5,7 +5,7 @@ deviation 1.3 %, so 90 % is four of them below 95 %, a false alarm in 3e-5 where
 """
 
 import json
-from itertools import pairwise, product
+from itertools import cycle, pairwise, product
 
 import cvxpy as cp
 import mpmath as mp
@@ -369,6 +369,8 @@ def test_a_sure_association_of_a_faint_variance_has_a_sign(mechanism):
     most = (0.1 + errors * 0.2) * (1 + errors * 0.01)
     assert lower == pytest.approx((0.5 - errors * 0.05) / np.sqrt(most))
     assert upper == 1
+    # a covariance larger than both standard deviations can be contradicts them
+    assert ScoreMoments((2.0, 0.05), ((0.1, 0.01), (0.1, 0.2))).correlation_limits(0.25) == (-1, 1)
     mirrored = ScoreMoments((-0.5, 0.05), moments.variances).correlation_limits(0.025)
     assert mirrored == (-1, pytest.approx(-lower))
 
@@ -383,6 +385,27 @@ def test_noise_that_leaves_an_attribute_one_category_leaves_an_interval():
         for statistic in STATISTICS:
             derived = derive(counts, made, statistic)
             assert derived.lower <= derived.value <= derived.upper
+
+
+def few_records():
+    """Mechanisms and tables: three to fifty records drawn at random at ε from 0.1 to 9, and tables without any departure."""
+    rng = np.random.default_rng(12)
+    for k in range(8):
+        r, s = (int(size) for size in rng.integers(2, 5, 2))
+        made = design(Domain.of({"a": r, "b": s}), float(np.exp(rng.uniform(-2.3, 2.2))), method="kronecker").mechanism
+        pi = rng.dirichlet(np.full(r * s, 0.3)).reshape(r, s)
+        yield made, drawn(made, pi, int(rng.integers(3, 50)), 1, k)[0].table
+    for epsilon, n in ((0.15, 1), (8.0, 1), (8.0, 20)):
+        yield design(Domain.of({"a": 2, "b": 2}), epsilon, method="kronecker").mechanism, np.array([[n, n], [0, 0]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_few_records_of_any_table_have_an_interval_around_the_value():
+    for (made, table), confidence in zip(few_records(), cycle([0.5, 0.95, 0.999]), strict=False):
+        assert np.count_nonzero(table) > 1
+        for statistic in ("entropy", "mutual-information", "cramers-v", "correlation"):
+            derived = derive(Counts(made.domain, table), made, statistic, confidence=confidence)
+            assert derived.lower <= derived.value <= derived.upper, (statistic, table)
 
 
 def test_the_number_of_records_that_would_do_does(mechanism):
