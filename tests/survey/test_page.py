@@ -86,7 +86,10 @@ def answering(server: Server) -> None:
 @pytest.fixture
 def page(browser, server) -> Iterator[Any]:
     context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}")
-    yield opened(context)
+    page = opened(context)
+    yield page
+    # a request that was meant to fail is all that the browser may complain of; what the strict policy forbids is not tried
+    assert not [x for x in page.complaints if "Failed to load resource" not in x]
     context.close()
 
 
@@ -134,12 +137,21 @@ def kept_by(server: Any) -> set[str]:
         return {row[0].hex() for row in connection.execute("SELECT identifier FROM reports")}
 
 
+def sideways(page: Any) -> list[int]:
+    """Widths of screens on which the page would scroll sideways: 360 pixels, and 320, a wide screen magnified four times."""
+    wide = []
+    for width in (320, PHONE["width"]):
+        page.set_viewport_size({**PHONE, "width": width})
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            wide.append(width)
+    return wide
+
+
 def test_a_person_fills_in_the_form_on_a_narrow_screen(page, server):
     bodies = reports_of(page)
     assert page.title() == SPEC["title"]
     assert page.locator("h1").inner_text() == SPEC["title"]
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= PHONE["width"], "the page scrolls sideways"
+    assert not sideways(page)
     small = page.eval_on_selector_all(
         ".option, button, select, summary",
         "all => all.filter(x => x.getBoundingClientRect().height < 44).map(x => x.outerHTML)",
@@ -148,7 +160,7 @@ def test_a_person_fills_in_the_form_on_a_narrow_screen(page, server):
     fill_in(page)
     press(page)
     wait_for(page, "Your report was sent")
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert not sideways(page)
     (body,) = bodies
     report = json.loads(body)
     assert set(report) == {"format", "design", "id", "values"}
@@ -161,7 +173,6 @@ def test_a_person_fills_in_the_form_on_a_narrow_screen(page, server):
         assert card.locator("dd").all_inner_texts() == [entered, said]
         assert ("The same." if entered == said else "Replaced by chance.") in card.inner_text()
     assert page.locator("form").count() == 0
-    assert not page.complaints
 
 
 def test_the_form_is_filled_in_with_the_keyboard_alone(page):
@@ -416,21 +427,22 @@ def test_a_person_is_told_what_all_surveys_together_spend(page, server):
     assert math.exp(total) <= float(re.findall(r"factor of ([0-9.]+[0-9])", line)[0]) <= 1.01 * math.exp(total)
 
 
-VIEWS = ["form", "mistakes", "report", "second visit", "not sent"]
+VIEWS = ["form", "mistakes", "not sent", "report", "second visit"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_an_accessibility_checker_finds_nothing(browser, server, scheme):
+def test_an_accessibility_checker_finds_nothing_in_any_view_light_or_dark(page):
     program = browsers.axe()
-    context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}", color_scheme=scheme)
-    page = opened(context)
     problems = {}
 
     def check(view: str) -> None:
         page.evaluate(program)
-        report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert len(report["passes"]) > 10
-        problems[view] = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in report["violations"]]
+        # all rules in light; in dark the one that looks at colours
+        for scheme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+            page.emulate_media(color_scheme=scheme)
+            result = page.evaluate("(options) => axe.run(document, options)", options)
+            assert len(result["passes"]) >= (1 if options else 20)
+            assert not options or not [x for x in result["incomplete"] if x["id"] == "color-contrast"]
+            problems[view, scheme] = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in result["violations"]]
 
     check("form")
     page.locator("summary").click()
@@ -449,8 +461,7 @@ def test_an_accessibility_checker_finds_nothing(browser, server, scheme):
     page.reload()
     wait_for(page, "Your report was sent")
     check("second visit")
-    context.close()
-    assert problems == {view: [] for view in VIEWS} | {view: [] for view in problems}
+    assert problems == {(view, scheme): [] for view in VIEWS for scheme in ("light", "dark")}
 
 
 def test_answers_are_gone_from_a_page_that_was_left(page):
