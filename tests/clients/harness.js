@@ -82,6 +82,14 @@ export async function many(client, { text, codes, stream }) {
   return { taken: taken(), digest: Array.from(new Uint8Array(sum), (x) => x.toString(16).padStart(2, "0")).join("") };
 }
 
+/** The same for several laws of a few records each. */
+export async function manyLaws(client, laws) {
+  const results = [];
+  for (const { text, codes, stream } of laws)
+    results.push(await many(client, { text, codes: Uint32Array.from(codes), stream: bytesOf(stream) }));
+  return results;
+}
+
 /** How often each record came out of one, drawn with the system's own bytes. */
 export async function draws(client, { deployment: text, record, count }) {
   const deployment = await client.readDeployment(encode(text));

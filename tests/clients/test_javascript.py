@@ -20,9 +20,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from optrr.deployment.canonical import canonical, digest_of
 from optrr.deployment.deployment_file import read_deployment_text
+from optrr.deployment.export import deployment_of
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Attribute, Domain
 from tests import browsers, naive, vectors
 from tests.javascript import CLIENT, TESTS, run
+from tests.solvers.test_automaton import KINDS, random_law
 
 OPTRR = CLIENT / "optrr.js"
 SOURCE = OPTRR.read_text(encoding="utf-8")
@@ -129,6 +134,41 @@ def same_bytes(name: str, count: int, folder: Path) -> tuple[dict[str, Any], dic
 def test_the_same_bytes_give_the_same_records_as_in_python(name, tmp_path):
     given, expected = same_bytes(name, 300, tmp_path)
     assert run("many", given) == expected
+
+
+def random_deployment(kind: str, rng: np.random.Generator) -> dict[str, Any]:
+    """What a device would get for a random law."""
+    law = random_law(kind, rng, int(rng.integers(1, 8)))
+    names = [Attribute(f"a{i}", tuple(range(r))) for i, r in enumerate(law.sizes.tolist())]
+    return deployment_of(Mechanism(Domain(tuple(names)), law)).content()
+
+
+def understated(content: dict[str, Any]) -> str:
+    """The file with a total that is below the truth by three times what a client may overlook."""
+    total = Decimal(content["epsilon"]["total"])
+    less = f"{total - Decimal('3e-9') * (1 + total):.15f}"
+    epsilon = {**content["epsilon"], "total": less, "conditional": ["0.000000000000000"] * len(content["attributes"])}
+    wrong = content | {"epsilon": epsilon}
+    return canonical(wrong | {"digest": digest_of(wrong)}).decode()
+
+
+def test_random_laws_are_read_drawn_as_in_python_and_refused_with_a_smaller_epsilon():
+    rng = np.random.default_rng(91)
+    contents = [random_deployment(kind, rng) for kind in KINDS for _ in range(5)]
+    laws, expected = [], []
+    for content in contents:
+        sampler = python_client.Sampler(canonical(content))
+        codes = rng.integers(0, [len(x) for x in sampler.categories], (20, len(sampler.categories)))
+        source = io.BytesIO(rng.bytes(len(codes) * (len(sampler.categories) + 4) * (sampler.bits // 8 + 20)))
+        out = np.array([sampler.randomized(record, source.read) for record in codes.tolist()], dtype="<u4")
+        expected.append({"taken": source.tell(), "digest": hashlib.sha256(out.tobytes()).hexdigest()})
+        text = canonical(content).decode()
+        laws.append({"text": text, "codes": codes.ravel().tolist(), "stream": source.getvalue().hex()})
+    assert run("manyLaws", laws) == expected
+    spending = [x for x in contents if Decimal(x["epsilon"]["total"]) > Decimal("1e-8")]
+    assert len(spending) > len(contents) / 2
+    refused = run("refusedFiles", {"files": [{"text": understated(x)} for x in spending]})
+    assert all(x and x[1].endswith("epsilon is too small") for x in refused), refused
 
 
 @pytest.mark.full
