@@ -3,7 +3,8 @@
 State each attribute's accuracy (ε_i) and get the mechanism with the smallest total ε, the proof that there is no smaller
 one, randomized records, and estimates with honest errors. In the order of use:
 
-    declare     Domain, Attribute; read_specification, Specification
+    declare     Domain, Attribute, Bins; read_specification, Specification (from_frame with Proposing, to_toml)
+    read        paths, frames and whatever else holds records are taken everywhere; RecordsAt says how a place is written
     design      design, Design (save, load, verify), verify, Wishes, SolveOptions
     or choose   allocate, advise, tradeoff, Workload; Asking, SampledTables, load_asking
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from optrr.allocating.workload import WantedTable, Workload
     from optrr.asking import Asking
     from optrr.designing.design import Design
+    from optrr.designing.proposing import Proposing
     from optrr.designing.solving import design
     from optrr.designing.specification import Specification, read_specification
     from optrr.designing.verify import Verification, verify
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
     from optrr.mechanisms.randomizer import Randomizer
     from optrr.protocols.sampled_tables import SampledTables
     from optrr.protocols.saved import load_asking
+    from optrr.records.bins import Bins
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.domain import Attribute, Domain
+    from optrr.records.reading.source import RecordsAt
     from optrr.solvers import SolveOptions
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
@@ -69,6 +73,7 @@ _HOMES = {
     "asking": ("Asking",),
     "designing.design": ("Design",),
     "designing.solving": ("design",),
+    "designing.proposing": ("Proposing",),
     "designing.specification": (
         "Specification",
         "read_specification",
@@ -107,11 +112,13 @@ _HOMES = {
     "mechanisms.randomizer": ("Randomizer",),
     "protocols.sampled_tables": ("SampledTables",),
     "protocols.saved": ("load_asking",),
+    "records.bins": ("Bins",),
     "records.counts": (
         "Counts",
         "count",
         "count_many",
     ),
+    "records.reading.source": ("RecordsAt",),
     "records.domain": (
         "Attribute",
         "Domain",
@@ -125,6 +132,7 @@ __all__ = [
     "Allocation",
     "Asking",
     "Attribute",
+    "Bins",
     "Counts",
     "Derived",
     "Design",
@@ -137,7 +145,9 @@ __all__ = [
     "Mechanism",
     "MethodTooLarge",
     "OptrrError",
+    "Proposing",
     "Randomizer",
+    "RecordsAt",
     "SampledTables",
     "SingularMarginal",
     "SolveFailed",

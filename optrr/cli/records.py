@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import sys
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 import click
 
+from optrr.asking import Asking
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
 from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
-from optrr.cli.releases import again_option, doubts_about, limit_option, releases_in, replaced_release, report_release
+from optrr.cli.releases import (
+    again_option,
+    doubts_about,
+    epsilon_phrase,
+    limit_option,
+    releases_in,
+    replaced_release,
+    report_release,
+)
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation import METHODS, STATISTICS, Derived, Estimate, derive, estimate_adjusted
 from optrr.estimation import estimate as estimate_table
 from optrr.estimation.impossible import impossible
+from optrr.mechanisms.piping import release_pipe
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.saved import load_asking
 from optrr.records.counts import count
-from optrr.records.reading.source import RecordsAt
+from optrr.records.provenance import SEEDED
+from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 
 design_option = click.option(
     "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
@@ -31,7 +43,13 @@ design_option = click.option(
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="CSV or Parquet file to write, or - for CSV on standard output.",
+)
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
 @again_option
 @click.option(
@@ -69,9 +87,23 @@ def perturb(
     options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
+        if str(output) == STANDARD_INPUT:
+            _release_to_pipe(asking, place, random_state, options, as_json)
+            return
         made = asking.release_file(place, output, random_state, options)
     warn(replaced)
     report_release(made, output, as_json)
+
+
+def _release_to_pipe(
+    asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions, as_json: bool
+) -> None:
+    """Randomized records on standard output, so what is said of them goes to standard error."""
+    if as_json or not isinstance(asking, Design):
+        raise InvalidInput("standard output takes the records of a design alone, without --json; name a file")
+    made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, options)
+    said = [f"{made.records} records randomized at {epsilon_phrase(made.provenance)}; a pipe keeps no account of that"]
+    warn([*said, *([f"they were {SEEDED}"] if made.provenance.seeded else [])])
 
 
 @click.command()

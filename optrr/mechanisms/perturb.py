@@ -134,7 +134,7 @@ def release_file(
     source = open_source(source_path, mechanism.domain)
     if any(target.exists() and target.samefile(path) for path in source.paths):
         raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
-    schema = _without(source.schema, how.drop, mechanism.domain)
+    schema = without_columns(source.schema, how.drop, mechanism.domain)
     codec = FrameCodec(mechanism.domain, schema)
     with released_file(target, codec.output_schema, provenance) as writer:
         for batch in source.batches(schema.names):
@@ -146,7 +146,8 @@ def release_file(
     return FileRelease(codec.records, provenance)
 
 
-def _without(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:
+def without_columns(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:
+    """The schema without these columns. Raises InvalidInput where one is an attribute, or is not there."""
     for name in drop:
         if name in domain.names:
             raise InvalidInput(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from optrr.errors import InvalidInput
 from optrr.records.provenance import COLUMN, KEY, Origin, Provenance, doubts, require_design, require_unrandomized
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import names_places, open_source
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source
 from optrr.records.sidecar import origin_from_sidecar
@@ -31,7 +30,7 @@ def origins_of(data: Any) -> list[Origin]:
     InvalidInput
         where they say something that cannot be read.
     """
-    if isinstance(data, str | os.PathLike | list | tuple):
+    if names_places(data):
         return _different(_of_place(RecordsAt(data)))
     return _different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
 

@@ -68,13 +68,16 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
     if isinstance(data, RecordsAt):
         source = _opened(data, domain)
         return source if data.watch is None else Watched(source, data.watch)
-    if isinstance(data, str | os.PathLike) or _is_list_of_places(data):
+    if names_places(data):
         return _opened(RecordsAt(data), domain)
     return in_memory(data)
 
 
-def _is_list_of_places(data: Any) -> bool:
-    return isinstance(data, list | tuple) and bool(data) and all(isinstance(each, str | os.PathLike) for each in data)
+def names_places(data: Any) -> bool:
+    """Whether this is a path, or a list of paths, rather than records."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(each, str | os.PathLike) for each in data)
+    return isinstance(data, str | os.PathLike)
 
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
