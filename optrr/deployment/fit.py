@@ -19,8 +19,8 @@ from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers import Status
-from optrr_solvers.balls.coarse import CoarseBalls
-from optrr_solvers.laws import BallLaw
+from optrr_solvers.balls.coarse import CoarseBlocks
+from optrr_solvers.laws import Law
 from optrr_solvers.solution import checked
 
 __all__ = ["DEFAULT_SIZE", "Fitted", "compressed_size", "fitted_deployment"]
@@ -32,7 +32,9 @@ _LEAST_BYTES = 6
 # ... and usually about this many, from which the search starts.
 _USUAL_BYTES = 18
 # Widths of the radius tried, in units.
-_RATIOS = (1.0, 0.5, 2.0)
+_RATIOS = (1.0, 0.5, 2.0, 0.25)
+# Attributes of a block at least.
+_SMALLEST_BLOCK = 8
 # The first step of the search for the finest unit that fits, and how often it is halved.
 _STEP, _HALVINGS = 1.6, 4
 # A draft that costs no more than this share of the total is good enough; finer grids take minutes to save less.
@@ -69,7 +71,7 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE) -> Fitted:
         return own
     _require_solvable(design, own, size)
     drafts = list(_coarser(design, size))
-    for draft in sorted((d for d in drafts if d.size <= size), key=lambda d: d.law.log_ratio):
+    for draft in sorted((d for d in drafts if d.size <= size), key=lambda d: d.law.epsilon):
         made = _designed(design, draft)
         deployment = deployment_of(made.mechanism, narrow=True)
         bytes_ = compressed_size(deployment)
@@ -103,37 +105,54 @@ def _require_solvable(design: Design, own: Fitted | None, size: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
-    """A ball on a coarse grid, the seconds of its search, and the size of its file, whose ε are not known yet."""
+    """Balls on a coarse grid, the seconds of its search, and the size of its file, whose ε are not known yet."""
 
-    law: BallLaw
+    law: Law
     started: float
     size: int
 
 
 def _coarser(design: Design, size: int) -> Iterator[_Draft]:
-    """Balls on coarse grids around the size that is wanted: for each ratio the finest unit that fits is approached."""
-    balls = CoarseBalls(design.solution.problem)
-    start = balls.radius * design.domain.m * _USUAL_BYTES / (2 * size)
-    for ratio in _RATIOS:
-        unit, step, fitted_before = start, _STEP, None
-        halvings = tries = 0
-        while halvings < _HALVINGS and tries < _MOST_TRIES:
-            tries, started = tries + 1, time.perf_counter()
-            law = balls.law(unit, unit * ratio)
-            draft = None if law is None else _draft(design, law, size, started)
-            if draft is not None:
-                yield draft
-            # where there is no ball the grid is too coarse, as if it fitted
-            fits = law is None or (draft is not None and draft.size <= size)
-            if draft is not None and fits and draft.law.log_ratio <= design.epsilon * (1 + _GOOD):
-                return
-            if fitted_before is not None and fits != fitted_before:
-                step, halvings = step**0.5, halvings + 1
-            fitted_before = fits
-            unit = unit / step if fits else unit * step
+    """One ball on coarse grids, and more and more blocks with a ball each until one count after the first has fitted.
+
+    (One ball just before the grid is too coarse for it may cost more than two balls on finer grids.)
+    """
+    problem = design.solution.problem
+    fitted_before = False
+    for count in range(1, max(problem.m // _SMALLEST_BLOCK, 1) + 1):
+        drafts = [d for ratio in _RATIOS for d in _search(design, CoarseBlocks(problem, count), ratio, size)]
+        yield from drafts
+        fitting = [d for d in drafts if d.size <= size]
+        if fitted_before or any(_good(d, design) for d in fitting):
+            return
+        fitted_before = bool(fitting)
 
 
-def _draft(design: Design, law: BallLaw, size: int, started: float) -> _Draft | None:
+def _search(design: Design, balls: CoarseBlocks, ratio: float, size: int) -> Iterator[_Draft]:
+    """For one ratio of width and unit the finest unit that fits is approached."""
+    unit, step, fitted_before = balls.states * _USUAL_BYTES / size, _STEP, None
+    halvings = tries = 0
+    while halvings < _HALVINGS and tries < _MOST_TRIES:
+        tries, started = tries + 1, time.perf_counter()
+        law = balls.law(unit, unit * ratio)
+        draft = None if law is None else _draft(design, law, size, started)
+        if draft is not None:
+            yield draft
+        # where there is no ball the grid is too coarse, as if it fitted
+        fits = law is None or (draft is not None and draft.size <= size)
+        if draft is not None and fits and _good(draft, design):
+            return
+        if fitted_before is not None and fits != fitted_before:
+            step, halvings = step**0.5, halvings + 1
+        fitted_before = fits
+        unit = unit / step if fits else unit * step
+
+
+def _good(draft: _Draft, design: Design) -> bool:
+    return draft.law.epsilon <= design.epsilon * (1 + _GOOD)
+
+
+def _draft(design: Design, law: Law, size: int, started: float) -> _Draft | None:
     # a law with far too many states is not worth its automaton
     if law.diagram(4 * size // _LEAST_BYTES) is None or law.automaton is None:
         return None

@@ -17,7 +17,9 @@ from optrr.deployment.fit import fitted_deployment
 from optrr.deployment.narrow import narrowed
 from optrr.deployment.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
-from optrr_solvers.laws import ProductLaw
+from optrr_solvers import Problem
+from optrr_solvers.balls.coarse import CoarseBlocks
+from optrr_solvers.laws import BlockLaw, ProductLaw
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +70,28 @@ def test_the_command_writes_the_design_to_estimate_with(
 
 @pytest.mark.slow
 def test_what_cannot_fit_is_refused(large: optrr.Design) -> None:
-    with pytest.raises(InvalidInput, match="fits 600 compressed bytes"):
-        fitted_deployment(large, 600)
+    with pytest.raises(InvalidInput, match="fits 500 compressed bytes"):
+        fitted_deployment(large, 500)
 
 
 def test_what_cannot_be_had_on_a_coarse_grid_is_refused() -> None:
     pairs = optrr.design({f"a{i}": 3 for i in range(3)}, [0.5, 0.6, 0.7], preserve="pairs")
     with pytest.raises(InvalidInput, match="pairs or caps"):
         fitted_deployment(pairs, 256)
+
+
+def test_blocks_are_independent_balls_that_meet_every_accuracy() -> None:
+    rng = np.random.default_rng(2)
+    problem = Problem(rng.integers(2, 5, 20), rng.uniform(0.4, 1.5, 20))
+    blocks = CoarseBlocks(problem, 2)
+    law = blocks.law(0.3, 0.3)
+    whole = CoarseBlocks(problem, 1).law(0.3, 0.3)
+    assert isinstance(law, BlockLaw)
+    assert sorted(i for members, _ in law.blocks for i in members) == list(range(20))
+    for made in (law, whole):
+        assert np.all(made.labels.attribute >= problem.epsilons - 1e-9)
+    assert law.automaton.states < whole.automaton.states
+    assert law.epsilon > whole.epsilon
 
 
 def test_narrow_thresholds_keep_every_number() -> None:
