@@ -1,6 +1,6 @@
 """Reports that a survey's collector keeps in a second, on SQLite; writes benchmarks/results/survey_rate.json.
 
-Run as ``python benchmarks/survey_rate.py [SECONDS]`` (of a round, 8 unless told). Beside the collector runs the same server
+Run as ``python benchmarks/survey_rate.py [SECONDS]`` (of a round, 3 unless told). Beside the collector runs the same server
 with the same headers, group commit and database, but every body is stored as it came, unread: the ratio of the two is what
 checking, packing and counting once cost. Rounds of the two take turns, so that other work on the machine meets both. People are
 64 connections that send their next report when the last one is acknowledged; a report has Adult's nine attributes; every
@@ -189,4 +189,4 @@ def main(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 8.0)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)

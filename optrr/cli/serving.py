@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from optrr.cli.output import json_option, print_json
+from optrr.cli.output import json_option, print_json, watched
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
 
@@ -61,7 +61,8 @@ def serve(
 
     given = os.environ.get(_TOKEN)
     token = given or new_token()
-    survey = prepared(source, wording)
+    with watched("designing") as options:
+        survey = prepared(source, wording, options)
     address = database_url(database or str(source.with_name(f"{source.name.split('.')[0]}.db")))
     secure = public_url is not None and public_url.startswith("https:")
     app = survey_app(survey, open_database(address), Admission(token), secure)

@@ -13,6 +13,7 @@ GET  /results, /results/…       for whoever has the token
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -91,14 +92,20 @@ class Collector:
 
 
 def _page_routes(survey: Survey) -> list[BaseRoute]:
-    served = {f"/{path}": Response(file.body, 200, HEADERS, file.media_type) for path, file in page_files().items()}
-    served["/sampler.json"] = Response(survey.files.sampler, 200, HEADERS, JSON)
-    served["/survey.json"] = Response(survey.wording_json, 200, HEADERS, JSON)
-    return [Route(path, _always(response), methods=["GET"]) for path, response in served.items()]
+    served = {f"/{path}": (file.body, file.media_type) for path, file in page_files().items()}
+    served["/sampler.json"] = (survey.files.sampler, JSON)
+    served["/survey.json"] = (survey.wording_json, JSON)
+    return [Route(path, _always(*content), methods=["GET"]) for path, content in served.items()]
 
 
-def _always(response: Response) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(_request: Request) -> Response:
-        return response
+def _always(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that sends the same bytes to everybody, compressed to those who say that they can read that."""
+    headers = {**HEADERS, "Vary": "Accept-Encoding"}
+    plain = Response(body, 200, headers, media_type)
+    small = Response(gzip.compress(body, mtime=0), 200, {**headers, "Content-Encoding": "gzip"}, media_type)
+
+    async def endpoint(request: Request) -> Response:
+        offered = [part.split(";")[0].strip() for part in request.headers.get("accept-encoding", "").split(",")]
+        return small if "gzip" in offered else plain
 
     return endpoint

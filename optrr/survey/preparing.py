@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from optrr.deployment.deployment_file import Deployment
-from optrr.deployment.export import deployment_of
+from optrr.deployment.fit import Fitted, fitted_deployment
 from optrr.designing.design import Design
 from optrr.designing.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designing.solving import design
@@ -18,6 +18,10 @@ from optrr.designing.specification import Specification, Wording, read_specifica
 from optrr.errors import InvalidInput
 from optrr.records.provenance import Provenance, Release
 from optrr.survey.database import SurveyFiles
+from optrr_solvers import SolveOptions
+
+# Bytes of the deployment file that a page fetches, compressed: as much as a picture. A larger mechanism is solved again.
+_MOST_BYTES = 1 << 18
 
 
 class _Named(msgspec.Struct):
@@ -54,12 +58,12 @@ class Survey:
         return msgspec.json.encode(self.wording)
 
 
-def prepared(path: Path, wording_from: Path | None = None) -> Survey:
+def prepared(path: Path, wording_from: Path | None = None, options: SolveOptions = SolveOptions()) -> Survey:
     """The survey of a specification or a design file.
 
-    A specification is designed, and the design saved beside it as ``NAME.design.json``; where that file is there already, it
-    is served, so that a survey that is started again goes on with its design. ``wording_from`` is a specification whose texts
-    are shown with a design file.
+    A specification is designed, on a grid so coarse that a page can fetch the mechanism, and the design saved beside it as
+    ``NAME.design.json``; where that file is there already, it is served, so that a survey that is started again goes on with
+    its design. ``wording_from`` is a specification whose texts are shown with a design file; ``options`` are the solver's.
 
     Raises
     ------
@@ -68,17 +72,17 @@ def prepared(path: Path, wording_from: Path | None = None) -> Survey:
         where no design is reached.
     """
     if _is_design(path):
-        chosen, file = Design.load(path), path
-        wording = Wording() if wording_from is None else _wording_for(chosen, wording_from)
+        file, fitted = path, _unchanged(fitted_deployment(Design.load(path), _MOST_BYTES), path)
+        wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
     else:
         if wording_from is not None:
             raise InvalidInput(
                 f"{path} is a specification and has texts of its own; leave out --wording {wording_from}"
             )
         wanted = read_specification(path)
-        file = path.with_name(f"{path.stem}.design.json")
-        chosen, wording = _designed(wanted, path, file), wanted.wording
-    return Survey(chosen, file, wording, deployment_of(chosen.mechanism))
+        file, wording = path.with_name(f"{path.stem}.design.json"), wanted.wording
+        fitted = _designed(wanted, path, file, options)
+    return Survey(fitted.design, file, wording, fitted.deployment)
 
 
 def _is_design(path: Path) -> bool:
@@ -93,18 +97,26 @@ def _is_design(path: Path) -> bool:
     return bool(form)
 
 
-def _designed(wanted: Specification, path: Path, file: Path) -> Design:
+def _designed(wanted: Specification, path: Path, file: Path, options: SolveOptions) -> Fitted:
     epsilons = wanted.required_epsilons()
     if not file.exists():
-        made = design(wanted.domain, epsilons)
-        made.save(file)
-        return Design.load(file)
+        fitted_deployment(design(wanted.domain, epsilons, options=options), _MOST_BYTES).design.save(file)
     kept = Design.load(file)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
         )
-    return kept
+    return _unchanged(fitted_deployment(kept, _MOST_BYTES), file)
+
+
+def _unchanged(fitted: Fitted, file: Path) -> Fitted:
+    """The deployment of exactly this design: what is estimated with must be what was drawn from."""
+    if fitted.anew:
+        raise InvalidInput(
+            f"the mechanism of {file} is too large for a page; `optrr export {file} -o sampler.json --size {_MOST_BYTES}` "
+            "writes a smaller design beside sampler.json: serve that"
+        )
+    return fitted
 
 
 def _wording_for(chosen: Design, path: Path) -> Wording:

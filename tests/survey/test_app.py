@@ -1,6 +1,7 @@
 """The survey over HTTP: what is accepted, what is refused and how, who sees the results."""
 
 import asyncio
+import gzip
 import io
 import json
 import random
@@ -22,7 +23,9 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 import sqlalchemy as sa
 
+from optrr.deployment.export import deployment_of
 from optrr.designing.design import Design
+from optrr.designing.solving import design
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
 from optrr.records.counts import count
@@ -90,6 +93,10 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
         assert (reply.status, reply.body) == (200, file.body)
         assert HEADERS.items() <= {k.title(): v for k, v in reply.headers.items()}.items()
     assert call(app, "GET", "/sampler.json").body == survey.deployment.to_bytes()
+    small = call(app, "GET", "/sampler.json", accept_encoding="br, gzip;q=0.8")
+    assert small.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(small.body) == survey.deployment.to_bytes()
+    assert len(small.body) < len(survey.deployment.to_bytes())
     assert call(app, "GET", "/survey.json").json == {
         "title": "Wie es Ihnen geht <b>",
         "language": "de",
@@ -432,6 +439,26 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
     (tmp_path / "tables.json").write_text('{"format": "optrr-sampled-tables/1"}')
     with pytest.raises(InvalidInput, match="has format 'optrr-sampled-tables/1'"):
         prepared(tmp_path / "tables.json")
+
+
+@pytest.mark.full
+def test_a_mechanism_too_large_for_a_page_is_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is saved, drawn with and estimated with is one design."""
+    path = tmp_path / "wide.toml"
+    sizes = [2 + i % 4 for i in range(20)]
+    path.write_text(
+        "".join(f'[[attributes]]\nname = "a{i}"\nsize = {r}\nepsilon = {1 + i / 9}\n' for i, r in enumerate(sizes))
+    )
+    monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", 8_000)
+    survey = prepared(path)
+    assert len(gzip.compress(survey.deployment.to_bytes())) <= 8_000
+    assert deployment_of(survey.design.mechanism).design == survey.deployment.design
+    assert prepared(path).files == survey.files
+    # the coarser grid costs something, and the label says so
+    assert survey.design.epsilon > design(survey.design.domain, survey.design.requested_epsilons).epsilon
+    monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", 4_000)
+    with pytest.raises(InvalidInput, match="too large for a page"):
+        prepared(survey.design_file)
 
 
 def test_a_table_of_reports_knows_nothing_else(app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path) -> None:

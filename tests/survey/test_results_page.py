@@ -53,7 +53,7 @@ def fill(source: Path) -> None:
     Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with browsers.launched() as launched:
         yield launched
