@@ -456,7 +456,7 @@ def test_a_mechanism_too_large_for_a_page_is_solved_again(tmp_path: Path, monkey
     assert prepared(path).files == survey.files
     # the coarser grid costs something, and the label says so
     assert survey.design.epsilon > design(survey.design.domain, survey.design.requested_epsilons).epsilon
-    monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", 4_000)
+    monkeypatch.setattr("optrr.survey.preparing._MOST_BYTES", 6_000)
     with pytest.raises(InvalidInput, match="too large for a page"):
         prepared(survey.design_file)
 
