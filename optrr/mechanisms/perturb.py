@@ -21,10 +21,10 @@ from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.domain import Domain, listed
 from optrr.records.frame_kinds import is_polars_lazyframe
 from optrr.records.frames import FrameCodec
-from optrr.records.provenance import COLUMN
+from optrr.records.provenance import COLUMN, Provenance
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
-from optrr.records.reading.source import Once, Places, RecordsAt
+from optrr.records.reading.source import Once, Places, RecordsAt, Source
 from optrr.records.writing import check_written_suffix, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -71,18 +71,21 @@ def perturb(
     if is_polars_lazyframe(data):
         return mechanism.perturb(data.collect(), random_state, again)
     if isinstance(data, Iterator | pa.RecordBatchReader):
-        return _perturbed_batches(data, mechanism, as_source(random_state))
+        source, bits = in_memory(data), as_source(random_state)
+        known = ReleaseOptions(again=again).provenance(mechanism, bits, source)
+        return _perturbed_batches(source, mechanism, bits, known)
     return mechanism.perturb(data, random_state, again)
 
 
-def _perturbed_batches(data: Any, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
-    source = in_memory(data)
-    assert isinstance(source, Once)
+def _perturbed_batches(
+    source: Source, mechanism: Randomizer, bits: BitSource, provenance: Provenance
+) -> Iterator[pa.RecordBatch]:
     codec = FrameCodec(mechanism.domain, source.schema)
     for batch in source.batches(source.column_names()):
         if not batch.schema.equals(codec.schema):
             raise InvalidInput(f"{source.name} yields batches of different types; give all of them the same")
-        yield codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
+        out = codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
+        yield out.replace_schema_metadata(provenance.metadata())
 
 
 def perturb_file(  # noqa: PLR0913 (all but three have defaults)
@@ -130,8 +133,8 @@ def release_file(
     target, how = Path(target_path), options or ReleaseOptions()
     check_written_suffix(target)
     bits = as_source(random_state)
-    provenance = how.provenance(mechanism, bits, source_path)
     source = open_source(source_path, mechanism.domain)
+    provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path)
     if any(target.exists() and target.samefile(path) for path in source.paths):
         raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
     schema = without_columns(source.schema, how.drop, mechanism.domain)

@@ -22,14 +22,16 @@ from optrr.records.spark_frames import is_spark_frame, notes_of
 def origins_of(data: Any) -> list[Origin]:
     """What files, frames or tables say of the randomization of their records, each different saying once; at least one.
 
-    ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads. What can be read only once (a pipe, an
-    iterator) says nothing.
+    ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads, or gives. A pipe says nothing, and an
+    iterator only once it is opened.
 
     Raises
     ------
     InvalidInput
         where they say something that cannot be read.
     """
+    if isinstance(data, Source):
+        return _different(_of_source(data))
     if names_places(data):
         return _different(_of_place(RecordsAt(data)))
     return _different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))

@@ -107,6 +107,7 @@ def test_perturb_takes_frames_and_files(tmp_path):
     with pytest.raises(InvalidInput, match="say which file"):
         optrr.perturb(tmp_path / "in.csv", mechanism)
     assert optrr.perturb(frame, mechanism, tmp_path / "frame.csv") == 2
+    assert optrr.count(tmp_path / "frame.csv", mechanism.domain, "q0").n == 2
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.randomize import write_plink
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")
-N = 60_000
+N = 10_000
 PEOPLE = 3000
 
 DRIVER = """

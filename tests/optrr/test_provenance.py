@@ -237,3 +237,20 @@ def test_seeded_files_are_marked_and_can_be_made_again(folder):
     assert sidecar_path(folder / "a.csv").read_bytes() == sidecar_path(folder / "b.csv").read_bytes()
     assert "not private" in check_design(folder / "a.csv", mechanism().digest)[0]
     assert origins_of(folder / "a.csv")[0].bound.randomizations[0].cost == math.inf
+
+
+def test_streams_say_so_too(folder):
+    def batches(table):
+        return iter(table.to_batches(max_chunksize=10))
+
+    out = list(optrr.perturb(batches(people()), mechanism()))
+    assert all(origins_of(batch)[0].bound.epsilon == mechanism().epsilon for batch in out)
+    again = pa.Table.from_batches(out)
+    for stream in (batches(again), again.to_reader()):
+        with pytest.raises(InvalidInput, match="already randomized"):
+            optrr.perturb(stream, mechanism())
+    with pytest.raises(InvalidInput, match="already randomized"):
+        optrr.perturb(batches(again), mechanism(), folder / "x.csv")
+    assert not (folder / "x.csv").exists()
+    twice = list(optrr.perturb(batches(again), mechanism(), again=True))
+    assert len(origins_of(twice[0])[0].bound.randomizations) == 2
