@@ -20,6 +20,8 @@ from optrr.errors import InvalidInput, in_one_line
 
 # Connections at once, each of at most a few tens of kilobytes; further ones are answered with 503.
 _CONNECTIONS = 2000
+# Files that the process has open beside its connections, generously.
+_OTHER_FILES = 100
 # Seconds for a request's headers, for an idle connection, and for requests under way when the server ends.
 HEADER_SECONDS = 15.0
 _IDLE_SECONDS = 15
@@ -112,11 +114,27 @@ def configured(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         # the address of whoever asks is of no interest, and a proxy's word for it neither
         proxy_headers=False,
-        limit_concurrency=_CONNECTIONS,
+        limit_concurrency=connections(),
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_ENDING_SECONDS,
     )
+
+
+def connections() -> int:
+    """Connections that the system lets this process have, after asking for as many as are wanted."""
+    try:
+        import resource  # noqa: PLC0415 (Unix alone has it)
+    except ImportError:
+        return _CONNECTIONS
+    wanted = _CONNECTIONS + _OTHER_FILES
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = min(wanted if limit == resource.RLIM_INFINITY else limit for limit in (most, wanted))
+    if now != resource.RLIM_INFINITY and now < allowed:
+        # many systems begin with 1,024, and connections beyond the limit would neither be served nor refused
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+        now = allowed
+    return _CONNECTIONS if now == resource.RLIM_INFINITY else max(1, min(_CONNECTIONS, now - _OTHER_FILES))
 
 
 def _ended(_number: int, _frame: FrameType | None) -> Any:

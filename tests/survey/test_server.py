@@ -238,6 +238,29 @@ def test_headers_of_any_length_are_not_gathered(monkeypatch: pytest.MonkeyPatch)
     assert asyncio.run(talk()) < 4_000_000
 
 
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "allowed"),
+    [
+        (1024, 65536, 2100, 2000),
+        (1024, 1500, 1500, 1400),
+        (1024, -1, 2100, 2000),
+        (65536, 65536, None, 2000),
+        (-1, -1, None, 2000),
+        (50, 50, None, 1),
+    ],
+)
+def test_connections_are_as_many_as_the_system_allows(
+    soft: int, hard: int, raised: int | None, allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource", reason="Unix alone limits open files this way")
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "RLIM_INFINITY", -1)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    assert survey_server.connections() == allowed
+    assert asked == ([] if raised is None else [(raised, hard)])
+
+
 def test_a_port_that_is_taken_is_named(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
