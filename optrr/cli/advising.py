@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from optrr.allocating.advice import Advice
 from optrr.allocating.advice import advise as make_advice
 from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
@@ -103,18 +104,23 @@ def allocate(
             sampling=sampling,
             progress=lambda error, lower: show(f"allocate: {lower:.6g} ≤ error ≤ {error:.6g}", None),
         )
+    _give(allocation, output, report, as_json)
+
+
+def _give(allocation: Allocation, output: Path | None, report: Path | None, as_json: bool) -> None:
+    """Write the files that are asked for, then print the allocation."""
     warn(allocation.warnings())
     if output is not None:
         allocation.asking.save(output)
     if report is not None:
-        _write(report, allocation)
+        _write_allocation(report, allocation)
     if as_json:
         print_json(allocation.summary())
     else:
         _show(allocation)
 
 
-def _write(report: Path, allocation: Allocation) -> None:
+def _write_allocation(report: Path, allocation: Allocation) -> None:
     # a report takes matplotlib, which takes a second to import
     from optrr.reports.advice_pages import allocation_page  # noqa: PLC0415
     from optrr.reports.page import write_page  # noqa: PLC0415
@@ -230,13 +236,22 @@ def advise(
     if output is not None:
         (advice.recommended if way is None else advice.option(way).asking).save(output)
     if report is not None:
-        from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (matplotlib takes a second to import)
-        from optrr.reports.page import write_page  # noqa: PLC0415
-
-        write_page(report, advice_page(advice, curves_around(advice)))
+        _write_advice(report, advice)
     if as_json:
         print_json(advice.summary())
-        return
+    else:
+        _show_advice(advice, total_epsilon)
+
+
+def _write_advice(report: Path, advice: Advice) -> None:
+    # a report takes matplotlib, which takes a second to import
+    from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415
+    from optrr.reports.page import write_page  # noqa: PLC0415
+
+    write_page(report, advice_page(advice, curves_around(advice)))
+
+
+def _show_advice(advice: Advice, total_epsilon: float) -> None:
     for line in advice.sentences():
         say(line)
     print_table(

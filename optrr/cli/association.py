@@ -93,28 +93,25 @@ def gwas(
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
         scanned.write_tsv(output)
-    if manhattan_file is not None:
-        save_figure(manhattan(scanned.variants, scanned.scores.p_value), manhattan_file)
-    if qq_file is not None:
-        series = {f"{test} test": scanned.scores.p_value} | (
-            {"naive test": scanned.naive.p_value} if scanned.naive else {}
-        )
-        save_figure(qq(series), qq_file)
+    _save_plots(scanned, manhattan_file, qq_file)
     if report_file is not None:
         write_page(report_file, scan_page(scanned, design, f"Association scan of {input.name}"))
     if as_json:
         print_json(_scan_summary(scanned, design) | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
-    warn(
-        [
-            *doubts,
-            *scanned.warnings,
-            *(f"{count} variants left out: {reason}" for reason, count in scanned.skipped.items()),
-        ]
-    )
-    if naive:
-        warn([scanned.notes_on_naive])
+    left_out = (f"{count} variants left out: {reason}" for reason, count in scanned.skipped.items())
+    warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
+
+
+def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Path | None) -> None:
+    p_values = {f"{scanned.test} test": scanned.scores.p_value}
+    if scanned.naive is not None:
+        p_values["naive test"] = scanned.naive.p_value
+    if manhattan_file is not None:
+        save_figure(manhattan(scanned.variants, scanned.scores.p_value), manhattan_file)
+    if qq_file is not None:
+        save_figure(qq(p_values), qq_file)
 
 
 def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
@@ -238,14 +235,7 @@ def gwas_study(
     else:
         shown = ["total", "method", "power", "type_one", "naive_type_one", "chi2_error", "rank_correlation"]
         print_table("means over the repeats", shown, [[row[columns.index(c)] for c in shown] for row in rows])
-    warn(f"left out: {count} {reason}" for reason, count in study.left_out.items())
-    warn(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable)
-    warn(
-        f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is "
-        f"{o.measures['naive_type_one'][0]:.3f} at level "
-        f"{alpha:g}; it is not valid"
-        for o in naive_failures(study)
-    )
+    warn(_study_warnings(study))
 
 
 def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:
@@ -253,6 +243,18 @@ def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:
         return tuple(float(part) for text in texts for part in text.split(","))
     except ValueError as error:
         raise InvalidInput(f"total epsilons {', '.join(texts)!r}: {error}; give numbers such as 1,2,4") from error
+
+
+def _study_warnings(study: Study) -> list[str]:
+    return [
+        *(f"left out: {count} {reason}" for reason, count in study.left_out.items()),
+        *(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable),
+        *(
+            f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is "
+            f"{o.measures['naive_type_one'][0]:.3f} at level {study.options.alpha:g}; it is not valid"
+            for o in naive_failures(study)
+        ),
+    ]
 
 
 def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -> dict[str, Any]:

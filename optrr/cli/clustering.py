@@ -70,9 +70,8 @@ def cluster(
     (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
     least-epsilon less. Whoever takes part in both rounds spends both totals.
     """
-    for given in (Path(str(input)), design_file):
-        if output is not None and output.exists() and given.exists() and output.samefile(given):
-            raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
+    if output is not None:
+        _check_output(output, (Path(str(input)), design_file))
     first = Design.load(design_file)
     doubts = doubts_about([input], first.mechanism.digest)
     learned = dependences_from_randomized(
@@ -89,25 +88,38 @@ def cluster(
     second = cluster_design(first, chosen, matrix, learned.account, _first_round(input, first))
     if output is not None:
         save_design(second, output)
-    spent = {
-        "learning": learned.account.epsilon,
-        "release": second.epsilon,
-        "total": learned.account.plus(Spent("release", second.epsilon)).epsilon,
-    }
+    spent = _spent(learned, second)
     warn(doubts)
     if as_json:
         print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method) | {"doubts": doubts})
-        return
+    else:
+        _show(first.domain, chosen, spent)
+        warn(_oversized(first.domain, chosen, max_combinations))
+
+
+def _check_output(output: Path, inputs: tuple[Path, ...]) -> None:
+    for given in inputs:
+        if output.exists() and given.exists() and output.samefile(given):
+            raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
+
+
+def _spent(learned: Dependences, second: Design) -> dict[str, float]:
+    """ε in nats of either round, and of both together."""
+    both = learned.account.plus(Spent("release", second.epsilon))
+    return {"learning": learned.account.epsilon, "release": second.epsilon, "total": both.epsilon}
+
+
+def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> None:
+    sizes = domain.sizes.tolist()
     print_table(
         "clusters",
         ["attributes", "combinations"],
-        [(", ".join(c), combinations_of(first.domain.indices(c), first.domain.sizes.tolist())) for c in chosen],
+        [(", ".join(c), combinations_of(domain.indices(c), sizes)) for c in clusters],
     )
     click.echo(
         f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
         f"{epsilon_text(spent['release'])} for the release"
     )
-    warn(_oversized(first.domain, chosen, max_combinations))
 
 
 def _pairs(domain: Domain) -> list[tuple[str, str]]:

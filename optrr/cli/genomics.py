@@ -174,15 +174,11 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
 
     CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to.
     """
-    plink = output.suffix.lower() == ".bed"
-    if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
-        raise InvalidInput(
-            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
-        )
+    _check_suffix(output)
     check_outputs([output], [input, design_file, options["phenotype_file"]])
     design = Design.load(design_file)
     layout = layout_of(design.domain)
-    if plink and layout.status is None:
+    if _is_plink(output) and layout.status is None:
         raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")
     known = randomized_before(input, options["again"])
     cohort = read_cohort(input, phenotype_of(options))
@@ -192,7 +188,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
     with cleaned_up():
-        if plink:
+        if _is_plink(output):
             write_plink(randomized_cohort(cohort, records, layout), output, provenance)
         else:
             write_records(records, design.domain, cohort.people, output, provenance)
@@ -206,17 +202,21 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             [f"{exposed} variants have missing calls, published as they are: no epsilon covers which calls are missing"]
         )
     if as_json:
-        print_json(
-            {
-                "records": cohort.n,
-                "variants": layout.variants,
-                **release_summary(provenance),
-                "output": str(output),
-                "left_out": left_out,
-            }
-        )
+        made = {"records": cohort.n, "variants": layout.variants, **release_summary(provenance)}
+        print_json(made | {"output": str(output), "left_out": left_out})
     else:
         click.echo(
             f"{cohort.n} people × {layout.variants} variants randomized at {epsilon_phrase(provenance)}, "
             f"written to {output}"
+        )
+
+
+def _is_plink(output: Path) -> bool:
+    return output.suffix.lower() == ".bed"
+
+
+def _check_suffix(output: Path) -> None:
+    if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
+        raise InvalidInput(
+            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
         )

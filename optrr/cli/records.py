@@ -142,18 +142,15 @@ def estimate(
     if output is not None:
         check_estimate_suffix(output)
     design = load_asking(design_file)
+    doubts = doubts_about([input], design.digest)
     if not isinstance(design, Design):
         if method != "unbiased" or statistics or simultaneous:
             raise InvalidInput(
                 "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
             )
-        doubts = doubts_about([input], design.digest)
         sampled = design.estimate(input, split_names(attributes), confidence)
-        if output is not None:
-            write_estimate(sampled, sampled.summary(), output)
-        _print_estimate(sampled, [], doubts, as_json)
+        _give_estimate(sampled, [], doubts, output, as_json)
         return
-    doubts = doubts_about([input], design.digest)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records counted", share))
         counts = count(place, design.domain, split_names(attributes), allow_extra=True)
@@ -167,16 +164,19 @@ def estimate(
         derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
     ]
-    if output is not None:
-        write_estimate(result, _summary(result, derived, doubts), output)
-    _print_estimate(result, derived, doubts, as_json)
+    _give_estimate(result, derived, doubts, output, as_json)
 
 
 def _summary(result: Estimate, derived: list[Derived], doubts: list[str]) -> dict[str, Any]:
     return result.summary() | {"doubts": doubts} | ({"derived": [d.summary() for d in derived]} if derived else {})
 
 
-def _print_estimate(result: Estimate, derived: list[Derived], doubts: list[str], as_json: bool) -> None:
+def _give_estimate(
+    result: Estimate, derived: list[Derived], doubts: list[str], output: Path | None, as_json: bool
+) -> None:
+    """Write the estimate where asked to, then print it."""
+    if output is not None:
+        write_estimate(result, _summary(result, derived, doubts), output)
     warn(doubts)
     if as_json:
         print_json(_summary(result, derived, doubts))

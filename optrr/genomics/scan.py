@@ -83,20 +83,11 @@ def associations(
     """Tests from counted tables, shape (V, R, 2); variants without any call are left out and counted."""
     n = tables.sum(axis=(1, 2))
     kept = np.flatnonzero(n > 0)
-    skipped = dict(cohort.genotypes.skipped)
-    warnings = []
-    if kept.size < n.size:
-        gone = cohort.variants.name[n == 0].tolist()
-        skipped["all calls missing"] = len(gone)
-        warnings.append(f"{len(gone)} variants without any call were left out: {listed(gone)}")
     if not kept.size:
         raise InvalidInput("no variant has a single call; nothing can be tested")
-    incomplete = int(np.sum(n[kept] < cohort.n))
-    if incomplete and not missing:
-        warnings.append(
-            f"{incomplete} variants have missing calls, left out one by one: which calls are missing is not randomized and no "
-            "epsilon covers it"
-        )
+    gone = cohort.variants.name[n == 0].tolist()
+    skipped = dict(cohort.genotypes.skipped) | ({"all calls missing": len(gone)} if gone else {})
+    incomplete = 0 if missing else int(np.sum(n[kept] < cohort.n))
     kernel, tables = kernel.part(kept), tables[kept]
     scores = score_test(tables, kernel, options.test)
     naive = naive_score_test(tables, options.test) if options.naive else None
@@ -106,7 +97,6 @@ def associations(
     share = float("nan")
     if scores.fit is not None:
         share = float(np.median(visible_share(scores.fit, kernel.part(scores.tested), options.test)))
-    warnings += _doubts(scores, options.test)
     return Associations(
         cohort.variants.take(kept),
         options.test,
@@ -115,10 +105,23 @@ def associations(
         lambda which: odds_ratios(tables[which], kernel.part(which)),
         naive,
         skipped,
-        tuple(warnings),
+        (*_about_missing_calls(gone, incomplete), *_doubts(scores, options.test)),
         share,
         None if harmless is None else float(harmless.mean()),
     )
+
+
+def _about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
+    """What to say of variants ``without_any`` call, by name, and of how many others lack some people's calls."""
+    out = []
+    if without_any:
+        out.append(f"{len(without_any)} variants without any call were left out: {listed(without_any)}")
+    if incomplete:
+        out.append(
+            f"{incomplete} variants have missing calls, left out one by one: which calls are missing is not randomized and no "
+            "epsilon covers it"
+        )
+    return out
 
 
 def _doubts(scores: Scores, test: str) -> list[str]:

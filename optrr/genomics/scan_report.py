@@ -12,6 +12,7 @@ from optrr.genomics.plots import manhattan, qq
 from optrr.inference.genotypes import ASSUMING
 from optrr.reports.page import Chart, Page, Section, Table, Text
 from optrr.rounding import bound_text, epsilon_text
+from optrr_solvers.arrays import FloatArray
 
 _TOP = 30
 _INTERVALS = (
@@ -21,24 +22,40 @@ _INTERVALS = (
 
 
 def scan_page(associations: Associations, design: Design, title: str) -> Page:
-    """The report."""
+    """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values."""
+    remarks = _remarks(associations)
+    along = manhattan(associations.variants, associations.scores.p_value)
+    spread = f"Genomic control factor {associations.lambda_gc:.3f}: {associations.notes_on_lambda}."
+    return Page(
+        title,
+        [
+            *([Section("To know", remarks)] if remarks else []),
+            Section("Along the genome", [Chart(figure_svg(along))]),
+            Section("QQ plot", [Chart(figure_svg(qq(_p_values(associations))), spread)]),
+            Section("Top variants", [_top_variants(associations)]),
+        ],
+        _lead(associations, design),
+    )
+
+
+def _lead(associations: Associations, design: Design) -> tuple[str, ...]:
+    """What was tested, and at which ε."""
     people = int(associations.n.max())
     valid = "valid under the mechanism" + (
         " in Hardy-Weinberg proportions only" if associations.test == ASSUMING else ""
     )
-    lead = (
+    return (
         f"{len(associations.variants)} variants, up to {people} people each; {associations.test} test in score form, {valid}.",
         f"Total epsilon of a person's record {epsilon_text(design.epsilon)} nats "
         f"(certified at least {bound_text(design.lower_bound)}), largest conditional epsilon "
         f"{epsilon_text(float(design.conditional_epsilons.max()))}. Genotypes and status are one record and share it.",
     )
-    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
-    table = associations.rows(associations.top(_TOP))
-    rows = [[_plain(table[c][k]) for c in columns] for k in range(len(table["P"]))]
-    series = {f"{associations.test} test": associations.scores.p_value}
+
+
+def _remarks(associations: Associations) -> list[Text | Table | Chart]:
+    """Warnings, what the naive test is worth, and what was left out."""
     parts: list[Text | Table | Chart] = [Text(w) for w in associations.warnings]
     if associations.naive is not None:
-        series["naive test"] = associations.naive.p_value
         said, lead_in = associations.notes_on_naive, "" if associations.naive_harmless == 1 else "WARNING: "
         parts.append(
             Text(
@@ -50,26 +67,20 @@ def scan_page(associations: Associations, design: Design, title: str) -> Page:
         )
     if associations.skipped:
         parts.append(Table(["left out", "how many"], list(associations.skipped.items())))
-    return Page(
-        title,
-        [
-            *([Section("To know", parts)] if parts else []),
-            Section(
-                "Along the genome", [Chart(figure_svg(manhattan(associations.variants, associations.scores.p_value)))]
-            ),
-            Section(
-                "QQ plot",
-                [
-                    Chart(
-                        figure_svg(qq(series)),
-                        f"Genomic control factor {associations.lambda_gc:.3f}: {associations.notes_on_lambda}.",
-                    )
-                ],
-            ),
-            Section("Top variants", [Table(columns, rows, note=_INTERVALS)]),
-        ],
-        lead,
-    )
+    return parts
+
+
+def _p_values(associations: Associations) -> dict[str, FloatArray]:
+    """By the test's name, shape (V,) each; those of the naive test where it was asked for."""
+    series = {f"{associations.test} test": associations.scores.p_value}
+    return series if associations.naive is None else series | {"naive test": associations.naive.p_value}
+
+
+def _top_variants(associations: Associations) -> Table:
+    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
+    table = associations.rows(associations.top(_TOP))
+    rows = [[_plain(table[c][k]) for c in columns] for k in range(len(table["P"]))]
+    return Table(columns, rows, note=_INTERVALS)
 
 
 def _plain(value: object) -> object:
