@@ -67,8 +67,7 @@ def serve(
     secure = public_url is not None and public_url.startswith("https:")
     app = survey_app(survey, open_database(address), Admission(token), secure)
     with listening(host, port) as bound:
-        name = f"[{host}]" if ":" in host else host
-        base = (public_url or f"http://{name}:{bound.getsockname()[1]}").rstrip("/")
+        base = (public_url or _own_address(host, bound.getsockname()[1])).rstrip("/")
         # a token that was given is known already, and what is printed is often logged
         said = {
             "survey": f"{base}/",
@@ -80,6 +79,11 @@ def serve(
         _show(said, as_json)
         run(app, bound)
     click.echo("stopped; every acknowledged report is kept", err=True)
+
+
+def _own_address(host: str, port: int) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}"
 
 
 def _show(said: dict[str, Any], as_json: bool) -> None:
