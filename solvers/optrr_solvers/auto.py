@@ -22,11 +22,11 @@ from optrr_solvers.problem import Problem
 from optrr_solvers.products import best_blocks
 from optrr_solvers.solution import Solution, Status, checked, require
 
-# Seconds for products of blocks where no time limit is given, and the share of a limit that is kept for them.
+# How long products of blocks may take: seconds where no time limit is given, otherwise a share of the limit.
 _BLOCK_SECONDS, _BLOCK_SHARE = 15.0, 0.3
 # The share of a limit after which an exact method is given up, so that the ball solver can still answer in time.
 _EXACT_SHARE = 0.5
-# Less time than this is not worth a solver's start.
+# With fewer seconds left than this, no further solver is started.
 _LEAST_SECONDS = 0.05
 # The gap, relative to the total, up to which the best of all is called optimal; as the ball solver does.
 _OPTIMAL = 1e-3
@@ -79,7 +79,7 @@ def _with_share(options: SolveOptions, share: float) -> SolveOptions:
 
 
 def _heeded(method: Method, options: SolveOptions) -> SolveOptions:
-    """Those options that the method has."""
+    """The options without those that the method does not have."""
     return SolveOptions(
         tolerance=options.tolerance if "tolerance" in method.options else None,
         time_limit=options.time_limit if "time_limit" in method.options else None,
@@ -98,7 +98,10 @@ class _Tried:
     lower: float = 0.0
 
     def add(self, solution: Solution) -> None:
-        """Keep it where it meets every requirement and is better; its lower bound holds in any case."""
+        """Keep the law where it meets every requirement and has a smaller total.
+
+        Its lower bound is taken in any case, because it always holds.
+        """
         if solution.certificate is not None and solution.lower > self.lower:
             self.lower, self.certificate = solution.lower, solution.certificate
         try:

@@ -22,7 +22,7 @@ from optrr_solvers.solution import Solution
 TOLERANCE = 1e-6
 # First step of the search for a bracket, in ln s; it doubles.
 _STEP = 0.25
-# Two scales this close, relative, are one: where the total jumps between them, no scale meets it more closely.
+# Two scales this close, relatively, count as one. Where the total jumps between them, no scale comes closer to it.
 _SAME_SCALE = 1e-10
 # Scales stay inside their range by this much, so that rounding carries no ε_i out of it.
 _INSIDE = 1e-12
@@ -95,7 +95,7 @@ class _Search:
         self.solves = 0
 
     def fits(self, log_scale: float) -> bool:
-        """Solve at this scale and keep what it says."""
+        """Solve at this scale and keep the result; whether its total fits."""
         self.solves += 1
         try:
             solution = self.solve_at(math.exp(log_scale))
@@ -155,7 +155,7 @@ class _Search:
         self.fits(at)
 
     def answer(self) -> Calibrated:
-        """What fits, or why nothing does."""
+        """The solution of largest scale that fits; raises where none does."""
         if self.best is not None:
             return Calibrated(self.best, math.exp(self.low))
         if self.failure is not None and math.isinf(self.least):

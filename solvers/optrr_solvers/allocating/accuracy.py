@@ -36,7 +36,8 @@ from optrr_solvers.errors import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import Law
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 
-# Targets are asked for this much more tightly, relative, so that Clarabel's last digits do not miss them; costs 1e-7 nats.
+# The program asks for targets that are smaller by this share, so that the error in Clarabel's last digits does not miss the
+# real ones. This costs 1e-7 nats.
 _MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
 # The program is tried at these scales, each times the best guess of the total so far.
 _RESCALINGS = (1.0, 0.5, 1.0, 0.85, 0.7, 0.5)
@@ -205,7 +206,7 @@ class _Program:
         return SmallestTotal(law, law.epsilon, self._lower(lam, weights, law.epsilon), time.perf_counter() - started)
 
     def _lower(self, lam: FloatArray, weights: FloatArray, upper: float) -> float:
-        """Largest total found at which Σ y G ≤ Σ y τ is impossible; limits and caps only raise it further."""
+        """The largest total tried at which Σ y G ≤ Σ y τ is impossible; limits and caps, left out here, can only raise it."""
         weighted = self.problem.workload.reweighted(weights)
         slope = np.zeros(self.lattice.rows)
         used = lam.size

@@ -9,10 +9,10 @@ so totals X = Σ w_i 1[i∈S] order the change sets nearly as h does. Every gene
 (:mod:`optrr_solvers.allocating.totals`), mixes the best of them with the law so far by the fully corrected descent, and
 reads off the next w. It starts from w_i = ε_i of Kronecker's best split, whose law is one of them: e^{−X}.
 
-With up to some ten attributes totals tell all change sets apart and the result is the optimum. Beyond, what laws of totals give
-away is small: 0.02 to 0.25 % for pairs among 17 different attributes at totals from 0.5 to 8, against the lattice. It is not
-where the tables wanted are disjoint (8 pairs of 16 attributes: 10 % at 2, 36 % at 8): a second change in a pair already spoilt
-costs h nothing, which no weights w_i can express.
+With up to some ten attributes totals tell all change sets apart and the result is the optimum. With more attributes, laws of
+totals are a little less accurate than the optimum of the lattice: by 0.02 to 0.25 % for pairs among 17 different attributes at
+totals from 0.5 to 8. They lose much where the tables wanted are disjoint (8 pairs of 16 attributes: 10 % at a total of 2, 36 %
+at 8). There, a second change in a pair that is already spoilt costs h nothing, and no weights w_i can express this.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from optrr_solvers.laws.ball import BallLaw, MixedBall
 
 # No further generation is made after two in a row that gained less than this, relatively.
 _LITTLE = 1e-4
-# Relative gap of every generation, corners a generation, and generations at most.
+# The relative gap that a generation aims at, the most corners that it may take, and the most generations.
 _TOLERANCE = 1e-5
 _ROUNDS = 300
 _GENERATIONS = 16
-# Laws with a smaller share of the mixture are dropped: what that costs is of the same order.
+# Laws with a smaller share of the mixture are dropped. This costs a share of the error of about the same size.
 _FAINT_SHARE = 1e-9
 
 
@@ -128,7 +128,7 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
 
 
 def _exponential(problem: AllocationProblem, totals: EffectTotals) -> Atom:
-    """Density e^{−X}, X scaled to Kronecker's best split: randomized response on every attribute."""
+    """The density e^{−X} with X scaled to Kronecker's best split, which is randomized response on every attribute."""
     counts = np.asarray([c.size for c in totals.classes])
     reach = min(float(kronecker_split(problem) @ counts), problem.total)
     logs = reach * (1 - totals.totals / totals.most)

@@ -131,7 +131,7 @@ def _solved(problem: AllocationProblem, pairs: Pairs, method: str) -> AllocatedL
 
 
 def _at_ceilings(problem: AllocationProblem) -> AllocatedLaw | None:
-    """Where every ceiling fits the total and only single attributes count: those budgets, at the smallest total."""
+    """The design at the ceilings, where these fit the total and only single attributes count; of the smallest total."""
     workload = problem.workload
     if not np.all(problem.ceiling <= EPSILON_RANGE[1]) or any(len(t) > 1 for t in workload.tables):
         return None

@@ -45,7 +45,8 @@ from optrr_solvers.laws.base import Law
 _RAISE = 1e-11
 # At most this many cuts are taken; the last is the one that gains less than this, relatively.
 _CUTS, _LITTLE = 12, 1e-4
-# Entries of the joint law of two totals times attributes (at most some seconds for each cut), and entries alone.
+# Limits on the joint law of two totals: its entries times the attributes, so that a cut takes some seconds at most, and its
+# entries alone, so that it fits in memory.
 _WORK, _MOST_ENTRIES = 1 << 27, 1 << 20
 # Where there are pairs, the second total takes this many values: it is rounded at random, so it may be coarse.
 _SECOND = 1024
@@ -133,7 +134,10 @@ def _most(sizes: tuple[int, ...], total: float) -> float:
 
 
 def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attributes: int) -> float:
-    """The value, raised until φ ≤ 0 whatever rounding did: μ comes from some products and sums of non-negative numbers."""
+    """The value, raised until φ ≤ 0 holds in spite of rounding.
+
+    μ is made of products and sums of non-negative numbers, so the rounding of φ has a known bound.
+    """
     y = 1 / math.expm1(total)
     # a sum is within as many roundings as it has terms; class laws are within 2e-11 (laws.binomial)
     slack = 1 + (mu.size + 8 * attributes) * 2.0**-53 + 2e-11
@@ -167,7 +171,7 @@ def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = 
         gained, lower = value - lower, max(lower, value)
         if gained < _LITTLE * value or error - lower < _LITTLE * error:
             break
-        # between the law and the outer minimum, where the cuts leave most room
+        # the next cut is taken between the law and the minimum under the cuts so far, where these leave most room
         at = np.sqrt(lam * outer[: at.size])
     return lower
 
@@ -290,7 +294,10 @@ class TwoTotalsCuts:
         return Cut(normal, _raised(value, mass, h, self.total, self.workload.m))
 
     def _joint(self, first: IntArray, second: FloatArray) -> tuple[FloatArray, int]:
-        """Law of (Σ first, Σ second rounded at random) over the changed, and the least second total. O(m entries)."""
+        """Joint law of two sums over the changed attributes, and the least value of the second; O(m entries).
+
+        The sums are of ``first``, and of ``second`` rounded at random.
+        """
         n = self._counts
         floors = np.floor(second).astype(np.int64)
         low = int(np.minimum(floors, 0) @ n)

@@ -29,7 +29,8 @@ from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import SolveFailed
 
-# A limit violated by 100 % costs this many times F. Violations are then about 1e-6, which tightening covers.
+# A limit that is violated by 100 % costs this many times F. What remains of violations is then about 1e-6, and the limits are
+# tightened by more than that.
 _STIFFNESS = 1e6
 # Limits on λ_i hold to this, relative; a ten-thousandth of what the solution gate allows in ε_i. Where a floor is its
 # ceiling there is no room to tighten either, so the penalty is stiffer and the equation holds to the second number.
@@ -188,7 +189,7 @@ class Descent:
         return bool(np.all(lam >= self.low - slack) and np.all(lam <= self.high + slack))
 
     def _descend(self, tolerance: float, rounds: int) -> float:
-        """Rounds until the relative gap is small; returns the best lower bound of F."""
+        """Go on with rounds until the relative gap is small; returns the best lower bound of F."""
         lower = 0.0
         for _ in range(rounds):
             lam = self.lam
@@ -223,7 +224,7 @@ def correct(effects: FloatArray, weights: FloatArray, curve: Curve) -> FloatArra
         try:
             shares, _ = nnls(model, goal, maxiter=100 * model.shape[1])
         except RuntimeError:
-            # the active set cycles, but the mixture so far is a valid one
+            # the search for the active set repeats itself; the mixture so far is a valid one
             return weights
         step = shares[: weights.size] / shares[: weights.size].sum() - weights
         gain = float((curve.slope(lam) + curve.push(lam)) @ (effects @ step))

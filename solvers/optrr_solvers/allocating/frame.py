@@ -1,4 +1,4 @@
-"""What the lattice methods of an allocation share: where they start, their limits, and the gate all answers pass.
+"""What the lattice methods of an allocation share: where they start, their limits, and the check of every answer.
 
 Whatever a method found, the law is rebuilt from its densities so that its total is at most E to the last bit and its caps
 hold, and its eigenvalues and error are recomputed from that law.
@@ -81,7 +81,7 @@ class Answer:
     def log_density(self, logs: FloatArray) -> FloatArray:
         """Log densities with smallest 0, range below E by an ulp, and every cap kept.
 
-        Clipping touches rounding only. Caps are restored by adding uniform answers, which shrinks every ratio.
+        Clipping removes no more than rounding. Caps are met again by adding uniform answers, which makes every ratio smaller.
         """
         # the law's ε is this range rounded up
         clipped = np.clip(logs - logs.min(), 0.0, np.nextafter(np.nextafter(self.problem.total, 0), 0))

@@ -12,9 +12,9 @@ from optrr_solvers.errors import MethodTooLarge
 
 # Relative gap to stop at.
 _TOLERANCE = 1e-6
-# Corners asked for at most; the gap is then what it is.
+# The most corners asked for; after these the gap is stated as it stands.
 _ROUNDS = 500
-# Bounds from linear programs are widened for the backend's tolerance, so gaps below this would not show.
+# Bounds from linear programs are widened by the backend's tolerance, so gaps below this cannot be shown.
 _CAPPED_TOLERANCE = 1e-5
 
 

@@ -27,7 +27,7 @@ from optrr_solvers.programs.backend import LinearProgram
 
 # Programs with caps have m 2^m rows and are solved some dozens of times.
 MAX_CAPPED_CELLS = 1 << 9
-# HiGHS leaves its multipliers feasible to 1e-10 in scaled units; the bound is widened by more than that.
+# HiGHS's multipliers may break their constraints by 1e-10 in scaled units; the bound is widened by more than that.
 _LP_SLACK = 1e-8
 
 

@@ -72,7 +72,7 @@ def solve(
     problem: AllocationProblem,
     pairs: tuple[tuple[int, int], ...] = (),
 ) -> AllocatedLaw:
-    """The best law found, with its design; ``pairs`` stay as visible as under Kronecker at the ε_i found.
+    """The most accurate law of all profiles tried, with its design; ``pairs`` stay as visible as under Kronecker at its ε_i.
 
     For one-way tables and no pairs the bound holds for every mechanism of that total; otherwise it is the trivial one. Cost:
     a handful of designs a round.

@@ -5,7 +5,7 @@ and u = μ · excess / s:
 
     minimise Σ C_W λ_W^{−2}   subject to   0 ≤ u ≤ ζ,   z₀ ζ + Σ s u = 1,   floors ≤ λ_i ≤ ceilings,   caps,
 
-λ linear in u. The guess is the best corner at Kronecker's gradient: without it Clarabel loses most digits.
+λ linear in u. The guess is the best corner at Kronecker's gradient; with a poor guess Clarabel loses most of its digits.
 
 Clarabel's answer is never used as it is: u/ζ is clipped to [0, 1], which makes the total exactly E, the law is rebuilt from
 it, its error recomputed, and its distance from the optimum bounded by the same linearisation as in
@@ -156,7 +156,10 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice) -> _Solved:
 
 
 def by_clarabel(program: Any, tolerance: float) -> str | None:
-    """Solve a cvxpy program; None where it has an answer, accurate or not (the certificate tells), or else what went wrong."""
+    """Solve a cvxpy program; None where there is an answer, otherwise what went wrong.
+
+    The answer may be inaccurate: the certificate says how far it is from the optimum.
+    """
     cp: Any = importlib.import_module("cvxpy")
     tolerances = {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance, "tol_feas": tolerance}
     with warnings.catch_warnings():

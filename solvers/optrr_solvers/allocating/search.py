@@ -20,7 +20,7 @@ _MANY = 500
 def solve(problem: AllocationProblem, pairs: tuple[tuple[int, int], ...] = ()) -> AllocatedLaw:
     """The best law found, with a bound for every mechanism of that total; ``pairs`` stay as visible as under Kronecker.
 
-    With pairs or caps the bound is that of mechanisms free of them. Cost: see the two modules.
+    With pairs or caps the bound is the one without them, which is weaker. The modules of the two methods state the cost.
 
     Raises
     ------

@@ -98,7 +98,7 @@ def best_split(
 ) -> Split:
     """The split with the smallest workload error, within limits per kind of block, shape (kinds,).
 
-    Where the ceilings cannot use up the total, all blocks are at their ceilings. Certified: ``gap`` bounds ln F minus its
+    Where all ceilings together are below the total, every block is at its ceiling. Certified: ``gap`` bounds ln F minus its
     minimum by the linearisation of ln F at the answer, minimised over all splits.
 
     Raises
@@ -152,7 +152,7 @@ def _log_error(workload: TableWorkload, blocks: Blocks, epsilons: FloatArray) ->
 
 
 def _cheapest(gradient: FloatArray, counts: IntArray, total: float, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Minimises gradient·ε over splits: fill up where a nat lowers it most."""
+    """The split with the smallest gradient·ε: blocks are filled up in turn, first those where a nat lowers it most."""
     out, left = low.copy(), total - float(low @ counts)
     for b in np.argsort(gradient / counts):
         step = min(high[b] - low[b], left / counts[b])

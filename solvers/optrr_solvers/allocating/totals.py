@@ -26,7 +26,7 @@ from optrr_solvers.laws.weighted_ball import WeightedBall
 
 # Effects × totals that are held at once: 128 MB.
 _ENTRIES = 1 << 24
-# Totals beyond which a finer grid tells no more sets apart.
+# The most totals of a grid: a finer one would tell no more change sets apart.
 _MOST_TOTALS = 1 << 15
 # Totals less likely than this are left out: next to underflow, products would lose their digits.
 _FAINT = 1e-280
@@ -100,7 +100,7 @@ class EffectTotals:
         middle = low + half
         on_left, on_right = {u for u in wanted if not any(u[half:])}, {u for u in wanted if not any(u[:half])}
         out: dict[_Usage, FloatArray] = {}
-        # a half that has no effect in use is multiplied only once, for all effects
+        # a half of the classes that no effect involves is multiplied only once, for all effects
         if on_right:
             after = self._unused(low, middle, start)
             rights = self._products(middle, high, {u[half:] for u in on_right}, after)

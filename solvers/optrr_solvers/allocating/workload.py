@@ -29,7 +29,7 @@ from optrr_solvers.laws.base import Law
 from optrr_solvers.partition import group_numbers
 from optrr_solvers.problem import flip_gaps
 
-# All pairs of 200 attributes; beyond, the sums over effects stop being interactive.
+# All pairs of 200 attributes. With more effects, sums over them take too long to wait for.
 MAX_EFFECTS = 25_000
 # A table of k attributes has 2^k − 1 effects.
 MAX_TABLE_ATTRIBUTES = 12

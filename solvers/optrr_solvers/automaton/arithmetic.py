@@ -69,7 +69,7 @@ class Doubles:
         return np.exp((1 - shrink) * np.asarray(logs, dtype=np.float64))
 
     def words(self, shares: Numbers, digits: int) -> Words:
-        """Exact splitting of a double into words; what lies beyond the last is cut."""
+        """A double split into words exactly; digits beyond the last word are cut off."""
         out = np.empty((digits, shares.size), dtype=np.uint64)
         left = shares.astype(np.float64)
         for d in range(digits):

@@ -1,4 +1,4 @@
-"""The automaton of a law: what is drawn, how far it may be from the law, and the labels that cover it."""
+"""The automaton of a law: integers to draw with, how far they may be from the law, and labels that are never too small."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optrr_solvers.automaton.diagram import MOST_LAYERS, Diagram
 from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import Layers
 
-# A law's own number stands as the label where it covers what is drawn and is not above it by more than this.
+# A law's own ε is the label where it is not below the ε of what is drawn, and not above it by more than this.
 LABEL_TOLERANCE = 1e-9
 
 

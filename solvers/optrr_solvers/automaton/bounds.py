@@ -28,7 +28,7 @@ from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 
 # At most this many pairs of states are compared for conditional ε, by whether numbers are decimal or double.
 MOST_PAIRS = {True: 1 << 16, False: 1 << 19}
-# For its error, a bound counts this many operations in each layer.
+# The error of a bound is computed as if each layer took this many operations.
 _OPERATIONS = 8
 
 
@@ -53,7 +53,7 @@ class _Ways:
     layer: Layer
     parts: tuple[Numbers, ...]
     states: tuple[IntArray, ...]
-    # what a comparison of sums weighs the changes' terms with
+    # the weights of the changes' terms where two sums are compared
     shares: tuple[Any, ...]
 
 
@@ -107,7 +107,7 @@ def _total(reader: _Reader, operations: int) -> float:
             bottom = np.array([(chances * bottom[layer.next_states]).sum()])
             continue
         ways = reader.ways(layer)
-        # against the uniform answer, so that numbers stay near 1
+        # relative to the uniform answer, so that the numbers stay near 1
         size = int(reader.automaton.sizes[layer.attribute])
         top = size * np.maximum(*_kept_and_changed(ways, top))
         bottom = size * np.minimum(*_kept_and_changed(ways, bottom))

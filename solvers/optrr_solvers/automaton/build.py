@@ -25,11 +25,11 @@ from optrr_solvers.automaton.diagram import Choice, Diagram, Step, is_uniform
 from optrr_solvers.automaton.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
 from optrr_solvers.randomness import Words
 
-# With at most this many states, densities may be numbers of sixty digits, which cost about a microsecond each; nothing else
-# serves for densities beyond the range of a double.
+# With at most this many states, densities may have sixty digits, at about a microsecond each. Densities beyond the range of a
+# double need them.
 MOST_DIGIT_STATES = 1 << 14
 _MOST_WIDE_STATES = 1 << 18
-# With more states than this, merging saves little and sorting takes seconds.
+# With more states than this, equal ones are not merged: it would take seconds and save little.
 _MOST_MERGED = 1 << 18
 # Shrinking moves flip probabilities by no more than this share.
 _SHIFT = 2.0**-44
@@ -131,7 +131,7 @@ def _layers(
 
 
 def _choice(node: Choice, shares: FloatArray) -> ChoiceLayer:
-    """Any shares of the components are within the label, so doubles are as good as any."""
+    """The thresholds of a choice; computed in doubles, because the label holds whatever the components' shares are."""
     ends = np.cumsum(np.floor(shares[:-1] * (2.0**WORD_BITS * (1 - 2.0**-48))).astype(np.uint64), dtype=np.uint64)
     return ChoiceLayer(ends, node.next_states)
 
@@ -173,6 +173,6 @@ def _threshold(part: Numbers, rest: Numbers, total: Numbers, arithmetic: Arithme
 
 
 def _at_least_one(words: Words) -> Words:
-    """0 would make impossible what the law allows."""
+    """The words, at least 1: with 0 a change that the law allows could never happen."""
     words[-1] |= (~words.any(axis=0)).astype(np.uint64)
     return words

@@ -25,7 +25,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # States of one law's automaton; at 28 to 60 bytes each the tables fill some 200 MB.
 MOST_STATES = 1 << 22
-# Layers, each of which costs the sampler some array operations for every block of records.
+# The most layers: the sampler does some array operations in each of them, for every block of records.
 MOST_LAYERS = 1 << 14
 
 
@@ -97,7 +97,7 @@ def reduced(diagram: Diagram) -> Diagram:
 
 
 def _reachable(diagram: Diagram) -> Diagram:
-    """Without states that no path from the start meets."""
+    """The diagram without the states that no path from the start reaches."""
     alive, nodes = np.zeros(1, dtype=np.int64), []
     counts = [node.states for node in diagram.nodes[1:]] + [diagram.log_density.size]
     for node, after in zip(diagram.nodes, counts, strict=True):
@@ -112,7 +112,7 @@ def _reachable(diagram: Diagram) -> Diagram:
 
 
 def _moved(node: Step | Choice, place: IntArray) -> Step | Choice:
-    """With the next states' new numbers."""
+    """The step or choice, with its next states numbered anew."""
     if isinstance(node, Choice):
         return replace(node, next_states=place[node.next_states])
     high = None if node.high is None else place[node.high]

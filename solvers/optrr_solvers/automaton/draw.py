@@ -29,9 +29,10 @@ BoolArray = NDArray[np.bool_]
 # more than their calls.
 _BLOCK_CELLS = 1 << 23
 _FEWEST, _MOST = 1 << 12, 1 << 15
-# States a layer from which its tables are worth keeping for twice as many records, and records turned to columns at once.
+# From this many states in a layer on, blocks have twice as many records, because the layer's tables take long to fetch; and how
+# many records are turned into columns at once.
 _LARGE, _TURNED = 1 << 10, 1 << 9
-# Below so many cells threads cost more than they save.
+# With fewer cells than this, threads would take longer to start than they save.
 _THREADED = 1 << 18
 # A column is changed as a whole where more than this share of its values changes.
 _DENSE = 0.2
@@ -57,7 +58,7 @@ class _Table:
 
 
 def _tiles(rows: slice) -> Iterator[slice]:
-    """Pieces of a block that are turned within the cache."""
+    """Pieces of a block small enough that turning rows into columns stays within the cache."""
     return (slice(k, min(k + _TURNED, rows.stop)) for k in range(rows.start, rows.stop, _TURNED))
 
 

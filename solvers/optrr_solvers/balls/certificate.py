@@ -23,7 +23,7 @@ FINEST_UNIT = 1e-6
 # What the weights of a counted certificate add up to: whole numbers that double precision adds exactly, and more where the
 # bound is evaluated in rationals, since at large ε weights differ by e^ε.
 _COUNTED_TOTAL, _EXACT_TOTAL = 2.0**52, 2.0**240
-# Bounds tried on the attributes with the largest ε_i alone: on the first one, two, … of them.
+# How many bounds are tried on the attributes with the largest ε_i alone: on the first one, the first two, and so on.
 _LARGEST_ALONE = 4
 
 
@@ -35,7 +35,7 @@ def on_grid(pool: Pool, w: FloatArray, point: Point, tolerance: float, seconds: 
 
 
 def counted(classes: Classes, *weights: FloatArray) -> Certificate:
-    """Where change sets are counted, the grid costs nothing, and of several weights the best bound is found by trying.
+    """The certificate with the best bound of several weights, where change sets are counted and any grid will do.
 
     ``weights``, of all classes, lose their digits where flips lie many orders apart; the largest ε_i alone then prove more.
     """

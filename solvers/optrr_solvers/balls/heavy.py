@@ -24,7 +24,7 @@ from optrr_solvers.balls.moments import Classes
 
 # Costs this times Σ ε_i (d_i − f_i) nats, and leaves nine digits of ρ.
 _LEAST_RHO = 1e-7
-# ln of the odds of changing of an attribute that never does: its exponential is 0.
+# Stands for ln of the odds that an attribute changes where it never does: the exponential of this number is 0.
 _NEVER = -1e4
 
 

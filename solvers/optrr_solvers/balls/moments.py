@@ -47,13 +47,14 @@ _NEGLIGIBLE = 1e-13
 MAX_WORK = 1 << 26
 # Classes times frequencies handled at once: small enough to stop early and to stay in cache.
 _CHUNK = 1 << 16
-# Beyond this many widths a normal density is below the range of a double.
+# At more than this many widths from its centre, a normal density is too small for a double.
 _BELL_REACH = 38
-# A relative shift that keeps the Hessian definite where rounding would not.
+# Added to the Hessian's diagonal, relative to it, so that rounding cannot make it indefinite.
 _SHIFT = 1e-13
-# A smaller diagonal entry, relative to the largest, is no curvature at all.
+# A diagonal entry smaller than this, relative to the largest, is rounding and not curvature.
 _FLAT = 1e-30
-# Where nothing is near the border all curvature vanishes; this leaves a finite direction, cut by the line search.
+# Without change sets near the border there is no curvature at all. This much in its place gives a finite direction, and the
+# line search shortens the step.
 _LEAST = 1e-150
 # The same for the low-rank form, relative to an entry of the Hessian's diagonal.
 _LIFT = 1e-7
@@ -202,7 +203,7 @@ class CountedMoments:
         self._grid = np.zeros((self._logs.size, classes.counts.size))
         if shape:
             self._grid[:, : len(shape)] = np.indices(shape).reshape(len(shape), -1).T
-        # w·f − X is this times w, with nothing cancelled but what must
+        # w·f − X is this array times w, so that no more digits cancel than must
         self._offsets = classes.counts * classes.f - self._grid
 
     def at(self, w: FloatArray, width: float) -> Moments:
@@ -237,7 +238,7 @@ class SpectralMoments:
         self.slowest, self.work = 0.0, 0.0
 
     def at(self, w: FloatArray, width: float) -> Moments:
-        """Frequencies stop where the terms do."""
+        """Moments at weights ``w``; the sum over frequencies ends where its terms are negligible."""
         started = time.perf_counter()
         try:
             return self._at(w, width)

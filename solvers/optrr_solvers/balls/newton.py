@@ -36,9 +36,9 @@ STUCK, _HEAVY, _MOST_HEAVY, _RESCUES = 1e-3, 1e-3, 12, 4
 _FIRST_FACTOR, _LAST_FACTOR, _IMPROVED = 4.0, 1.05, 1e-9
 # The smallest tilt (1 in natural units) to which one pass may move the weights.
 _LEAST_TILT = 0.03
-# Rounding and both bounds take as much time afterwards as this many evaluations.
+# Time is kept for the rounding and for both bounds, which together take as long as this many evaluations.
 FINISHING = 4
-# A step may use up this much of the way to w_i = 0.
+# A step may take a weight this share of the way to 0, so that weights stay positive.
 _TO_BOUNDARY = 0.9
 
 

@@ -20,7 +20,7 @@ _WORK, _CELLS = 1 << 30, 1 << 22
 _FINER, _COARSER = (1.0, 5.0), 40
 # Rounding the multipliers may cost this much, relative to the total.
 _COST = 2e-4
-# Effects that together shift less than this many nats count as none.
+# Effects that together move less than this many nats are taken to be absent.
 _FAINT = 1e-6
 
 

@@ -31,7 +31,7 @@ METHOD = "ball"
 _ROWS_AT_ONCE, _VIOLATED = 80, 1e-9
 # A row leaves the program where it is slack by more than this, relative to its need at the scale reached.
 _SLACK = 0.5
-# Rounds of adding rows before new columns are looked for.
+# At most this many times rows are added before new columns are sought.
 _ROW_ROUNDS = 60
 # Shares below this are taken for rounding.
 _LEAST_SHARE = 1e-10
@@ -77,7 +77,7 @@ class Generation:
         """
         logs = np.array([c.log_mass for c in self.columns])
         relative = np.stack([c.rows for c in self.columns], axis=1)
-        # beside a ball that serves, one with so much more mass would get a share that is taken for rounding
+        # next to a ball that meets every row, a ball of so much more mass would get a share that counts as rounding
         serving = [c.log_mass for k, c in enumerate(self.columns) if math.isfinite(self.alone(k)[0])]
         top = min(float(logs.max()), max(serving, default=math.inf) - math.log(_LEAST_SHARE))
         scaled = np.where(logs <= top, np.exp(np.minimum(logs - top, 0.0)), 0.0)

@@ -31,7 +31,7 @@ _STAGES = (100.0, 100.0, 100.0, 100.0, 300.0, 300.0, 1000.0, 1000.0)
 _STRAIGHT, _TYPICAL, _LEAST = 0.2, 0.3, 1e-3
 # On that line, a row that is missed by its whole need costs this much, relative to all the mass that could be gained.
 _STEEP = 4.0
-# Every row keeps some weight: c is at least this share of an even one.
+# No row's weight c falls below this share of the weight it would have if all were alike.
 _FORGOTTEN = 1e-6
 # Weights and radii may grow to at most this multiple of the first ones.
 _FARTHEST = 30.0
@@ -46,7 +46,7 @@ class Polished:
 
 
 def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[Polished]:
-    """One ball after each stage of at most ``steps`` quasi-Newton steps, the last one the best as a rule."""
+    """One ball after each stage of at most ``steps`` quasi-Newton steps; the last one is usually the best."""
     merit = _Merit(wanted, start.width)
     unit = np.maximum(start.weights, 0.05 * float(np.mean(start.weights)))
     x = np.append(start.weights / unit, start.radius)

@@ -59,7 +59,7 @@ _LEVELS = (0.3, 1.0)
 _PULL = 0.9
 # With more classes than the second number, an ascent on a large sample is slow. Then there is only one, no columns are made
 # where the bracket is as narrow as the first number, and otherwise there are only as many rounds as the third number, until
-# some mixture serves: columns gain little among many classes.
+# some mixture serves: with many classes, columns gain little.
 _CLOSE = 0.008
 _FEW_CLASSES, _FEW_ROUNDS = 20, 3
 # The lower bound is raised by an ascent before these rounds.

@@ -25,7 +25,7 @@ from optrr_solvers.laws.weighted_ball import TOTAL_LIMIT, WeightedBall, soft
 _STEPS = 25
 # Each f_i is met to this, relatively: so are the attribute ε, absolutely.
 _SPREAD = 1e-10
-# Below this a step that does not halve the distance is the last: what is left is rounding.
+# At distances below this, a step that does not halve the distance is the last one, because only rounding is left.
 _ENOUGH = 1e-8
 # A margin for the rounding of ρ and of the mass, so that no attribute misses its accuracy.
 _MARGIN = 2.0**-42
@@ -42,7 +42,7 @@ class Fit:
 
 
 def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
-    """The best BallLaw near ``point`` on a grid of ``unit``; None where no attribute set is met.
+    """The best BallLaw near ``point`` on a grid of ``unit``; None where no law there meets the accuracies.
 
     ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
     first law found stands.
@@ -59,7 +59,7 @@ def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: boo
             break
         if law is not None:
             excess = (rho - rho.min()) * classes.gaps / classes.f
-            # here it is only the heavy attributes that are more accurate than requested
+            # the pooled class is left out, because heavy attributes are meant to be more accurate than requested
             spread = float(excess[: pool.light.size].max(initial=0.0))
             better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:

@@ -47,8 +47,8 @@ _APART = 1.5
 _HEAVY_FLIPS = (1e-4, 1e-7, 0.0)
 # Classes times frequencies of all evaluations together, a quarter of a minute; more for very many classes.
 _MOST_WORK, _WORK_OF_A_CLASS = 1 << 26, 1 << 15
-# Narrower widths are given up after this many in a row that left more than this share of the gap, provided that the gap is
-# good already or another path is still to be tried.
+# Widths are no longer narrowed after this many in a row have each left more than this share of the gap. This holds where the
+# gap is small already, or where another path can still be tried.
 _STALE, _MOST_STALE = 0.8, 2
 _NOTHING_IN_TIME = "ball: no bracket within the time limit; raise it, or use method 'auto'"
 _NOTHING_FOUND = "ball: no radius meets every accuracy in double precision; use method 'auto'"
@@ -59,9 +59,10 @@ _MOST_STUCK = 2
 _LAW_WINDOW, _MOST_LAW_WINDOW, _LAW_SHARE = 1 << 16, 1 << 18, 2e-5
 # Accuracies that exceed the request by more than this are mentioned in a note.
 _EXACT = 1e-8
-# With many attributes the aim is this share of the relative tolerance: a finer grid would cost minutes for nothing.
+# With many attributes the gap to reach is this share of the relative tolerance: a finer grid would take minutes and gain
+# nothing.
 _AIM = 0.003
-# With this many changed attributes the total is as good as continuous.
+# From this many changed attributes on, the total is treated as continuous.
 _MANY_CHANGES = 25.0
 # With more classes than these, few points are kept: each holds vectors of all of them.
 _MANY_CLASSES = 10_000
@@ -142,7 +143,7 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
     good = False
     for flip in _HEAVY_FLIPS:
         pool = Pool.of(whole, flip)
-        # Newton gets lost where attributes are that heavy, so a bracket that is good already is not worth its work
+        # Newton's method rarely converges with attributes that heavy, so where the bracket is good already it is not tried
         if pool.heavy.size in pooled or (good and flip == 0):
             continue
         pooled.add(pool.heavy.size)
@@ -163,7 +164,7 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
 def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solution:
     """Half the time at most for the problem without pairs, the rest for mixtures of balls that keep them."""
     alone = replace(problem, pairs=())
-    # refused before the minute that the base takes
+    # refuse too many classes now, because the problem without pairs may take a minute
     ball_pairs.require_few_classes(Classes.of(alone))
     report, limit = options.progress, options.time_limit
     half = replace(
@@ -227,7 +228,7 @@ def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: A
         _update(source, path, point)
         if options.progress is not None:
             options.progress(_fraction(path, options), path.upper, path.lower)
-        # narrower radii cost more and more, and bring nothing where double precision is at its end
+        # narrower radii cost more and more, and gain nothing once double precision is exhausted
         stuck = stuck + 1 if point.spread > STUCK and path.point is not None else 0
         before, gap = gap, path.upper - path.lower
         good = gap <= options.relative_tolerance * path.upper

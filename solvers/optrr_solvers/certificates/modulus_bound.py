@@ -26,20 +26,21 @@ import numpy as np
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.tilting import saddle_point, wrapping_distance
 
-# θσ from here on: the moduli then lose less than 1/1000 of a nat.
+# From this θσ on, the moduli lose less than 1/1000 of a nat.
 SPREAD = 40.0
-# h in units of 1/θ: costs 2e-4 nats.
+# The width h in units of 1/θ. It costs 2e-4 nats.
 _BLUR = 0.02
 # At most this many frequencies. Where weights are spread out and more were needed, a wider radius does with fewer.
 _MOST = 1 << 19
 # Frequencies stop where e^{−(ht)²/2} is 1e-18.
 _REACH = 9.1
-# A frequency below this share of the first, divided by their number, is final as it stands.
+# A frequency whose term is below this share of the first, divided by the number of frequencies, is not multiplied further: its
+# bound is good enough.
 _SILENT = 1e-15
 # Attributes looked at before frequencies are dropped for the first time, and numbers held at once: 8 MB.
 _FIRST_ROWS, _CHUNK = 64, 1 << 20
 _EPS = 2.0**-50
-# A sum of logarithms below 700 in up to 2^14 pieces, exponentials and the period: 2e-9 at most.
+# Bound on the relative rounding error of a sum of logarithms below 700 in up to 2^14 pieces, of exponentials and of the period.
 _SUM_ERROR = 2.0**-28
 
 

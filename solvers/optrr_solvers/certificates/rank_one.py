@@ -84,7 +84,8 @@ def _constants(dual: RankOne) -> tuple[Fraction, Fraction]:
         gain += n * w * gap
         effect += n * b * gap
         effect_squares += n * b * b * gap * gap
-    # rounding f up lowers every g, hence this, which C lacks and −E_μ h has
+    # f is rounded up, which lowers every g and hence this term: it is subtracted from C, which becomes larger, and added to
+    # −E_μ h, which becomes smaller; both lower the bound
     kept = Fraction(dual.kappa) * (effect * effect - effect_squares) / (2 * dual.unit)
     return accuracy - squares / (2 * dual.unit) - kept, gain + kept
 
@@ -141,7 +142,7 @@ def _table(dual: RankOne, end: int) -> _Table:
     log_odds = np.log(dual.sizes - 1.0)
     exponent = log_odds - theta * u - phi * b
     kept, changed = expit(-exponent), expit(exponent)
-    # falling totals first: after them x only grows, and what has passed the end never comes back
+    # attributes that lower x come first; after them x only grows, and totals beyond the end never come back
     order = np.repeat(np.argsort(u, kind="stable"), dual.counts[np.argsort(u, kind="stable")])
     first = int((np.minimum(u, 0) * dual.counts).sum())
     _require_room(u, b, dual.counts, end - first)
