@@ -130,7 +130,7 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
 
 
 def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
-    """The cohort; in a table, the column and the categories that gwas-perturb writes are the default."""
+    """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
     return read_cohort(path, phenotype)
@@ -165,7 +165,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """For a table: an infinite limit of an interval is said, what is undefined is left empty."""
+    """The value as a table shows it: an infinite limit as "inf", an undefined number as an empty cell."""
     plain = value.item() if isinstance(value, np.generic) else value
     return "inf" if isinstance(plain, float) and plain == np.inf else _jsonable(plain)
 

@@ -127,7 +127,7 @@ def _pairs(domain: Domain) -> list[tuple[str, str]]:
 
 
 def _first_round(given: RecordsAt, first: Design) -> list[Release]:
-    """The releases that the records stand for; one without an id where they do not say."""
+    """The releases that made the records; where the records do not say, one release without an id."""
     known = [origin.bound for origin in origins_of(given) if origin.bound is not None]
     return [r for each in known for r in each.releases] or [Release(first.digest, first.epsilon)]
 

@@ -43,7 +43,7 @@ class MethodName(click.ParamType[str]):
     name = "method"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """All of them, for the help."""
+        """All names, for the help."""
         return f"[{'|'.join(['auto', *METHODS])}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -33,7 +33,7 @@ def input_argument(command: _Command) -> _Command:
         return RecordsAt(value[0] if len(value) == 1 else value, **said)
 
     for name, (metavar, text) in reversed(_OPTIONS.items()):
-        # eager, so that they are known when INPUT is made of them
+        # read before the other options, because INPUT is built from them
         option = click.option(
             f"--{name}", metavar=metavar, help=text, callback=noted, expose_value=False, is_eager=True
         )

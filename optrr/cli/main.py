@@ -87,7 +87,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.Abort:
         return _complain("interrupted; no output was left half-written", 130)
     except BrokenPipeError:
-        # the reader closed the pipe; keep the interpreter from complaining while it shuts down
+        # whoever read the output has closed the pipe; Python would print an error for it when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except SolveFailed as error:
@@ -95,8 +95,8 @@ def run(arguments: list[str] | None = None) -> int:
     except (OptrrError, OSError) as error:
         return _complain(str(error), 2)
     except ValueError as error:
-        # libraries refuse files with errors of their own kinds; a plain ValueError is a defect of ours, whose traceback is
-        # wanted
+        # libraries refuse files with errors of their own kinds, which become one line; a plain ValueError is a defect of ours
+        # and keeps its traceback
         if type(error) is ValueError:
             raise
         return _complain(str(error), 2)

@@ -16,11 +16,11 @@ from optrr_solvers import SolveOptions
 
 # Decimals of a number in a table.
 TABLE_DECIMALS = 4
-# Numbers from here on are shown by their first digits: nobody reads the last, and long cells break.
+# Numbers as large as this are shown by their first digits, because long cells would break over lines.
 _LARGE = 1e7
 # Characters of a cell; longer names and categories are cut.
 _LONGEST_CELL = 200
-# Columns of a table that is not printed to a terminal.
+# Width, in characters, of a table that is not printed to a terminal.
 _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
 _PATIENCE = 2.0

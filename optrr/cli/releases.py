@@ -1,4 +1,4 @@
-"""What commands ask and say about releases: whether one is meant to follow another, what it has spent, what it is bound to."""
+"""What commands ask and say about releases: whether one may follow another, what has been spent, and by which design."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def releases_in(files: Sequence[Path]) -> list[Release]:
 
 
 def doubts_about(inputs: Sequence[str | Path | RecordsAt], digest: str) -> list[str]:
-    """Refuse inputs of another design; returns what is to be said beside the result, one line each."""
+    """Refuse inputs of another design; returns the warnings to show beside the result, one line each."""
     return [line for place in inputs for line in check_design(place, digest)]
 
 
@@ -63,7 +63,7 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
 
 
 def epsilon_phrase(provenance: Provenance) -> str:
-    """The total, and what it is made of where that is more than one release."""
+    """The total; where several releases add up to it, also each of them."""
     spent = provenance.releases
     if len(spent) == 1:
         return f"total epsilon {epsilon_text(provenance.epsilon)}"

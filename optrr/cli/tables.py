@@ -53,7 +53,7 @@ def read_proportions(text: str, domain: Domain) -> FloatArray:
 
 
 class _Printed(msgspec.Struct):
-    """What of `estimate --json` says which table it is, and the table."""
+    """The fields of ``estimate --json`` that are read: which attributes, their categories, and the table."""
 
     attributes: list[str]
     categories: list[list[Category]]
@@ -61,7 +61,10 @@ class _Printed(msgspec.Struct):
 
 
 def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
-    """The shares, and the same attributes in the order of the file's axes: tables of alike sizes are told apart."""
+    """The shares, and the domain with its attributes in the order of the file's axes.
+
+    The order matters where attributes have the same size, because the shape alone does not tell them apart.
+    """
     try:
         held = msgspec.json.decode(path.read_bytes())
         if not isinstance(held, dict):

@@ -30,7 +30,7 @@ from optrr_solvers.randomness import Words
 FORMAT = "optrr-deployment/1"
 # Widths of a threshold; part of the format.
 WIDTHS = range(64, 6144 + 1, 64)
-# A file with the most states of the format has about so many bytes; larger ones are not read at all.
+# A file with as many states as the format allows has about this many bytes; larger ones are not read at all.
 MOST_BYTES = 1 << 28
 _EPSILON = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]{15}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

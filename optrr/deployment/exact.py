@@ -28,7 +28,7 @@ MOST_WORK = 1 << 32
 MOST_PAIRS = 1 << 20
 # Places of an ε after the point; part of the format.
 PLACES = 15
-# Digits that outlast the roundings of 2^14 layers by far.
+# Digits of the decimals: many more than the roundings of 2^14 layers use up.
 _DIGITS = 50
 _UP = Context(prec=_DIGITS, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
 _DOWN = Context(prec=_DIGITS, rounding=ROUND_FLOOR, Emax=10**9, Emin=-(10**9))

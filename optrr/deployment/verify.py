@@ -1,7 +1,7 @@
-"""Why believe a deployment file: every ε in it, recomputed from its integers alone.
+"""Checks a deployment file: every ε in it is recomputed from its integers alone.
 
-Nothing is believed of who wrote the file. How long it takes is known from the number of states and bits before any of
-it is done (:func:`optrr.deployment.exact.work`).
+Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
+done (:func:`optrr.deployment.exact.work`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _range(values: Sequence[Decimal]) -> str:
 
 
 def _belongs(deployed: Deployment, design: Design) -> Check:
-    """Whether the design's own export is this file, but for who wrote it."""
+    """Whether the design's own export is this file, apart from the name of the software that wrote it."""
     own = deployment_of(design.mechanism)
     if own.automaton.bits > deployed.automaton.bits:
         own = deployment_of(design.mechanism, narrow=True)

@@ -185,7 +185,7 @@ class ColumnCodec:
         if not pa.types.is_dictionary(self.output_type):
             values = self._categories.take(pa.array(codes, type=pa.int32()))
             return values if values.type.equals(self.output_type) else values.cast(self.output_type)
-        # the dictionary comes from the declaration: one read off the data would publish which categories occur
+        # the dictionary is made from the declared categories; one taken from the data would publish which of them occur
         index_type = self.output_type.index_type
         if missing is None:
             indices, dictionary = pa.array(codes, type=pa.int32()).cast(index_type), self._categories

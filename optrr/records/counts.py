@@ -181,7 +181,7 @@ class _Tally:
             for i, r in zip(members[1:], sizes[1:], strict=True):
                 cell = cell * r + columns[i]
             if table.size > cell.size:
-                # a full histogram of each chunk would touch every cell of a large table
+                # for a large table, a histogram of each chunk would touch every cell, so only the cells that occur are counted
                 np.add.at(table, cell, 1)
             else:
                 np.add(table, np.bincount(cell, minlength=table.size), out=table)
@@ -235,6 +235,6 @@ def _code_chunks(data: Any, domain: Domain, needed: list[str], allow_extra: bool
     codec: FrameCodec | None = None
     for batch in record_batches(data, wanted, None if allow_extra else domain):
         if codec is None or not batch.schema.equals(codec.schema):
-            # slices of a pandas column of Python objects may come with different types
+            # pieces of one pandas column of Python objects may have different Arrow types
             codec = FrameCodec(wanted, batch.schema, first_record=0 if codec is None else codec.records)
         yield codec.encode(batch)

@@ -27,7 +27,7 @@ from optrr_solvers.problem import SIZE_RANGE
 
 Category = str | int | float | bool | None
 
-# How many names or categories an error message lists before it says how many more there are.
+# An error message lists this many names or categories, and then says how many more there are.
 _LISTED = 10
 # Characters of one name or category that a message shows.
 _LONGEST = 60
@@ -100,7 +100,9 @@ class Attribute:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
         if isinstance(self.categories, tuple) and self.categories and self.categories is _numbered(self.size):
-            return  # made by us: a million attributes need not be checked one category at a time
+            # these categories are our own numbers and are known to be valid; checking them would be slow for a million
+            # attributes
+            return
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
         object.__setattr__(self, "categories", tuple(self._checked(c) for c in self.categories))

@@ -199,7 +199,7 @@ def _from_pandas(data: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(as_plain(data), preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError):
-        # what Arrow says holds the value it stumbled over
+        # Arrow's message holds the value that it could not convert, so it is not shown
         raise InvalidInput(f"{_unfit_column(data)} mixes types; give every column one type") from None
 
 
@@ -233,7 +233,7 @@ def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
             series[name] = back_from_plain(values, dtype, column.attribute)
             continue
         if isinstance(given, np.dtype) and given.kind in "iub" and column.attribute.missing_code is not None:
-            # plain integers and booleans have no room for the missing value that randomization may bring
+            # plain integers and booleans cannot hold the missing value, which randomization may bring
             dtype = pd.api.types.pandas_dtype("boolean" if given.kind == "b" else _NULLABLE[given.name])
         if column.keeps_type and hasattr(dtype, "__from_arrow__"):
             series[name] = pd.Series(dtype.__from_arrow__(values))

@@ -32,8 +32,8 @@ def observed_domain(data: Any, columns: Sequence[str], missing: Iterable[str] = 
     seen = {name: ObservedColumn(name, missing) for name in columns}
     source = open_source(data)
     if columns:
-        # two categories of any kind are enough: only the columns' names matter here, and an empty CSV field is the missing
-        # value
+        # only the columns' names matter here, so any two categories will do; with the missing value among them, an empty CSV
+        # field is missing
         checked_columns(source.column_names(), Domain.of(dict.fromkeys(columns, ("", None))), None)
     for batch in source.batches(list(columns)):
         for name in columns:

@@ -78,7 +78,7 @@ def _of_place(where: RecordsAt) -> Iterator[Origin]:
     except InvalidInput:
         files = []
     if files == []:
-        yield Origin(str(where))  # whoever reads the records says what is wrong with the place
+        yield Origin(str(where))  # the place cannot be opened; the error is left to the code that reads the records
     for each in [where] if files is None else [replace(where, place=path) for path in files]:
         yield from _of_one(each)
 

@@ -346,7 +346,7 @@ def doubts(origin: Origin) -> list[str]:
 
 
 def _software() -> str:
-    # the package's front door names this module's users; imported by name, it would close a circle
+    # imported here, because the package imports modules that import this one
     return f"optrr {import_module('optrr').__version__}"
 
 
@@ -388,7 +388,7 @@ def _parsed(text: bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None  # not ours: whoever wrote the file kept something else there
+        return None  # the text is not ours: other software keeps something else under this key
 
 
 def _text_in(holder: Any) -> str | None:

@@ -49,7 +49,7 @@ _BOUNDS = (
     "in the chart is the best bound of all."
 )
 _RELATIVE = "Relative: times the smallest error. "
-# Gaps of the workload error that read as none, relative.
+# A relative gap of the workload error below this is not shown.
 _NO_GAP = 1e-5
 
 
@@ -168,7 +168,7 @@ def curves_around(advice: Advice) -> list[Tradeoff]:
     domain, total = advice.domain, advice.total_epsilon
     totals = [total * s for s in _AROUND]
     around = tradeoff(domain, totals, workload=advice.workload, n=advice.n, preserve_pairs=domain.m <= _KEPT)
-    # tables too large to be reported are not among the options
+    # where tables are too large to be reported, sampling them is not among the options
     if any(o.name == "sampling-even" for o in advice.options):
         asked = [sampling(domain, advice.workload, x)[-1] for x in around.curves[0].abscissae]
         errors, typical = [o.error for o in asked], [advice.typical_standard_error(o) for o in asked]

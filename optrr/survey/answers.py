@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 JSON = "application/json"
-# From here on the connection is closed as well: the rest of a refused body is not read.
+# Answers with this status or a higher one also close the connection, so that the rest of a refused body is not read.
 _UNREAD_BODY = {408, 413, 415}
 
 

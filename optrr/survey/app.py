@@ -87,7 +87,7 @@ class Collector:
         return json_response({"status": "ok"})
 
     async def close(self) -> None:
-        """Write what waits."""
+        """Write the reports that still wait for the disk."""
         await self._commits.close()
 
 

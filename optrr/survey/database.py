@@ -26,7 +26,8 @@ IDENTIFIER_BYTES = 16
 
 # Seconds that a connection waits for another one's write (SQLite) or for the server (PostgreSQL).
 _PATIENCE = 10
-# Taken while the tables are made, so that collectors which start together do not make them twice; any number will do.
+# The number of the lock that a collector takes while it makes the tables, so that two which start together do not both make
+# them. Any number will do.
 _ADVISORY_LOCK = 0x6F707472
 
 _metadata = sa.MetaData()
@@ -124,7 +125,7 @@ def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:
 
 
 def _durable_sqlite(connection: Any, _record: object) -> None:
-    """Write-ahead log, synced at every commit, down to the platter where the system tells the two apart (macOS)."""
+    """Write-ahead log, synced at every commit; on macOS also out of the disk's own cache, which a plain sync leaves."""
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=1"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
 

@@ -1,7 +1,7 @@
 """Group commit: while one batch of reports is being written to disk, the next one gathers.
 
-A sync takes the same time for one report as for a thousand, so reports that arrive together share one. There is no delay
-that waits for company: a report that comes alone is written at once.
+A sync takes the same time for one report as for a thousand, so reports that arrive together share one. A report that comes
+alone is written at once; it does not wait for others.
 """
 
 from __future__ import annotations

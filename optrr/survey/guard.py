@@ -67,7 +67,7 @@ class Guard:
                 await self._app(scope, receive, send_first)
         except ClientDisconnect:
             return
-        except Exception as error:  # the outermost place: nothing may escape with a traceback
+        except Exception as error:  # nothing is around this place, so an error that passed it would end in a traceback
             answer = answer_to(error)
             if not started:
                 await answer(scope, receive, send_strictly)

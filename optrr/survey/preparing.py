@@ -1,4 +1,4 @@
-"""What is served: a design with its deployment file and the texts of its page, from a specification or a design file."""
+"""What a survey serves: a design with its deployment file and the texts of its page, from a specification or a design file."""
 
 from __future__ import annotations
 

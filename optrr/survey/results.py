@@ -99,7 +99,7 @@ class Results:
         title = " × ".join(counts.domain.names)
         try:
             estimated = estimate(counts, self.design.mechanism)
-        except OptrrError as error:  # a table that this mechanism hides is said to be hidden, the others are shown
+        except OptrrError as error:  # where the mechanism hides a table, the page says so and shows the other tables
             return Section(title, [Text(str(error), warning=True)])
         parts: list[Text | Table | Chart] = [_shown(counts, estimated)]
         if estimated.proportions.size <= _MOST_CHARTED and estimated.interval != "none":

@@ -40,7 +40,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; ba
 _HTML = "text/html; charset=utf-8"
 # Bytes of the login form.
 _FORM_BYTES = 1024
-# Seconds that a computed answer serves others; longer where computing takes long, this many times as long.
+# A computed answer serves others for this many seconds, or for this many times as long as computing it took, whichever is
+# longer.
 _FRESH, _SHARE = 3.0, 10.0
 _KEPT = 32
 

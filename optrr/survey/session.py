@@ -1,8 +1,8 @@
 """Who may see the results: a token, and the cookie that stands for it afterwards.
 
-The token is compared in constant time and travels in the body of one form, never in an address. The cookie holds the time
-at which it ends and a keyed digest of it, so that every collector with the same token accepts it and none must remember it;
-a new token ends all of them.
+The token is compared in constant time and travels in the body of one form, never in an address. The cookie holds the time at
+which it ends and a keyed digest of it, so that every collector with the same token accepts it without storing anything; a new
+token makes all cookies invalid.
 """
 
 from __future__ import annotations

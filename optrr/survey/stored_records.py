@@ -46,7 +46,7 @@ def survey_records(where: RecordsAt, _domain: Domain | None) -> StoredRecords:
     if url.drivername == "sqlite":
         if not is_sqlite(Path(url.database or "")):
             raise InvalidInput(f"there is no survey's database {shown(url)}; name the file that `optrr serve` writes")
-        # never makes a file that is not there, and takes a name with any letters in it
+        # opened so that a missing file is not made, and so that its name may hold any character
         url = url.set(database=f"file:{quote(url.database or '')}", query={"mode": "rw", "uri": "true"})
     return StoredRecords(open_database(url, lasting=False))
 

@@ -92,7 +92,7 @@ def _channel(flip: Fraction) -> EdgeChannel:
     coarse = ceil(flip * _COARSE)
     fine = ceil(flip * _COARSE * _FINE / coarse)
     if fine == _FINE:
-        # 2^64 itself does not fit into a word, so that the coarse part is made one step larger
+        # 2^64 does not fit into a word; the coarse part then grows by one step instead
         coarse += 1
         fine = ceil(flip * _COARSE * _FINE / coarse)
     return EdgeChannel(coarse, fine)

@@ -13,9 +13,10 @@ sensitivity within k edges of G. For triangles, with a_ij common neighbours and 
 
     A_k = 3 max_ij min(a_ij + ⌊(k + min(k, b_ij))/2⌋, n − 2).
 
-β must keep e^{±β} dilations of n-dimensional noise hidden, so it falls like 1/n. Instead of the paper's sufficient
-β = ε/(4(n + ln(2/δ))) the largest β is taken that its own argument allows: ‖Z‖₁ is Gamma(n), and for |λ| ≤ β the event that
-the density ratio of Z and e^{−λ}Z exceeds e^{ε/2} must have probability at most δ (sliding is free of δ for Laplace noise).
+β must keep e^{±β} dilations of n-dimensional noise hidden, so it falls like 1/n. The paper takes β = ε/(4(n + ln(2/δ))), which
+is smaller than its own argument needs. Here it is the largest β that this argument allows: ‖Z‖₁ is Gamma(n), and for |λ| ≤ β
+the event that the density ratio of Z and e^{−λ}Z exceeds e^{ε/2} must have probability at most δ (sliding is free of δ for
+Laplace noise).
 
 Noise is drawn in double precision, whose low-order bits are known to leak (Mironov 2012): these are comparators for studies.
 """
@@ -110,7 +111,7 @@ def local_triangle_sensitivities(graph: Any, nodes: Any = None) -> FloatArray:
     most = given.n - 2
     single = _singly_joined(given)
     common = np.flatnonzero(single >= 0)
-    # two more edges always close one more triangle over the same pair
+    # two more edges can always close one more triangle over the same pair
     k = np.arange(2 * most + 1)[:, None]
     reach = common + (k + np.minimum(k, single[common])) // 2
     local = np.minimum(reach.max(axis=1), most)
@@ -151,7 +152,7 @@ def laplace_dilation(dimension: int, epsilon: float, delta: float) -> float:
     while excess(high) < 0:
         high *= 2
     beta = brentq(excess, high * 1e-9, high, xtol=high * 1e-12)
-    # a relative step down absorbs the solver's tolerance
+    # β is lowered by more than the solver's tolerance, so that it is never too large
     return float(beta * (1 - 1e-9))
 
 

@@ -28,7 +28,7 @@ from optrr_solvers.arrays import IntArray
 
 Address = tuple[str, int]
 
-# No honest message of a million cells is longer; a longer announcement is refused before memory is taken.
+# Bytes of a message: more than an honest one of a million cells. A longer announcement is refused before memory is taken.
 _MAX_BYTES = 1 << 28
 
 
@@ -51,7 +51,7 @@ class SecureSumPeer:
         self._arrived: dict[type, set[int]] = {kind: set() for kind in (Commitment, Share, Partial, Audit)}
         self._changed = asyncio.Condition()
         self._failure: SecureSumFailed | None = None
-        # a quick peer's shares may overtake a slow peer's commitments
+        # the shares of a quick peer may arrive before the commitments of a slow one
         self._early: list[Message] = []
         self.seen: Callable[[Message], None] = lambda message: None
 
@@ -94,7 +94,7 @@ class SecureSumPeer:
         audit = self.party.audit()
         for j, address in enumerate(addresses):
             if j != self.party.index:
-                # a party that accepted its sums has left by now; the verdict says so
+                # a party whose sums opened the seals has left by now, which the verdict then says
                 with suppress(SecureSumFailed):
                     await self._send(audit, address)
         with suppress(SecureSumFailed):

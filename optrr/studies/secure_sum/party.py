@@ -71,7 +71,7 @@ Stored = TypeVar("Stored")
 # int64 without proofs; with them Python's integers in numpy's arithmetic, for the group's order has 253 bits
 Numbers = NDArray[Any]
 
-# Nobody must be able to guess the salt, or a commitment would tell which small share it hides.
+# Bytes of the salt. If it could be guessed, a commitment would tell which small share it hides.
 _SALT_WORDS = 4
 
 

@@ -160,7 +160,7 @@ def _scalars_of(raw: bytes, count: int, order: int, what: str) -> list[int]:
     if len(raw) != count * SCALAR_BYTES:
         raise SealBroken(f"{what} of {len(raw)} bytes where {count * SCALAR_BYTES} belong")
     out = unpacked(raw, SCALAR_BYTES)
-    # two encodings of one scalar would let a proof be varied by others
+    # a scalar has one valid encoding; with two of them others could turn a proof into another valid one
     if max(out) >= order:
         raise SealBroken(f"{what} with a number beyond the group's order")
     return out
