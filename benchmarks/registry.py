@@ -81,7 +81,7 @@ BENCHMARKS = (
     long("mdr_fig3", SIMULATED),
     long("mdr_tables", SIMULATED),
     long("pairs_kept", TIMED),
-    cheap("por_ratios", SOLVED),
+    long("por_ratios", SOLVED),
     long("protocols_comparison", SIMULATED),
     long("protocols_costs", TIMED),
     long("readme", SOLVED, after=("ball_totals", "inference_level")),

@@ -16,9 +16,6 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
 # What serves the benchmarks and writes no result.
 SERVING = {"comparison", "count_queries", "people", "registry", "run", "rvl_data", "sources", "staleness"}
-# Cheap for a release, but together a minute of processor time: made again by make test-full. The others are made again every
-# time, and the digests of what all of them depend on are compared every time.
-LONGER = {"por_ratios", "rij", "rij_age_sex", "rvl_derived", "rvl_proportions"}
 NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 
 
@@ -56,14 +53,7 @@ def test_a_result_is_no_older_than_its_code(benchmark: Benchmark) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "benchmark",
-    [
-        pytest.param(b, id=b.script, marks=[pytest.mark.full] if b.script in LONGER else [])
-        for b in BENCHMARKS
-        if b.cheap
-    ],
-)
+@pytest.mark.parametrize("benchmark", [pytest.param(b, id=b.script) for b in BENCHMARKS if b.cheap])
 def test_a_cheap_result_is_what_its_benchmark_writes_today(benchmark: Benchmark) -> None:
     absent = runner.missing(benchmark)
     if absent:
