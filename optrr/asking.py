@@ -175,9 +175,14 @@ class FullRecords(Asking):
         return release_file(source, self.mechanism, target, random_state, options)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods."""
+        """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
+
+        Records that say they were randomized by another design, or twice, are refused.
+        """
         from optrr.estimation import estimate  # noqa: PLC0415 (as above)
         from optrr.records.counts import count  # noqa: PLC0415
+        from optrr.records.origins import check_design  # noqa: PLC0415
 
+        check_design(answers, self.digest)
         counts = count(answers, self.domain, attributes, allow_extra=True)
         return estimate(counts, self.mechanism, confidence=confidence)

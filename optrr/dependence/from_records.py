@@ -21,6 +21,7 @@ from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import count_many
 from optrr.records.domain import Domain
+from optrr.records.origins import check_design
 
 
 def dependences_from_randomized(
@@ -47,9 +48,10 @@ def dependences_from_randomized(
     Raises
     ------
     InvalidInput
-        where a pair's eigenvalue is nearly 0, and for unusable records.
+        where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another design's.
     """
     domain = needing_pairs(mechanism.domain)
+    check_design(data, mechanism.digest)
     tables = count_many(data, domain, list(combinations(domain.names, 2)), allow_extra=True)
 
     def measure(names: tuple[str, str], both: bool) -> float:

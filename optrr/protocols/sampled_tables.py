@@ -48,7 +48,7 @@ from optrr.protocols.released_answers import SCHEMA, counted, released, report_t
 from optrr.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
 from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
-from optrr.records.origins import randomized_before
+from optrr.records.origins import check_design, randomized_before
 from optrr.records.provenance import digest_of
 from optrr.records.reading.source import Places
 from optrr.records.writing import released_file
@@ -255,6 +255,7 @@ class SampledTables(Asking):
                 + (", …" if len(self.tables) > _LISTED else "")
             )
         check_confidence(confidence)
+        check_design(answers, self.digest)
         supports, n = counted(answers, place, self.sizes[place])
         return self._estimated(place, supports, n, confidence)
 

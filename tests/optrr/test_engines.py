@@ -184,9 +184,9 @@ print("done", flush=True)
 
 @pytest.mark.full
 def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
-    """Killed at ten moments; the job run again leaves one release, whole, and nothing else."""
+    """Killed at four moments; the job run again leaves one release, whole, and nothing else."""
     target, killed = tmp_path / "out", 0
-    for wait in np.linspace(0.1, 3.5, 10):
+    for wait in (0.2, 0.8, 1.6, 3.0):
         shutil.rmtree(target, ignore_errors=True)
         job = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(target)], stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -204,5 +204,5 @@ def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
         if not existed:
             assert [p.name for p in tmp_path.iterdir()] == ["out"]
         shutil.rmtree(tmp_path / ".out.partial", ignore_errors=True)
-    print(f"{killed} of 10 jobs killed before their end")
-    assert killed >= 3
+    print(f"{killed} of 4 jobs killed before their end")
+    assert killed >= 1

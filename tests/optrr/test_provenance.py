@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
+from optrr.dependence.from_records import dependences_from_randomized
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.matrix import MatrixMechanism, from_probabilities
@@ -254,3 +255,17 @@ def test_streams_say_so_too(folder):
     assert not (folder / "x.csv").exists()
     twice = list(optrr.perturb(batches(again), mechanism(), again=True))
     assert len(origins_of(twice[0])[0].bound.randomizations) == 2
+
+
+def test_ways_of_asking_refuse_each_other_s_answers():
+    first, second = (optrr.design(DOMAIN, epsilon) for epsilon in (1.0, 2.0))
+    table = people()
+    answers = first.perturb(table)
+    assert first.estimate(answers, "sex").n == table.num_rows
+    with pytest.raises(InvalidInput, match="another design"):
+        second.estimate(answers, "sex")
+    with pytest.raises(InvalidInput, match="another design"):
+        dependences_from_randomized(answers, second.mechanism)
+    asked = SampledTables(DOMAIN, (("sex",), ("age",)), np.array([0.5, 0.5]), 1.0)
+    with pytest.raises(InvalidInput, match="another design"):
+        dataclasses.replace(asked, answer_epsilon=2.0).estimate(asked.perturb(table), "sex")
