@@ -8,7 +8,11 @@ from enum import Enum
 
 import sqlalchemy as sa
 
+from optrr.errors import in_one_line
 from optrr.survey.database import insert_new, reports
+
+# Characters of a database's message in a log.
+_REASON = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Store:
                 added = connection.execute(self._insert, rows).rowcount
                 kept = first if added == len(rows) else self._kept(connection, first)
         except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(type(error).__name__) from error
+            raise StoreUnavailable(_reason(error)) from error
         return [Outcome.KEPT if kept[r.identifier] == r.record else Outcome.CONFLICT for r in batch]
 
     @staticmethod
@@ -71,7 +75,7 @@ class Store:
             with self._engine.connect() as connection:
                 return connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
         except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(type(error).__name__) from error
+            raise StoreUnavailable(_reason(error)) from error
 
     def ping(self) -> None:
         """Raise StoreUnavailable where the database does not answer."""
@@ -79,4 +83,11 @@ class Store:
             with self._engine.connect() as connection:
                 connection.execute(sa.select(1))
         except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(type(error).__name__) from error
+            raise StoreUnavailable(_reason(error)) from error
+
+
+def _reason(error: sa.exc.SQLAlchemyError) -> str:
+    """What the operator is told: the database's own words where they are about the database (disk, connection, lock)."""
+    if isinstance(error, sa.exc.OperationalError):
+        return in_one_line(error.orig)[:_REASON]
+    return type(error).__name__

@@ -270,13 +270,16 @@ def test_a_defect_is_one_sentence(
     assert "secretvalue" not in log
 
 
-def test_a_database_that_fails_keeps_nothing_and_says_so(app: Any, survey: Survey, engine: sa.Engine) -> None:
+def test_a_database_that_fails_keeps_nothing_and_says_so(
+    app: Any, survey: Survey, engine: sa.Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE reports RENAME TO gone"))
     body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
     reply = call(app, "POST", "/reports", body, **JSON)
     assert reply.status == 503
     assert reply.headers["retry-after"] == "5"
+    assert capsys.readouterr().err == "optrr serve: reports cannot be kept: no such table: reports\n"
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE gone RENAME TO reports"))
     assert call(app, "POST", "/reports", body, **JSON).status == 200
