@@ -56,7 +56,7 @@ def launched(*arguments: str) -> Iterator[Any]:
 
 @contextmanager
 def at_home(browser: Any, folder: Path, **options: Any) -> Iterator[Any]:
-    """A browser of that kind whose data stay in a folder, as a person's do from one visit to the next."""
+    """A browser whose data stay in a folder from one start to the next, as they do on a person's device."""
     context = browser.browser_type.launch_persistent_context(
         str(folder), executable_path=chromium(), args=ARGUMENTS, **options
     )
@@ -126,7 +126,7 @@ async ([task, input]) => {
 
 
 class Tap:
-    """Stands between a browser and a server and keeps every byte that the browser sends, whatever the browser tells of it."""
+    """Stands between a browser and a server and keeps every byte that is sent, also those that the browser does not report."""
 
     def __init__(self, port: int) -> None:
         self._to = port

@@ -1,4 +1,4 @@
-"""The arrow between the packages, and what they export."""
+"""The shape of the code: which way imports point, what is exported, and how long functions are."""
 
 import ast
 import importlib

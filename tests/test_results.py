@@ -46,7 +46,7 @@ def test_every_result_was_written_by_one_benchmark() -> None:
 def test_a_result_is_no_older_than_its_code(benchmark: Benchmark) -> None:
     records = staleness.recorded()
     if benchmark.script not in records and not benchmark.cheap:
-        # nothing is kept, so nothing is old: another test sees to it that no file is kept without its record
+        # where no result is kept none can be old; another test checks that no file is kept without its record
         pytest.skip(f"no result is kept; run: python benchmarks/run.py {benchmark.script}")
     reason = staleness.why_stale(benchmark, records)
     assert reason is None, f"{reason}; run: python benchmarks/run.py {benchmark.script}"
@@ -149,7 +149,7 @@ def test_results_agree_in_words_and_numbers(tmp_path: Path, old: str, new: str, 
 
 @pytest.mark.slow
 def test_a_run_is_traced_into_the_processes_that_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A benchmark of its own kind: it computes in another process, reads bundled data and writes one file."""
+    """A small benchmark: it computes in another process, reads bundled data and writes one file."""
     folder = tmp_path / "benchmarks"
     (folder / "results").mkdir(parents=True)
     (tmp_path / "README.md").write_text("")

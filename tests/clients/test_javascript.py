@@ -82,7 +82,8 @@ def test_the_vectors_catch_a_planted_error(error, all_vectors, tmp_path):
     planted.write_text("const client = {};\n" + SOURCE.replace(right, wrong), encoding="utf-8")
     results = run("vectors", list(all_vectors.values()), planted)
     noticed = [name for (name, v), r in zip(all_vectors.items(), results, strict=True) if missed(v, r)]
-    # not by every law: a number below 3 or 5 has one remainder in both orders of bytes, one below 4 refuses nothing
+    # not every law shows these two mistakes: modulo 3 and 5 both orders of the bytes leave the same remainder, and below a
+    # bound of 4 no number is refused
     assert len(noticed) > len(all_vectors) / 2, noticed
 
 

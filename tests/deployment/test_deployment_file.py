@@ -11,7 +11,7 @@ from optrr.errors import InvalidInput
 from tests import vectors
 
 REFERENCE = vectors.load_script(vectors.VECTORS / "reference.py")
-# Refused by what verifies a file, not by what reads it.
+# These are refused when a file is verified, not when it is read.
 UNTRUE = "a total below the truth"
 
 

@@ -82,7 +82,7 @@ def test_refuses_files_and_records() -> None:
         assert "not declared" not in str(error.value)
 
 
-# What stands in the client, what a mistaken one has there, and whether every law of many bytes shows it.
+# A line of the client, the same line with a mistake, and whether every law that takes many bytes shows the mistake.
 PLANTED = {
     "the bytes of a word in the other order": ('_taken(take, width), "big")', '_taken(take, width), "little")'),
     "the bytes of a number in the other order": ('_taken(take, 4), "big")', '_taken(take, 4), "little")'),
@@ -126,7 +126,7 @@ def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
 
 
 class Repeating(Stream):
-    """Hands out the bytes of every second request again where they are enough for the next one."""
+    """Hands out the same bytes twice: those of every second request once more for the next one, where they are enough."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)

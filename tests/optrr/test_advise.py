@@ -67,7 +67,7 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
 @pytest.mark.parametrize(("workload", "total"), [("marginals", 1.0), ("marginals", 5.0), ("pairs", 1.0)])
 @pytest.mark.parametrize("even", [False, True])
 def test_the_prediction_for_sampling_holds_in_simulation(workload, total, even):
-    """On a uniform population, where the bound is exact, with the very thing that is recommended."""
+    """The option that is recommended, on a uniform population, where the predicted bound is the error itself."""
     advice = advise(DOMAIN, total, workload=workload)
     asking = sampled_tables(DOMAIN, advice.workload, total, even=even)
     rng = np.random.default_rng(11)

@@ -78,9 +78,6 @@ def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_
         assert np.sqrt(np.mean(np.square(stated))) == pytest.approx(p.standard_error, rel=0.05)
 
 
-# --- required accuracies ----------------------------------------------------------------------------------------------
-
-
 def test_required_accuracies_give_the_smallest_total():
     allocation = allocate(DOMAIN, workload="pairs", standard_error=0.02, n=5000)
     assert max(p.standard_error for p in allocation.predictions) <= 0.02 * (1 + 1e-9)
@@ -120,9 +117,6 @@ def test_floors_that_do_not_fit_are_refused_with_the_total_that_would():
     assert np.all(just.design.attribute_epsilons >= 1.0 - 1e-6)
     with pytest.raises(Infeasible, match=r"attribute 'a' needs epsilon 1 .*conditional cap 0\.5; allow at least 1"):
         allocate(DOMAIN, 3.0, floors=1.0, conditional_cap=0.5)
-
-
-# --- limits -----------------------------------------------------------------------------------------------------------
 
 
 def test_budgets_are_lowered_until_they_fit():
@@ -168,9 +162,6 @@ def test_alike_attributes_share_and_many_are_quick():
     # the closed form's inverse: 1000 binary attributes at 0.1 cost 4.1889 (Kronecker: 100)
     assert allocation.design.attribute_epsilons == pytest.approx(0.1, rel=1e-5)
     assert len(allocation.predictions) == 1000
-
-
-# --- workloads --------------------------------------------------------------------------------------------------------
 
 
 def test_workload_files(tmp_path):

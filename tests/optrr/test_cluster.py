@@ -136,7 +136,7 @@ def test_power_iteration_finds_blocks_of_unlike_sizes(sizes):
 def test_power_iteration_step_is_a_random_walks():
     affinity = np.random.default_rng(1).random((6, 6))
     affinity = affinity + affinity.T
-    # run to the end, the walk is stationary: the vector becomes constant
+    # if the walk goes on until it is stationary, the vector is constant
     assert power_iteration(affinity) == pytest.approx(np.full(6, 1 / 6), abs=1e-3)
 
 
@@ -328,5 +328,5 @@ def test_all_identical_attributes_leave_one():
         domain, Dependences(domain.names, np.ones((3, 3))), lambda a, b: np.diag([1, 2, 0]), 0.9
     )
     assert representatives.kept == ("a",)
-    # a category nobody has gets the other's marginal
+    # a category that nobody has gets the marginal of the other attribute
     assert representatives.conditional["b"][2] == pytest.approx([1 / 3, 2 / 3, 0])

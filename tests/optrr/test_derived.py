@@ -180,7 +180,7 @@ def test_the_law_is_normal_or_gamma():
 @pytest.mark.slow
 @pytest.mark.parametrize("dependence", [0.0, 0.3, 1.0])
 def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
-    """1500 tables: relative error of the deviation 2–3 %, of the skewness 0.15; what second order leaves comes on top."""
+    """By chance, 1500 tables miss the deviation by 2–3 % and the skewness by 0.15; the rest is for third-order terms."""
     pi = dependence * PI + (1 - dependence) * np.outer(PI.sum(axis=1), PI.sum(axis=0))
     kernel, n = mechanism.kernel(("a", "b")), 3000
     sampling, seen = Sampling(kernel, n), kernel.expected(pi).ravel()
@@ -204,7 +204,8 @@ def test_the_law_of_the_entropy_with_empty_cells_is_that_of_simulated_estimates(
     draws = np.random.default_rng(5).multinomial(n, kernel.expected(np.diag([0.5, 0.3, 0.2])).ravel(), size=1000) / n
     paths = [NegativeEntropy(Sampling(kernel, n), lam) for lam in draws]
     errors = np.array([p.estimate for p in paths]) - truth
-    # the mean of 1000 has 0.03 of the deviation; the rest is what six empty cells may be biased by, each BIAS at most
+    # the mean of 1000 has a standard error of 0.03 deviations; the rest allows for six empty cells, each with a bias of at most
+    # BIAS
     assert abs(errors.mean()) < 0.15 * errors.std()
     assert errors.std() == pytest.approx(np.sqrt(paths[0].law(truth).variance), rel=0.1)
 
@@ -319,7 +320,7 @@ def test_faint_categories_add_no_more_to_phi_squared_than_the_limit_allows(mecha
         observed = sampling.observed(table)
         margins = (table.sum(axis=1), table.sum(axis=0))
         faint = (np.isin(np.arange(4), rows), np.isin(np.arange(3), columns))
-        # of no error where clear, and of more than any share where not
+        # a share that is clearly not 0 adds no error, and one that is not clear adds more than any share could
         errors = tuple(np.where(f, 1.0, 1e-9) for f in faint)
         clear = ClearCategories(margins, errors)
         path = PhiSquared(sampling, observed, table, clear.cells)
@@ -435,7 +436,7 @@ def test_a_wide_interval_says_how_many_records_would_narrow_it():
 
 @pytest.mark.slow
 def test_the_bootstrap_agrees_with_the_delta_method(mechanism):
-    """Relative error of 150 bootstrap samples: 6 %; and what second order leaves."""
+    """150 bootstrap samples have a relative error of 6 %; the rest of the tolerance is for second-order terms."""
     counts = drawn(mechanism, PI, 50_000, 1, 9)[0]
     for statistic in STATISTICS:
         derived = derive(counts, mechanism, statistic, bootstrap=150, random_state=2)

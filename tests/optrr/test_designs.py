@@ -119,7 +119,7 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
     path = tmp_path / "d.json"
     save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), path)
     record = json.loads(path.read_text())
-    same = ("kappa", "method", "tolerance")  # what was asked, which no number in the file contradicts
+    same = ("kappa", "method", "tolerance")  # a changed request: no other number in the file contradicts it
     numeric = [e for e in edits(record) if all(e[field] == record[field] for field in same)][:-1]
     assert len(numeric) == 8
     for edited in numeric:
@@ -224,7 +224,7 @@ def test_optimality_is_not_taken_from_the_file() -> None:
     boast = replace(baseline, solution=replace(baseline.solution, status=Status.OPTIMAL))
     assert [c.name for c in failed_checks(boast)] == ["optimality"]
     assert failed_checks(replace(boast, solution=replace(boast.solution, tolerance=1e-9)))
-    # half the requests and the bound that goes with them: consistent, feasible, and far from optimal
+    # half the requested epsilons, with their own bound: the file is consistent and the law feasible, but far from optimal
     made = optrr.design(SMALL, [1.0, 0.5, 2.0])
     assert made.solution.tolerance == pytest.approx(1e-9 * made.epsilon, rel=1e-12)
     easier = Problem(made.domain.sizes, made.requested_epsilons / 2)
@@ -310,7 +310,7 @@ def test_faintest_pair_by_its_definition() -> None:
 
 
 def test_a_turned_pair_does_not_hide_a_fainter_one() -> None:
-    """A ratio of −0.27 is smaller than 0.19, and yet that pair is the more visible one."""
+    """A ratio of −0.27 is smaller than one of 0.19, but its pair is more visible: what counts is the absolute value."""
     sizes = dict(zip("abcde", [5, 3, 5, 6, 7], strict=True))
     made = optrr.design(sizes, [0.37, 1.46, 1.04, 0.84, 1.28])
     law: Law = made.law

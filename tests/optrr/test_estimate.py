@@ -30,7 +30,8 @@ def counts_of(mechanism, names, pi, n, seed=0):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_comes_near_the_truth_with_many_records(mechanism, method):
-    pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.12, 0.08]])  # nearly independent, so that "adjusted" may come near too
+    # nearly independent, so that "adjusted", which weakens associations, also comes near the truth
+    pi = np.array([[0.3, 0.2], [0.2, 0.1], [0.12, 0.08]])
     estimated = estimate(counts_of(mechanism, ("a", "b"), pi, 4_000_000), mechanism, method=method)
     # the largest standard error is 0.0007; five of them, and what "adjusted" leaves out of the association
     assert np.abs(estimated.proportions - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
@@ -147,7 +148,7 @@ def test_reports_that_are_all_alike_show_no_standard_error():
     assert estimated.summary()["standard_error"][0][0] is None
     again = estimate(alike, mechanism, method="projection", bootstrap=200, random_state=1)
     assert again.standard_errors[0, 0] > 0
-    # one attribute: without a report of category 2, the others' reports weigh alike for it
+    # one attribute: nobody reported category 2, and reports of all other categories have the same weight in its estimate
     some = estimate(Counts(domain.subset("a"), np.array([30, 10, 0])), mechanism)
     assert np.isnan(some.standard_errors).tolist() == [False, False, True]
     # around exactly these records only the randomization varies, and that is known

@@ -58,7 +58,7 @@ def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(fir
     theirs = collector.estimate(("d", "a"))
     np.testing.assert_allclose(theirs.proportions, adjusted.proportions, atol=1e-12)
     np.testing.assert_allclose(theirs.lower, adjusted.lower, atol=1e-12)
-    # the counts of two attributes know neither the others' margins nor the clusters, and the estimate says so
+    # counts of two attributes hold neither the other margins nor the clusters; the estimate says so
     few = estimate(count(codes, DOMAIN, ("d", "a")), made.mechanism, method="adjusted")
     assert "margins of d, a alone" in few.warnings[0]
     whole = estimate(count(codes, DOMAIN, DOMAIN.names), made.mechanism, method="adjusted")

@@ -100,7 +100,7 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
 @pytest.mark.parametrize("rows", [3, 4])
 def test_statistic_is_the_dense_one(rows, method, test):
     _, kernel, matrix = mechanism(rows, method)
-    # associated: nothing may rest on the estimate being near the null hypothesis
+    # these tables are associated, so that a formula that holds only near the null hypothesis would show
     counts = np.round(50_000 * kernel.forward(tables(2, 3, rows=rows) / 800)).astype(int)
     expected = [reference_statistic(t, matrix, test) for t in counts]
     np.testing.assert_allclose(score_test(counts, kernel, test).statistic, expected, rtol=2e-5, atol=1e-5)
@@ -180,7 +180,7 @@ def test_type_one_error_where_populations_are_pooled(method):
 
 
 def test_type_one_error_where_margins_are_unknown():
-    """Genotype and status hardly visible one by one, and well together: a product of two estimated margins is all noise."""
+    """Where genotype and status are hardly visible one by one, a product of two estimated margins is mostly noise."""
     kernel = EffectKernel((3, 2), [[1, 0.01], [0.01, 0.005]])
     counts = null_counts(kernel, 2500, 0.3, 0.3, 20_000, seed=9)
     for test in TESTS:
@@ -222,7 +222,7 @@ def test_saddlepoint_tail_is_the_exact_binomial_one(share):
     law = np.broadcast_to(np.array([[share, 1 - share]]), (count, 2))
     chi_squared = n * mean**2 / (share * (1 - share))
     tail = tail_of_one(weights, law, np.stack([hits, n - hits], axis=1).astype(float), chi_squared)
-    # mid-p, as the approximation is for a continuous sum: a lattice of one hit is as fine as 1/2 hit either way
+    # the exact p-value counts half of the observed table (mid-p), because the approximation is that of a continuous sum
     middle = n * share
     reach = hits - middle
     exact = binom.sf(hits, n, share) + binom.pmf(hits, n, share) / 2 + binom.cdf(np.ceil(middle - reach) - 1, n, share)
@@ -275,7 +275,7 @@ def test_the_interval_leaves_out_one_where_the_trend_test_rejects():
     odds = odds_ratios(counts, kernel)
     assert not np.isnan(odds.ratio).any()
     differ = ((odds.low > 1) | (odds.high < 1)) != (p < 0.05)
-    # intervals that would be empty are given as everything: rare, and never narrower
+    # intervals that would be empty become everything: this is rare, and it can only raise coverage
     assert differ.mean() < 0.005
     assert np.all((odds.low[differ] == 0) & np.isinf(odds.high[differ]))
     # noise decides on most frequencies here, and the median of all ratios is where the truth is

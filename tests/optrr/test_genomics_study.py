@@ -248,7 +248,7 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_randomized_people_may_all_have_one_status(tmp_path, capsys):
-    """To refuse them would be to publish only where they differ."""
+    """If they were refused, results would be published only where statuses differ."""
     cohort = associated_cohort(5, 2)
     data = write_csv(tmp_path / "g.csv", cohort)
     who = ("--phenotype-column", "disease", "--case", "yes")

@@ -95,7 +95,7 @@ def test_the_level_is_at_most_the_nominal_one(sizes, epsilon):
     ):
         assert binom.sf(np.count_nonzero(tested.p_value <= 0.05) - 1, 4000, 0.05) > 1e-5
         assert binom.sf(np.count_nonzero(tested.p_value <= 0.005) - 1, 4000, 0.005) > 1e-5
-        # not by refusing to reject: ties and steps take less than half of the level here
+        # the test does reject: ties and steps take less than half of the level here
         assert np.mean(tested.p_value <= 0.05) > 0.03
 
 

@@ -93,7 +93,7 @@ def test_results_say_how_far_they_can_be_trusted():
     assert auto.p_value != plain.p_value
     few = Counts(strong.domain, strong.table // 4)
     sparse = test(few, weakly, random_state=1)
-    # permuted tables reach it too seldom; tilted ones tell its order, which nothing vouches for
+    # permuted tables reach the statistic too seldom; tilted ones give the p-value's order, which no exact law confirms
     assert sparse.p_value < 1e-9 and sparse.calibration == "tilted" and not sparse.reliable
     assert "none of 99999" in sparse.warnings[0]
     assert "leave the calibration to auto" in test(few, weakly, calibration="asymptotic").warnings[0]

@@ -114,7 +114,7 @@ def test_a_hidden_pair_is_refused_by_name_with_the_remedy():
     with pytest.raises(SingularMarginal, match=r"'x', 'z'.*λ = .*preserve='pairs' \(--preserve pairs\)"):
         kernel.solve(np.full((2, 2), 0.25))
     assert not kernel.is_invertible
-    # what randomizes can always be looked forward through, and each attribute alone is fine
+    # the forward direction always works, and each attribute alone can be estimated
     np.testing.assert_allclose(kernel.forward(np.full((2, 2), 0.25)), 0.25)
     assert hidden.kernel("x").is_invertible
 

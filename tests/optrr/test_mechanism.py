@@ -16,7 +16,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 
-# Chance that a test of this file that compares frequencies fails although all is well; seeds are fixed besides.
+# How often a test of this file that compares frequencies would fail by chance; seeds are fixed besides.
 FALSE_ALARM = 1e-6
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "c": [None, True, False], "d": 2})

@@ -27,7 +27,7 @@ from optrr.records.reading import csv_files, parquet_files
 from optrr_solvers.laws import ProductLaw, TableLaw
 from optrr_solvers.randomness import as_source
 
-# Chance that a statistical test of this file fails although all is well; seeds are fixed besides.
+# How often a statistical test of this file would fail by chance; seeds are fixed besides.
 FALSE_ALARM = 1e-6
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "code": ["007", "7", None], "age": 3})
@@ -221,7 +221,7 @@ def test_a_pandas_index_without_a_name_is_left_out(tmp_path):
     assert "__index_level_0__" in pq.read_schema(tmp_path / "a.parquet").names
     perturb_file(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.parquet")
     assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}
-    # a design may declare a column of that name; then it is one
+    # where the design declares a column of that name, it is an ordinary column
     declared = Domain.of({"__index_level_0__": [5, 9], "sex": ["F", "M"], "code": ["7", None], "age": 3})
     perturb_file(tmp_path / "a.parquet", _identity(declared), tmp_path / "c.parquet")
     assert pq.read_table(tmp_path / "c.parquet")["__index_level_0__"].to_pylist() == [5, 9]

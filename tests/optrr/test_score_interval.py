@@ -54,7 +54,7 @@ def test_one_attribute_has_the_binomial_tails(n):
 
 
 def test_many_heavy_reports_have_nearly_the_binomial_tails():
-    """Beyond 100 in variance the gamma law serves: half a step away from the exact tails, within 3 % of half a step's more."""
+    """With a variance above 100 the gamma law is used: its tails are the exact ones that count half a step, within 3 %."""
     kernel = kernel_at(Domain.of({"a": 3}), [1.0])
     n = 2000
     keep, change = kernel.matrix()[0, :2]
@@ -193,7 +193,7 @@ def test_a_batch_is_its_tables_one_by_one():
 
 
 def test_a_table_that_says_nothing_excludes_little():
-    """Errors a hundred times the range of a share: the ends stay ordered, and most intervals are all of [0, 1]."""
+    """Errors are a hundred times the range of a share: the ends stay in order, and most intervals are all of [0, 1]."""
     kernel, n = kernel_at(SPARSE, (0.05, 0.05, 0.05)), 50
     means = cell_means(kernel, drawn(kernel, SKEWED, n, 4, 2) / n, n)
     lower, upper = score_intervals(means, 0.05)
@@ -201,7 +201,7 @@ def test_a_table_that_says_nothing_excludes_little():
 
 
 def test_subsets_and_single_cells_agree():
-    """A cell asked for as a subset is the same cell, but for where it takes the others' moments from."""
+    """A cell has the same interval as a subset of one cell, apart from where the moments of the other cells come from."""
     kernel = kernel_at(SPARSE, (2.0, 1.5, 3.0))
     n = 400
     observed = drawn(kernel, SKEWED, n, 1, 8)[0] / n

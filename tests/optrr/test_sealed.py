@@ -213,7 +213,7 @@ def test_a_seal_of_anything_but_zero_or_one_is_refused(value):
 
     point, proof = forged(value, 11, challenge)
     assert not accepts(GROUP, point, proof, challenge(point))
-    # the same forgery of a zero is no forgery
+    # for a zero, the same construction is an honest proof
     point, proof = forged(0, 11, challenge)
     assert accepts(GROUP, point, proof, challenge(point))
     # a table that sums to one with numbers outside 0..1, opened truthfully
@@ -238,7 +238,7 @@ def test_every_number_of_a_proof_matters():
 
 
 def test_the_hash_binds_everything_that_could_be_chosen_after_it():
-    # were the point left out, one could fix A_0 and A_1, hash, and only then solve for a point that hides any number
+    # if the hash left out the point, one could choose A_0 and A_1, hash them, and then solve for a point that hides any number
     points = [GROUP.base(k) for k in (3, 4, 5, 6)]
     challenges = {
         statement.challenge(GROUP, sender, cell, points[point])(points[a0], points[a1])

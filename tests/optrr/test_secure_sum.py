@@ -25,7 +25,7 @@ def parties_of(choices, cells=4, session="s", proofs=True, checks=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("proofs", [True, False])
 def test_fifty_parties_get_exact_counts(proofs):
-    # verdicts on broadcasts are shared here: 49 checks of each seal would find 49 times the same
+    # verdicts on broadcasts are shared here, because all 49 checks of a seal have the same result
     choices = np.random.default_rng(1).integers(0, 20, 50)
     counts = run_in_memory(parties_of(choices, 20, proofs=proofs, checks=PublicChecks()))
     assert np.array_equal(counts, np.bincount(choices, minlength=20))
@@ -100,7 +100,7 @@ def test_what_a_party_sees_depends_on_the_others_sum_only():
         return seen
 
     assert distribution((0, 1, 0)) == distribution((1, 0, 0))
-    # and the test would notice a difference: another sum gives another distribution
+    # this check could fail: another sum gives another distribution
     assert distribution((0, 1, 0)) != distribution((0, 0, 0))
 
 

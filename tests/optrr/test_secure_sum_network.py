@@ -133,7 +133,7 @@ def moved(message):
 
 def test_a_peer_that_broadcasts_a_moved_partial_sum_is_detected_by_the_others():
     results, _ = asyncio.run(over_sockets([0, 1, 2, 3], changed_before_sending(2, Partial, moved), timeout=1.0))
-    # it lies to the others only: its own view adds up, and it leaves
+    # it lied to the others only, so its own sums open the seals, and it leaves
     for k in (0, 1, 3):
         assert "does not open the parties' seals" in str(results[k])
         assert str(results[k]).endswith("; party 2 took no part in the audit")

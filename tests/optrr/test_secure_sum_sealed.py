@@ -27,7 +27,7 @@ def add(numbers, changes, modulus):
         numbers[cell] = (numbers[cell] + change) % modulus
 
 
-# what a party could do unseen as long as only totals were checked: three counts from cell 1 to cell 0
+# moves three counts from cell 1 to cell 0, which nobody would see if only totals were checked
 MOVED = {0: 3, 1: -3}
 
 

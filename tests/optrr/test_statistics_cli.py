@@ -108,7 +108,7 @@ def test_proportions_from_an_estimate_are_of_the_attributes_it_names(place, caps
     call = ("here.csv", "--design", "design.json", "--attributes")
     Path("ab.json").write_text(json.dumps(answer(capsys, "estimate", *call, "a,b")))
     fit = ("--test", "goodness-of-fit", "--proportions")
-    # no cell is at its bound, so the unbiased estimate fits its own table exactly; transposed it would not
+    # no cell is at its bound, so the unbiased estimate fits its own table exactly, which a transposed table would not
     assert answer(capsys, "test", *call, "a,b", *fit, "ab.json")["statistic"] < 1e-9
     assert answer(capsys, "test", *call, "b,a", *fit, "ab.json")["statistic"] < 1e-9
     turned = ",".join(str(x) for x in np.array(json.loads(Path("ab.json").read_text())["estimate"]).T.ravel())

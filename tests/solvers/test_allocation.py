@@ -78,9 +78,6 @@ def random_law(rng, sizes, total):
     )
 
 
-# --- what is predicted -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sizes", [(2, 3), (2, 2, 3), (4, 2)])
 def test_the_predicted_error_is_that_of_the_inverted_matrix(sizes):
     rng = np.random.default_rng(1)
@@ -154,9 +151,6 @@ def test_effects_on_counts_are_means_over_change_sets():
         assert w.eigenvalues(law) == pytest.approx(slow[: len(w.effects)], abs=1e-13)
 
 
-# --- the oracle --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("total", [0.05, 1.0, 6.0])
 def test_the_oracle_solves_its_linear_program(total):
     rng = np.random.default_rng(4)
@@ -181,8 +175,6 @@ def test_the_oracle_solves_its_linear_program(total):
         assert mass.sum() == pytest.approx(1) and float(mass @ h) == pytest.approx(bound, rel=1e-12)
         assert np.ptp(np.log(mass / measure)) <= total * (1 + 1e-12)
 
-
-# --- optima ------------------------------------------------------------------------------------------------------------
 
 CASES = [
     (marginals, (2, 3, 4), 1.0),
@@ -258,9 +250,6 @@ def test_a_thousand_alike_attributes_invert_the_closed_form():
     assert allocated.law.attribute_epsilons() == pytest.approx(0.1, rel=1e-9)
 
 
-# --- limits ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
 @pytest.mark.parametrize("kind", [marginals, pairs])
@@ -268,7 +257,7 @@ def test_floors_and_ceilings_hold_and_the_optimum_under_them_is_the_plain_progra
     sizes, floors, ceilings = (2, 3, 4), np.asarray([0.9, 0.0, 0.0]), np.asarray([np.inf, np.inf, 0.8])
     allocated = method.solve(AllocationProblem(workload(kind, sizes), 2.0, floors, ceilings))
     epsilons = allocated.law.attribute_epsilons()
-    # the lattice keeps limits to the last digits, Clarabel to its own tolerance
+    # the lattice meets limits to the last digits, Clarabel to its own tolerance
     slack = 1e-9 if method is allocation_lattice else 1e-6
     assert epsilons[0] >= 0.9 - slack and epsilons[2] <= 0.8 + slack
     assert allocated.error == pytest.approx(reference(sizes, kind, 2.0, floors, np.minimum(ceilings, 30)), rel=2e-3)
@@ -325,9 +314,6 @@ def test_impossible_limits_are_refused_with_the_number_that_would_do():
         allocation_lattice.solve(AllocationProblem(workload(marginals, range(2, 22)), 3.0))
     with pytest.raises(MethodTooLarge, match="use 'lattice'"):
         allocation_program.solve(AllocationProblem(workload(marginals, range(2, 14)), 3.0))
-
-
-# --- search ------------------------------------------------------------------------------------------------------------
 
 
 def mixed(sizes, classes):
@@ -453,9 +439,6 @@ def test_grids_have_the_weights_ratios():
     assert weights / weights[0] == pytest.approx([1, 2, 5], rel=1e-3)
 
 
-# --- bounds ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("total", [0.5, 2.0, 8.0])
 def test_cuts_hold_for_every_law_and_are_tight(total):
@@ -534,9 +517,6 @@ def test_the_search_preserves_pairs():
     assert free * (1 - 1e-9) <= allocated.error <= best_split(w, single_blocks(w), 2.0).error
 
 
-# --- splits ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_the_best_split_of_two_is_the_best_of_a_line(kind):
     w = workload(kind, (2, 9))
@@ -569,9 +549,6 @@ def test_clusters_are_products_of_blocks():
     density[0, :, 0] += joint
     density[:, 0, :] += alone
     assert split.eigenvalues == pytest.approx(w.eigenvalues(TableLaw(w.sizes, density)), rel=1e-12)
-
-
-# --- accuracies instead of a total ------------------------------------------------------------------------------------
 
 
 def worst_ratio(sizes, total, targets):

@@ -80,7 +80,7 @@ def test_a_single_attribute_of_a_million_categories_by_the_ball() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.3, 3.0])
 def test_a_time_limit_is_kept(seconds: float) -> None:
-    """Processor time, since other work on the machine is not the solver's; a second for what cannot be interrupted."""
+    """Measured in processor time, so that other programs do not count; a second is allowed for what cannot be interrupted."""
     problem = extreme_problem(0, most=900)
     assert problem.m > 100
     started = time.process_time()
@@ -132,7 +132,7 @@ def test_products_of_blocks_win_where_nothing_better_is_found(monkeypatch: pytes
 
 
 def test_the_best_cuts_are_found() -> None:
-    """Three levels of ε_i: of all ways to cut between them the cheapest, listed here one by one."""
+    """With three levels of ε_i: the cheapest of all ways to cut between them, which are listed here one by one."""
     problem = Problem([3] * 12, [6.0] * 3 + [1.0, 1.01, 1.02, 1.03] + [0.05] * 5)
     law = best_blocks(problem, lambda part, options: solve(part), 60)
     assert law is not None
@@ -156,7 +156,7 @@ def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
 def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker(
     m: int, kept: int, rounds: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However few rounds the bracket is given: fewer leave it wider, never wrong."""
+    """With fewer rounds the bracket is wider, but both bounds still hold."""
     if rounds is not None:
         monkeypatch.setattr(ball_pairs, "_ROUNDS", rounds)
     pairs = tuple((0, j) for j in range(1, kept + 1))

@@ -221,7 +221,7 @@ def epsilon_by_totals(law, attribute):
 
 @pytest.mark.slow
 def test_time_limit_returns_the_best_bracket_labelled(monkeypatch):
-    """The clock runs out three looks before the end; the path up to there stands."""
+    """The time limit is reached three checks of the clock before the end; the best bracket up to there is returned."""
     problem, looks, last = draw(60, 0.05, 10), [0], [10**9]
 
     def watch(*_):
@@ -295,7 +295,7 @@ def test_the_certificate_alone_gives_the_lower_bound():
 
 @pytest.fixture
 def few_rounds(monkeypatch):
-    """Brackets wider than need be, in a second."""
+    """Fewer rounds: the brackets are wider, but the tests take a second."""
     monkeypatch.setattr(ball_pairs, "_ROUNDS", 3)
 
 
@@ -349,7 +349,7 @@ def test_pairs_report_their_progress(few_rounds):
 @pytest.mark.slow
 @pytest.mark.parametrize("radii", [0, 12])
 def test_pairs_stop_at_the_time_limit(few_rounds, monkeypatch, radii):
-    """The clock runs out after some radii: what was found by then is returned and labelled, Kronecker's where it is nothing."""
+    """After some radii the time is up: the best so far is returned and labelled, or Kronecker's where there is none."""
     problem, looks = paired(10), [0]
     whole = solve(problem)
 

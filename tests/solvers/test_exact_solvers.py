@@ -26,7 +26,7 @@ from optrr_solvers import (
 from optrr_solvers.programs import classes as classes_solver
 from optrr_solvers.programs import lp, reduced
 
-# The issue of trust: nothing below compares a solver with its own report.
+# Nothing below compares a solver with its own report.
 EXACT = 1e-9
 
 
@@ -262,7 +262,7 @@ def test_auto_solves_by_the_ball_what_the_programs_cannot():
 
 
 def test_auto_without_any_time_returns_a_baseline_that_keeps_every_accuracy():
-    """POR's heuristic has the smaller total here because it drops accuracies; Kronecker is what can be handed out."""
+    """POR's heuristic has the smaller total here because it drops accuracies, so Kronecker is returned."""
     problem = Problem(2 + np.arange(40) % 5, np.linspace(2.0, 5.0, 40))
     heuristic = inductive.solve(problem)
     assert heuristic.upper < problem.kronecker_epsilon and np.any(heuristic.attribute_epsilons < problem.epsilons - 0.1)

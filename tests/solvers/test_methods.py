@@ -42,7 +42,7 @@ def test_every_method_on_every_case(name: str, case: str, optima: dict[str, floa
     solution = solve(problem, name)
     assert solution.method == name
     assert solution.upper == solution.law.epsilon
-    # the dual answer: a bound from the certificate alone, below the optimum whatever the law
+    # the dual answer: the bound follows from the certificate alone and is never above the optimum
     assert lower_bound(problem, solution.certificate) <= optimum + 1e-6
     kept = not shortfalls(problem, solution.law).any()
     if kept:

@@ -125,7 +125,7 @@ def wait_for(page: Any, outcome: str) -> None:
 
 
 def reports_of(page: Any) -> list[str]:
-    """Will hold the body of every report that the page sends from now on."""
+    """A list that receives the body of every report that the page sends from now on."""
     bodies: list[str] = []
     page.on("request", lambda request: bodies.append(request.post_data) if request.method == "POST" else None)
     return bodies
@@ -305,7 +305,7 @@ def test_no_byte_that_leaves_the_browser_and_nothing_stored_holds_a_raw_answer(b
     assert sent.count("POST /reports") == 2
     for attribute, value in zip(SPEC["attributes"], record, strict=True):
         raw = shown(attribute, TRUTH[attribute["name"]])
-        # the search can find: the randomized answer, which is there
+        # the search works: it sees the randomized answer, which was sent
         assert json.dumps(value) in sent
         assert json.dumps(value) in stored
         for form in (raw, quote(raw), json.dumps(raw)):

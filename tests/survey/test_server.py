@@ -93,7 +93,7 @@ def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> No
     load.stop()
     rows = rows_of(source.with_name("questions.db"))
     check_kept(rows, load)
-    # the load was there when the process died
+    # requests were under way when the process died
     assert load.interrupted >= kills
     assert interrupted == kills
     without_traceback(servers)
