@@ -82,7 +82,6 @@ BENCHMARKS = (
     long("mdr_tables", SIMULATED),
     long("pairs_kept", TIMED),
     long("por_ratios", SOLVED),
-    cheap("por_ratios", SOLVED),
     long("passing_through", TIMED),
     long("protocols_comparison", SIMULATED),
     long("protocols_costs", TIMED),
