@@ -62,6 +62,13 @@ def check_kept(rows: list[tuple[bytes, bytes]], load: Load) -> None:
     assert not load.unexpected
 
 
+def wait_for(load: Load, more: int) -> None:
+    """Until so many more reports are acknowledged."""
+    before = len(load.acknowledged)
+    while len(load.acknowledged) < before + more:
+        time.sleep(0.01)
+
+
 def rows_of(database: Path) -> list[tuple[bytes, bytes]]:
     return sqlite3.connect(database).execute("SELECT identifier, record FROM reports").fetchall()
 
@@ -82,9 +89,7 @@ def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> No
     load = Load([port], design_of(servers[0]), CATEGORIES)
     interrupted = 0
     for k in range(kills):
-        before = len(load.acknowledged)
-        while len(load.acknowledged) < before + 30:
-            time.sleep(0.01)
+        wait_for(load, 30)
         time.sleep(rng.uniform(0, 0.3))
         servers[-1].kill()
         interrupted += load.interrupted > 0
@@ -104,8 +109,7 @@ def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> No
 def test_an_ordered_end_answers_what_is_under_way(source: Path) -> None:
     server = Server(source)
     load = Load([server.port], design_of(server), CATEGORIES)
-    while len(load.acknowledged) < 100:
-        time.sleep(0.01)
+    wait_for(load, 100)
     assert server.stop() == 0
     load.stop()
     # everything went from the write-ahead log into the file
@@ -131,10 +135,9 @@ def test_two_collectors_share_one_database(kills: int, source: Path, database: s
     ports = [first.port, free_port()]
     servers = [first, Server(source, port=ports[1], OPTRR_DATABASE=database)]
     load = Load(ports, design_of(first), CATEGORIES)
+    wait_for(load, 200)
     for _ in range(kills):
-        before = len(load.acknowledged)
-        while len(load.acknowledged) < before + 100:
-            time.sleep(0.01)
+        wait_for(load, 100)
         servers[-1].kill()
         servers.append(Server(source, "--database", database, port=ports[1]))
     load.stop()
