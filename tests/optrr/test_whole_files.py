@@ -3,8 +3,6 @@
 import itertools
 import os
 import stat
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -15,30 +13,9 @@ from optrr.records.whole_files import undo_killed_run, whole_file, whole_files
 
 NAMES = ("y.bed", "y.fam", "y.bim")
 
-# Writes three files, and dies without a word just before the given call of a function that changes the disk.
-DYING = """
-import os, sys
-from pathlib import Path
-from optrr.records.whole_files import whole_files
-
-last, withdraw, calls = int(sys.argv[2]), sys.argv[3] == "True", 0
-
-def counted(function):
-    def call(*arguments, **named):
-        global calls
-        calls += 1
-        if calls == last:
-            os._exit(9)
-        return function(*arguments, **named)
-    return call
-
-with whole_files([Path(sys.argv[1]) / n for n in sys.argv[4:]], withdraw=withdraw) as paths:
-    for path in paths:
-        path.write_text("new")
-    for name in ("replace", "link", "unlink", "fsync", "mkdir", "rmdir"):
-        setattr(os, name, counted(getattr(os, name)))
-print("done")
-"""
+# Calls that change the disk, before each of which a run may die.
+CHANGING = ("replace", "link", "unlink", "fsync", "mkdir", "rmdir")
+DIED = 9
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -46,13 +23,31 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def died(folder: Path, step: int, withdraw: bool, names: tuple[str, ...]) -> bool:
-    command = [sys.executable, "-c", DYING, str(folder), str(step), str(withdraw), *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 9), done.stderr
-    return done.returncode == 9
+    """Write files in a process that dies without a word just before so many calls that change the disk; whether it did."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == DIED
+    calls = itertools.count(1)
+
+    def counted(function):
+        def call(*arguments, **named):
+            if next(calls) == step:
+                os._exit(DIED)
+            return function(*arguments, **named)
+
+        return call
+
+    try:
+        with whole_files([folder / n for n in names], withdraw=withdraw) as paths:
+            for path in paths:
+                path.write_text("new")
+            for name in CHANGING:
+                setattr(os, name, counted(getattr(os, name)))
+        os._exit(0)
+    finally:
+        os._exit(1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("withdraw", [False, True])
 @pytest.mark.parametrize("before", [(), ("y.bed",), NAMES])
 def test_killed_at_every_step_it_is_undone_or_done(tmp_path, withdraw, before):
