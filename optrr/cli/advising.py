@@ -230,7 +230,7 @@ def advise(
     """Which way of asking is most accurate for the workload at this total epsilon, and what each gives up."""
     wanted = read_wanted(spec, attributes)
     if way is not None and output is None:
-        raise InvalidInput("--way says what to write; say where with -o FILE")
+        raise InvalidInput("--way chooses what is written, but no file is named; add -o FILE")
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
     advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
     if output is not None:

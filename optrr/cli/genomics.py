@@ -111,10 +111,11 @@ def _check_budget(options: dict[str, Any]) -> None:
                 )
     if each is not None and (file is not None or total is not None):
         raise InvalidInput(
-            "--variant-epsilon is one fixed epsilon for all; leave out --budgets and --total-epsilon, or it"
+            "--variant-epsilon gives every variant the same epsilon, so --budgets and --total-epsilon say something else; "
+            "leave out --variant-epsilon, or both of them"
         )
     if total is None and each is None and file is None:
-        raise InvalidInput("give --total-epsilon, --variant-epsilon or --budgets")
+        raise InvalidInput("no epsilon is given; add --total-epsilon, --variant-epsilon or --budgets")
 
 
 def _budget(names: list[str], options: dict[str, Any]) -> Budget:
@@ -131,7 +132,7 @@ def _budget(names: list[str], options: dict[str, Any]) -> Budget:
     try:
         values = np.array([float(str(given[name])) for name in names])
     except ValueError as error:
-        raise InvalidInput(f"{file}, column 'epsilon': {error}") from error
+        raise InvalidInput(f"{file}, column 'epsilon': {error}; give a number for each variant") from error
     return Budget(total, values, status)
 
 
@@ -179,7 +180,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     design = Design.load(design_file)
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
-        raise InvalidInput("the alleles layout has no place in PLINK files; write .csv or .parquet")
+        raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
     known = randomized_before(input, options["again"])
     cohort = read_cohort(input, phenotype_of(options))
     source = as_source(options["random_state"])

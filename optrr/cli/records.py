@@ -100,7 +100,9 @@ def _release_to_pipe(
 ) -> None:
     """Randomized records on standard output, so what is said of them goes to standard error."""
     if as_json or not isinstance(asking, Design):
-        raise InvalidInput("standard output takes the records of a design alone, without --json; name a file")
+        raise InvalidInput(
+            "standard output takes only records that a design randomized, without --json; name a file with -o"
+        )
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, options)
     said = [f"{made.records} records randomized at {epsilon_phrase(made.provenance)}; a pipe keeps no account of that"]
     warn([*said, *([f"they were {SEEDED}"] if made.provenance.seeded else [])])

@@ -73,7 +73,7 @@ def _bins(text: str) -> tuple[str, int | list[str]]:
     edges = [e.strip() for e in said.split(",")]
     if len(edges) == 1:
         if not edges[0].isdigit():
-            raise InvalidInput(f"--bins {text!r}; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
+            raise InvalidInput(f"--bins {text!r} cannot be read; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
         return name, int(edges[0])
     return name, edges
 

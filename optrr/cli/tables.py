@@ -43,7 +43,9 @@ def read_proportions(text: str, domain: Domain) -> FloatArray:
     try:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        raise InvalidInput(f"--proportions {text} holds what is not a number; give {prod(shape)} shares") from None
+        raise InvalidInput(
+            f"--proportions {text} holds something that is not a number; give {prod(shape)} shares"
+        ) from None
     if given.shape != shape and given.shape != (prod(shape),):
         raise InvalidInput(
             f"--proportions {text} has shape {given.shape} and the table of {listed(held.names)} {shape}; give "

@@ -118,7 +118,10 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
         if name != other and given[option]:
             raise InvalidInput(f"{option} is for --test {other}; leave it out for {name}")
     if name in _OTHERS and calibration != "auto":
-        raise InvalidInput(f"--test {name} is exact where χ² is not good enough; leave out --calibration {calibration}")
+        raise InvalidInput(
+            f"--test {name} has exact p-values where χ² is not good enough, and no other calibration; leave out "
+            f"--calibration {calibration}"
+        )
 
 
 def _other_test(
@@ -164,7 +167,7 @@ def power(
     design = Design.load(design_file)
     domain = design.domain.subset(split_names(attributes))
     if domain.m != 2:
-        raise InvalidInput(f"power is of a test of two attributes, got {domain.m}; name a pair")
+        raise InvalidInput(f"--attributes names {domain.m} of them, and power is that of a test of two; name two")
     rows, columns = map(int, domain.sizes)
     contrasts = trend_contrast(range(rows), range(columns)) if name == "trend" else all_contrasts(rows, columns)
     kernel = design.mechanism.kernel(domain.names)

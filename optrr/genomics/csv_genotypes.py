@@ -49,7 +49,9 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     skip = {sample_column, *not_variants}
     names = [name for name in table_columns(path) if name not in skip]
     if not names:
-        raise InvalidInput(f"{path} has no variant columns beside {sorted(x for x in skip if x)}")
+        raise InvalidInput(
+            f"{path} has no variant columns beside {sorted(x for x in skip if x)}; give one for each variant"
+        )
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")

@@ -73,7 +73,7 @@ class PlinkGenotypes:
         chromosome, name, a1, a2 = (np.array(x, dtype=object) for x in (b.chromosome, b.sid, b.allele_1, b.allele_2))
         position = np.asarray(b.bp_position, dtype=np.int64)
         if not name.size:
-            raise InvalidInput(f"{self.path.with_suffix('.bim')} lists no variants")
+            raise InvalidInput(f"{self.path.with_suffix('.bim')} lists no variants; give files with at least one")
         return Variants(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:

@@ -47,7 +47,9 @@ class VcfGenotypes:
             else:
                 rows.append((record.CHROM, record.POS, record.ID or ".", record.ALT[0], record.REF))
         if not rows:
-            raise InvalidInput(f"{self.path} has no biallelic diploid variant ({_counted(self.skipped)})")
+            raise InvalidInput(
+                f"{self.path} has no biallelic diploid variant ({_counted(self.skipped)}); give a file with at least one"
+            )
         self.variants = Variants.of(rows)
 
     def _opened(self) -> Any:

@@ -259,7 +259,7 @@ def check_limit(releases: Iterable[Release], limit: float | None) -> None:
         return
     spent = distinct_releases(releases)
     if any(r.seeded for r in spent):
-        raise InvalidInput("what is drawn from a seed keeps to no limit; leave out the seed")
+        raise InvalidInput("what is drawn from a seed can be undone, so it keeps to no limit; leave out the seed")
     if total_epsilon(spent) > limit:
         parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
         raise InvalidInput(

@@ -179,7 +179,7 @@ def test_power(place, capsys, name):
     assert answer(capsys, *call)["power"] is None
     assert run([*call, "--n", "500"]) == 0
     assert "records for power 0.8" in capsys.readouterr().out
-    assert "name a pair" in refused(
+    assert "name two" in refused(
         capsys, "power", "--design", "design.json", "--attributes", "sex", "--proportions", "0.5,0.5"
     )
     assert "power = 1.5" in refused(capsys, *call, "--power", "1.5")
