@@ -34,7 +34,8 @@ from optrr_solvers.laws.product import ProductLaw
 from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Solution, checked
 
-# An achieved ε further than this from the requested one, relative to 1 + ε, counts as replaced; rounding stays below.
+# An achieved ε that differs by more than this from the requested one, relative to 1 + ε, counts as replaced. Rounding makes a
+# smaller difference.
 CHANGED = 1e-9
 
 

@@ -21,7 +21,7 @@ from optrr_solvers.problem import MAX_ATTRIBUTES, Problem
 from optrr_solvers.programs import capped, classes, lp, reduced
 from optrr_solvers.solution import Solution
 
-# Lattices above this many cells take minutes; the ball solver is faster there.
+# With more cells than this a lattice takes minutes, and the ball solver is faster.
 _CLASSES_CELLS = 1 << 19
 # With a row for every pair, the program on all change sets takes half a minute at this size, and minutes with two attributes
 # more.
@@ -34,8 +34,9 @@ class Guarantee(StrEnum):
     """What a method proves about its law."""
 
     EXACT = "exact"  # the optimum, up to rounding
-    CERTIFIED = "certified"  # two bounds; their gap is stated
-    BASELINE = "baseline"  # no attempt at the optimum; accuracies are reported and may be missed
+    CERTIFIED = "certified"  # an upper and a lower bound, with the gap between them stated
+    # the method does not try to reach the optimum; accuracies are reported, and some may be below what was asked for
+    BASELINE = "baseline"
 
 
 @dataclass(frozen=True)

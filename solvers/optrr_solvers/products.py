@@ -50,7 +50,7 @@ def best_blocks(problem: Problem, solver: Solver, seconds: float) -> BlockLaw | 
         alone = float(problem.epsilons[order[start:stop]].sum())
         return alone if solution is None else min(solution.upper, alone)
 
-    # best[k] is the smallest total of the attributes before cut k, and where its last block begins
+    # best[k] is the smallest total of the attributes before cut k, with the cut at which its last block begins
     best: list[tuple[float, int]] = [(0.0, 0)]
     for k in range(1, len(ends)):
         # the caller has already tried all attributes in one block

@@ -20,10 +20,11 @@ Words = NDArray[np.uint64]
 # Sets a seed's stream apart from the one that numpy draws from the same seed: records that somebody made with
 # default_rng(5) and randomizes with seed 5 must not be hit by noise that depends on them.
 _STREAM = 0x6F70747272
-# 16 bits reject at most one product in 16 below this bound.
+# Below this bound 16 random bits are enough: at most one product in 16 is rejected.
 _SMALL_BOUND = 1 << 12
 _LARGEST_SHORT_BOUND = 1 << 28
-_CHUNK = 1 << 22  # bytes of key stream per call: large enough to run at memory speed, small enough to stay in cache
+# Bytes of key stream made at once: enough to run at the speed of memory, and few enough to stay in the cache.
+_CHUNK = 1 << 22
 # Words drawn ahead: 256 kB.
 _AHEAD = 1 << 15
 _ZEROS = bytes(_CHUNK)
@@ -61,7 +62,7 @@ class SystemSource:
         return out
 
     def children(self, count: int) -> list[BitSource]:
-        """Streams with keys drawn from this one."""
+        """Sources of their own, each with a key that is drawn from this one."""
         return [SystemSource(key.tobytes()) for key in self.words(6 * count).reshape(count, 6)]
 
 

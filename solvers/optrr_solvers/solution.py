@@ -1,4 +1,4 @@
-"""What every solver returns, and the one gate all answers pass: bounds recomputed, requirements rechecked.
+"""What every solver returns, and the one check that every answer passes: bounds recomputed, requirements tested again.
 
 upper: the law's own ε, computed from the law alone; lower: the certificate's bound, computed from the problem alone. No
 number a backend reports about its own answer is used.
@@ -19,7 +19,7 @@ from optrr_solvers.errors import SolveFailed
 from optrr_solvers.laws.base import Law
 from optrr_solvers.problem import Problem
 
-# Gap in nats, absolute and relative to the total, up to which an exact method's answer passes: its rounding.
+# The gap in nats, absolute and relative to the total, that is allowed to an exact method for its rounding.
 EXACT_GAP = 1e-9
 # An achieved ε_i may fall short of the requested one by rounding only: this much, absolute and relative to 1 + ε_i.
 ACCURACY_TOLERANCE = 1e-9
@@ -27,7 +27,7 @@ ACCURACY_TOLERANCE = 1e-9
 UNDERCUT_TOLERANCE = 1e-8
 # A pair's eigenvalue may fall short of κ λ_i λ_j by this much, relative to it.
 PAIR_TOLERANCE = 1e-7
-# Up to so many attributes accuracies are those of the integers that are drawn.
+# With at most this many attributes, accuracies are computed from the integers that are drawn with.
 _DRAWN = 12
 # A conditional ε may exceed its cap by rounding only, in nats.
 CAP_TOLERANCE = 1e-9
@@ -37,7 +37,7 @@ class Status(StrEnum):
     """How much a solution proves."""
 
     OPTIMAL = "optimal"  # upper − lower within the method's tolerance
-    BRACKETED = "bracketed"  # both bounds hold, the gap is larger than asked for (time limit)
+    BRACKETED = "bracketed"  # both bounds hold, but a time limit left the gap larger than asked for
     BASELINE = "baseline"  # a mechanism that does not try to be optimal
     ALLOCATED = "allocated"  # the most accurate law found for its total; what is bounded is the error, not the total
 
@@ -96,7 +96,7 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     """
     lower = lower_bound(problem, certificate)
     gap = law.epsilon - lower
-    # a baseline that misses an accuracy may well undercut the bound, which holds for mechanisms that meet all of them
+    # the bound holds for mechanisms that meet every accuracy; a baseline that misses one may have a smaller total
     comparable = tolerance is not None or not shortfalls(problem, law).any()
     if comparable and gap < -UNDERCUT_TOLERANCE * max(1.0, lower):
         raise SolveFailed(

@@ -6,10 +6,10 @@ With θ at the saddle point and row weights k_i (kept) and c_i (changed), c_i = 
 
     E_μ[(K−X)⁺] = Π 1/(r_i k_i) · e^{θK} · Σ_x N(x) e^{−θ(K−x)} (K−x)⁺,
 
-and every number under the sum is nonnegative, so that its relative error is bounded beforehand. Mass dropped at the edges
-adds at most its amount times max_y y e^{−θy} = 1/(eθ). All of it is added before the logarithm is taken: the result is
-never above the true bound. Few attributes with small weights are summed in exact integers instead, and totals that spread
-over many natural units by frequencies (:mod:`modulus_bound`).
+and every number under the sum is nonnegative, so that its relative error is bounded beforehand. Mass dropped at the edges adds
+at most its amount times max_y y e^{−θy} = 1/(eθ). All these errors are added before the logarithm is taken, so the result is
+never above the true bound. Few attributes with small weights are summed in exact integers instead, and totals that spread over
+many natural units by frequencies (:mod:`modulus_bound`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from optrr_solvers.problem import Problem, flip_probabilities
 EXACT_WORK = 1 << 17
 # Totals held at once, 1 GB a row: four times what certificates of the solver come to.
 MAX_WINDOW = 1 << 27
-# Products below the range of a double vanish: fewer than 2^60 of them, each below 1e-307.
+# Products too small for a double become 0. There are fewer than 2^60 of them, each below 1e-307, and this bounds their sum.
 _UNDERFLOW = 1e-280
 _UNIT = 1 << FLIP_BITS
 # Sums of whole totals stay below this, so that int64 adds them exactly.

@@ -29,9 +29,10 @@ from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 MAX_CELLS = 1 << 24
 # Newton steps towards the tilt; any tilt gives the same sum.
 _STEPS = 50
-# Products below the range of a double vanish: fewer than 2^50 of them, each below 1e-307, meet in one entry.
+# Products too small for a double become 0. Fewer than 2^50 of them, each below 1e-307, belong to one entry, and this bounds
+# their sum.
 _UNDERFLOW = 1e-290
-# One attribute's step: two products and a sum an entry, and weights good to a few roundings (proofs/prove_ball.py).
+# Roundings that one attribute adds to an entry: two products, a sum, and the errors of the weights (proofs/prove_ball.py).
 _ROUNDINGS = 8
 
 

@@ -31,7 +31,7 @@ from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
 
-# 2^20 cells of 8 bytes; above, the Fourier sum is faster.
+# Vectors of counts up to which they are summed one by one, 8 bytes each; with more, the Fourier sum is faster.
 MAX_COUNTED = 1 << 20
 # An (m, m) table of pairs at this many attributes fills 128 MB.
 MAX_PAIR_TABLE = 4096
@@ -91,7 +91,8 @@ class BallLaw(Law):
         ln Q ≥ 0 in nats: the law's ε.
     """
 
-    # every call passes over the whole program, so many draws a call are cheap: a byte each, and one while it is placed
+    # a call passes over the whole program, so it is cheap to draw many change sets in it: a byte a cell, and one more while the
+    # cell is put in place
     sampling_bytes = 2
 
     def __init__(
@@ -257,7 +258,7 @@ class BallLaw(Law):
         return CountLaw(self.sizes, self.classes, np.minimum(logs, self.log_ratio))
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """A choice of ball, then one state for every total that still decides something."""
+        """A choice of ball, then one state for every total, apart from totals that no longer decide anything."""
         parts = []
         for x in self.balls:
             part = self._ball_diagram(x.ball, most)
@@ -272,7 +273,7 @@ class BallLaw(Law):
 
     @cached_property
     def _visited(self) -> IntArray:
-        """Attributes with heavy ones first, so that the last ones decide little."""
+        """Attributes in the order in which they are visited: heavy ones first, so that few states are left for the others."""
         return np.argsort(-self.balls[0].ball.weights[self.class_of], kind="stable")
 
     def _ball_diagram(self, ball: WeightedBall, most: int) -> Diagram | None:

@@ -36,7 +36,7 @@ _MEMORY = 1 << 28
 _WORD = 2.0**64
 # A row's edges lie within so many standard deviations: 1e-30.
 _EDGES = 11.5
-# Totals so many natural units below the profile's first knot hold e^-80 of the ball.
+# Totals this many natural units below the profile's first knot hold a share of e^-80 of the ball.
 _BELOW = 80.0
 
 
@@ -53,7 +53,7 @@ class BallTable:
         p = expit(odds - theta * weights)
         spread = math.sqrt(float(np.sum(p * (1 - p) * weights**2)))
         count = blocks_for(odds.size, min(float(self._end), 2 * _EDGES * spread), _MEMORY)
-        # dealt out lightest first, so that blocks are alike and each one's rows grow slowly
+        # the lightest attributes are dealt out first, so that the blocks are alike and the rows of each grow slowly
         order = np.argsort(weights, kind="stable")
         self._blocks = [order[b::count] for b in range(count)]
         self._whole = list(self._rows(self._blocks[0])) if count == 1 else None
@@ -155,7 +155,7 @@ class BallSampler:
         self._choice = ExcessTable(logs, errors)
 
     def _table(self, k: int) -> BallTable:
-        """Built on demand; one at a time is kept, since each may fill its share of the memory."""
+        """The table of one ball. It is built when it is needed and only the last one is kept, because each may be large."""
         if k not in self._tables:
             self._tables.clear()
             self._tables[k] = BallTable(self._balls[k], self._sizes, self._class_of)

@@ -32,7 +32,7 @@ def attribute_epsilon_bounds(
         outputs = [x * y for x in outputs for y in step]
     flat = log_density.ravel()
     levels = {level: exp_bounds(level) for level in set(flat.tolist())}
-    # one common denominator keeps the sums in integers; the bits are far below the enclosures' own width
+    # with one common denominator the sums are sums of integers; rounding to it adds far less than the width of the enclosures
     unit = _common_unit(levels.values())
     masses = [
         [n * rounding(levels[x][side] * unit) for n, x in zip(outputs, flat.tolist(), strict=True)]

@@ -36,7 +36,7 @@ class ExcessTable:
     def __init__(self, log_excess: FloatArray, error: ArrayLike) -> None:
         flat = np.ravel(log_excess)
         total = np.logaddexp(0.0, logsumexp(flat)) if np.any(flat > -np.inf) else 0.0
-        # exp, ln and their sums each add at most a few roundings of the largest number met
+        # exp, ln and sums of them are each off by at most a few roundings of the largest number that occurs
         slack = np.ravel(np.broadcast_to(error, np.shape(log_excess))) + 2.0**-50 * (1 + np.abs(flat) + total)
         self._cells = np.flatnonzero(flat > -np.inf)
         logs = (flat - total - slack)[self._cells]

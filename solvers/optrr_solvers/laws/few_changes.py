@@ -58,7 +58,7 @@ class FewChangesLaw(Law):
         return [max(self.log_none, float(self.log_single.max()))]
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """O(m): both change only in a uniform answer, so one pair gives its share and the rest is one-way."""
+        """λ_ic in O(m): two attributes change together only in a uniform answer, whose share is known."""
         d = 1 - 1 / self.sizes
         changed = self.one_way()[:, 1]
         both = self._uniform * d[others] * d[center]

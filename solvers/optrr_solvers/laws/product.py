@@ -16,7 +16,8 @@ from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, bounded, threshold
 
-# ln(r−1) − ε is off by at most 2^-53 · 64, and expit by a few roundings; this much more flipping covers them.
+# ln(r−1) − ε is off by at most 2^-53 · 64, and expit by a few roundings. Flip probabilities are raised by this share, which is
+# more.
 _ROUND_UP = 1 + 2.0**-45
 
 
@@ -96,7 +97,7 @@ class ProductLaw(Law):
         out = np.empty((n, self.m), dtype=np.bool_)
         flips = flip_probabilities(self.sizes, self.epsilons)
         for i, (f, r) in enumerate(zip(flips, self.sizes, strict=True)):
-            # where the margin would pass the uniform answer, give exactly that
+            # where the raised flip probability is above that of the uniform answer, the latter is used
             uniform = f * _ROUND_UP >= 1 - 1 / r
             out[:, i] = bounded(source, n, int(r)) != 0 if uniform else source.words(n) < threshold(f * _ROUND_UP)
         return out

@@ -19,7 +19,7 @@ from optrr_solvers.laws.base import Law
 
 # Every kind of law by the name that its records bear; filled where the laws are listed (optrr_solvers.laws).
 KINDS: dict[str, type[Law]] = {}
-# The laws here stay far below this many nats for each attribute; far above, exact rationals would have millions of digits.
+# The laws of this package have far fewer nats for each attribute. With far more, exact rationals would have millions of digits.
 _LARGEST = 500.0
 
 

@@ -40,7 +40,8 @@ _FIRST_ROWS = 32
 _CHUNK = 1 << 20
 # The sum must be at least this share of its summands' absolute values, or rounding (1e-15 of them) would show in it.
 _LEAST_SHARE = 1e-6
-# Tilts beyond these leave only one total on either side. Where the saddle point lies farther out, they serve as well.
+# The smallest and the largest tilt: beyond them all the mass is on one total. They also serve where the saddle point lies
+# farther out.
 _STEEPEST, _FLATTEST = 50.0, 1e-12
 # Bisections of a tilt: each halves its interval, and any θ near the saddle point serves.
 _BISECTIONS = 60
@@ -216,7 +217,7 @@ def _tilt(ball: WeightedBall, log_odds: FloatArray, counts: FloatArray) -> float
         masses = band * np.exp(exponents - (top := float(exponents.max())))
         total, first = float(masses.sum()), float(masses @ distance)
         if not bounded:
-            # the constant stretch below the band: a geometric series of distances from the band's size on
+            # below the band the profile is constant: a geometric series over the distances from the band's size upwards
             rest = float(ball.levels[0]) * np.exp(-theta * band.size - top) / -np.expm1(-theta)
             total, first = total + rest, first + rest * (band.size + 1 / np.expm1(theta))
         return first / total

@@ -39,7 +39,7 @@ def saddle_point(log_odds: FloatArray, counts: FloatArray, weights: FloatArray, 
 def wrapping_distance(
     log_odds: FloatArray, counts: FloatArray, weights: FloatArray, radius: float, theta: float
 ) -> float:
-    """How far apart copies of the tilted total's law must stay so that none reaches the radius (Chernoff on both sides)."""
+    """The period at which copies of the tilted total's law do not overlap at the radius (Chernoff's bound on both sides)."""
 
     def log_mean(tilt: float) -> float:
         return float(counts @ np.logaddexp(0.0, log_odds - tilt * weights))

@@ -26,7 +26,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.totals import Row, trimmed
 from optrr_solvers.randomness import BitSource, Words
 
-# Shares are rounded down to whole words, which leaves at most this share over; a draw that falls there is repeated.
+# Shares are rounded down to whole words. At most this share of all words then belongs to no cell, and a draw that falls there
+# is repeated.
 PICK_ERROR = 2.0**-44
 _WORD = 2.0**64
 # Numbers held at once while totals are split: 32 MB.
@@ -59,7 +60,8 @@ class TotalTree:
         levels, self.error = [blocks], 0.0
         while len(levels[0]) > 1:
             nodes = [_sum(a, b, end) for a, b in zip(levels[0][::2], levels[0][1::2], strict=True)]
-            # each sum counts twice: in its own law, and where a draw divides by it, for which it is summed anew
+            # the error of each sum counts twice: in its own law, and where a draw divides by the sum, which is computed anew
+            # there
             self.error += sum(2 * x.error + 2 * PICK_ERROR + 2.0**-52 * x.row.values.size for x in nodes)
             levels.insert(0, [x.row for x in nodes])
         self._whole, self._levels = levels[0][0], levels[1:]
@@ -93,7 +95,7 @@ def _sum(left: Row, right: Row, end: int) -> _Node:
         values = np.where(good, values, 0.0)
         error = float((bound[good] / values[good]).max(initial=0.0))
     start = left.start + right.start
-    # at least one cell, which then holds totals that are cut later on
+    # there is at least one cell; where only totals beyond the end are left, it holds these, which are cut later
     return _Node(trimmed(Row(start, values[: max(1, end - start)], lost)), error)
 
 

@@ -25,9 +25,9 @@ from optrr_solvers.arrays import FloatArray, IntArray
 ROUNDINGS = 8
 # An edge is dropped while it holds less than this; a million attributes then lose 1e-22 at most.
 _DROP = 1e-30
-# Full rows that one sum may take: with 2^27 totals a row, a few minutes.
+# At most this many full rows are computed for one sum: a few minutes with 2^27 totals a row.
 _MOST_ROWS = 512
-# Edges are looked at each time that this many attributes have been added.
+# Each time this many attributes have been added, the edges are checked for cells to drop.
 _TRIM_EVERY = 16
 
 
@@ -108,7 +108,7 @@ def trimmed(row: Row) -> Row:
     values = row.values
     if values.size < 2 * _TRIM_EVERY:
         return row
-    # an edge block is summed before it goes; the search for its length looks at one value a block only
+    # the edge's cells are summed before they are dropped; only one value of each block is looked at to find how many
     low = _edge(values)
     high = values.size - _edge(values[::-1])
     if low == 0 and high == values.size:

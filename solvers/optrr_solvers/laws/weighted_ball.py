@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Beyond this many widths a normal radius is cut off: 6e-16 of its mass.
+# A normal radius is cut off at this many widths, which leaves out 6e-16 of its mass.
 PROFILE_REACH = 8.0
 # Totals stay below this, so that they are exact as doubles and sums of them as int64.
 TOTAL_LIMIT = 1 << 53

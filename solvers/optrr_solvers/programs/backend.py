@@ -1,7 +1,7 @@
 """The one place that talks to HiGHS: a linear program in, values, multipliers and a basis out.
 
-Statuses are translated in one table; an unknown one is an error. Nothing the backend says about the quality of its answer
-is used beyond "here is a basis": the solvers recompute everything from it.
+Statuses are translated in one table; an unknown one is an error. Of the backend's answer only the basis is trusted, and that
+only as a proposal: the solvers recompute everything from it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from optrr_solvers.programs.sifting import LatticeOptimum
 MAX_CAPPED = 10
 # e^η of a cap is a coefficient of the program.
 _LARGEST_EXPONENT = 700.0
-# A step of two logarithms, its quotient by the cap and the label's own rounding are good to this together.
+# The rounding of a difference of two logarithms, of its quotient by the cap and of the label adds up to less than this.
 _ROUNDINGS = 2.0**-49
 
 
@@ -70,7 +70,8 @@ def solve(lattice: Lattice, deadline: float = math.inf) -> LatticeOptimum:
     except Infeasible as error:
         if lattice.problem.kappa > 1:
             raise
-        # caps of at least ε_i always leave Kronecker, so the backend lost the thin feasible set in its tolerances
+        # with caps of at least ε_i Kronecker meets every requirement, so the program has a solution: the backend missed it
+        # because its tolerances are wider than the set of solutions
         raise SolveFailed(
             "reduced: the caps leave too thin a set to resolve; raise them a little, or use method 'kronecker'"
         ) from error

@@ -120,7 +120,7 @@ class Lattice:
 
     @cached_property
     def _accuracy_values(self) -> list[FloatArray]:
-        # (f − x)/(f(1−f)) = (1−x)/(1−f) − x/f cancels least where it matters, at x = 0 and x = 1
+        # written as (1−x)/(1−f) − x/f, which loses no digits at x = 0 and x = 1
         share = [np.arange(c.size + 1) / c.size for c in self.classes]
         f = self.problem.flips[self.firsts]
         return [(1 - x) / k - x / g for x, k, g in zip(share, self._kept, f, strict=True)]

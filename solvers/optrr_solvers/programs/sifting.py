@@ -31,7 +31,8 @@ from optrr_solvers.programs.lattice import Lattice
 _ALL_CELLS = 4096
 # The first small program has this many columns for each row, and at least the second number.
 _PER_ROW, _AT_LEAST = 40, 2000
-# h is compared with zero relative to Σ|w g| at the same cell: above the rounding of w and of the sum, below any real step.
+# h counts as zero below this share of Σ|w g| at the same cell. That is more than the rounding of w and of the sum, and less
+# than any real difference.
 _TIE = 1e-13
 _MAX_ROUNDS = 60
 _INFEASIBLE = "{method}: no mechanism keeps the pairs at kappa = {kappa:g}; lower kappa (1 always works)"
@@ -76,7 +77,7 @@ def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> Latti
                 raise Infeasible(_INFEASIBLE.format(method=method, kappa=lattice.problem.kappa))
             density = small.log_density(answer, w, new, tie)
             return LatticeOptimum(density, lattice.certificate(w), step + 1, iterations, columns.size)
-        # cells keep the side that they were fixed to; of the wrongly fixed ones, those that cost most become free
+        # of the cells that were fixed to the wrong side, those that cost most become free; all other cells stay fixed
         wrong_cells = np.flatnonzero(wrong)
         if wrong_cells.size > most:
             cost = lattice.log_mu.ravel()[wrong_cells] + np.log(np.abs(new[wrong_cells]))
