@@ -10,8 +10,8 @@ joint eigenvalue. With f the frequency of A1, the null law has
 
     Pr(both A1) = f² + D,    Pr(both A2) = (1 − f)² + D,    Pr(A1, A2) = Pr(A2, A1) = f (1 − f) − D,
 
-D the departure from Hardy–Weinberg proportions (Weir 1996): estimated for the allelic test, 0 for allelic-hwe. Assumed
-is that the order of a person's two alleles says nothing, as :func:`optrr.genomics.randomize.records_of` makes sure.
+D the departure from Hardy–Weinberg proportions (Weir 1996): estimated for the allelic test, 0 for allelic-hwe. The order of a
+person's two alleles must say nothing; :func:`optrr.genomics.randomize.records_of` puts them in random order.
 
 Cells are numbered 2 · (allele is A1) + (case), as in :data:`optrr.genomics.layout.ALLELE_CATEGORIES`.
 """
@@ -59,7 +59,7 @@ def allele_tables(records: np.ndarray[tuple[int, int], np.dtype[np.integer]], la
 
 
 def read_allele_tables(path: Path, domain: Domain, layout: Layout, progress: Progress | None = None) -> IntArray:
-    """The same from a CSV or Parquet file, batch by batch."""
+    """The tables of :func:`allele_tables` from a CSV or Parquet file, read batch by batch."""
     file = open_source(path, domain)
     total = np.zeros((layout.variants, CELLS, CELLS), dtype=np.int64)
     codec: FrameCodec | None = None
@@ -107,7 +107,7 @@ def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allel
 def _fit(observed: FloatArray, n: FloatArray, kernel: EffectKernel, hardy_weinberg: bool) -> _AlleleFit:
     estimate = _allele_table(observed, kernel)
     alleles = clip(estimate.sum(axis=2))
-    # everybody has one status, in whichever report
+    # a person has one status, so both reports tell of the same one
     status = clip(estimate.sum(axis=1).mean(axis=0, keepdims=True))
     status = np.broadcast_to(status, (alleles.shape[0], 2))
     centred = np.array([0.0, 1.0])[None, :] - _center(alleles[:, 1:], n, kernel)
@@ -126,8 +126,8 @@ def _center(f: FloatArray, n: FloatArray, kernel: EffectKernel) -> FloatArray:
     """c in the contrast Σ (a − c)(s − W) π_as, which is 0 under the null for any c; shape (V, 1).
 
     c = f leaves out what the sampling of people adds to W, c = 1/2 what the mechanism adds to a variant's own reports of the
-    status: W comes from all reports. So f where the noise of f̂, (1/λ² − 1)/4n for each of two reports, is small, 1/2 where it
-    is large. The latter also keeps noise in f̂ out of the weights, which would make the test reject too seldom.
+    status: W comes from all reports. So c is f where the noise of f̂, (1/λ² − 1)/4n for each of two reports, is small, and 1/2
+    where it is large. With 1/2 the noise of f̂ also stays out of the weights, where it would make the test reject too seldom.
     """
     first, second = _reports(kernel)
     noise = (1 / first**2 + 1 / second**2 - 2) / (16 * n)
@@ -176,8 +176,8 @@ def _fieller(x: FloatArray, y: FloatArray, covariance: FloatArray, reach: float,
     c_0, c_1, c_2 = (u - reach**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.sqrt(c_1**2 - c_0 * c_2)
-        # where y is clear of 0 the set lies between the roots; otherwise it is all above the upper one, or from 0 on if it
-        # contains 0
+        # where y is clearly not 0 the set lies between the roots; otherwise it is everything above the upper root, or
+        # everything from 0 on if it contains 0
         low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
         high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
         ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)

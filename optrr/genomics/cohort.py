@@ -80,7 +80,7 @@ class Cohort:
             yield chosen, codes if everyone else codes[self.rows]
 
     def check_varies(self) -> None:
-        """Raise InvalidInput unless there are cases and controls; randomized people, if few, may all have one status."""
+        """Raise InvalidInput unless there are cases and controls: when few people are randomized, all may get one status."""
         if np.unique(self.status).size < 2:
             kind = "no people" if not self.n else "only cases" if self.status[0] else "only controls"
             raise InvalidInput(f"the phenotype is constant: {kind}; give cases and controls")

@@ -107,7 +107,7 @@ class Genotypes(Protocol):
         ...
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Which variants, and their codes, shape (n, at most size), in order, all variants once."""
+        """Every variant once, in order, in blocks: which variants, and their codes, shape (n, at most size)."""
         ...
 
 

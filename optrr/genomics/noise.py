@@ -45,7 +45,7 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
     observed = counts / np.maximum(n, 1.0)[:, None, None]
     fit = fitter(observed, kernel)
     plain, seen = (_covariance(fit, k, contrasts) for k in (unrandomized(kernel.sizes), kernel))
-    # the smallest double is added, because a genotype that nobody has leaves a contrast without variance
+    # a genotype that nobody has leaves a contrast without variance; adding the smallest double avoids a division by 0
     plain += np.eye(contrasts.shape[0]) * np.finfo(np.float64).tiny
     effect = np.einsum("zkr,zr->zk", influence(fit, kernel, contrasts), observed.reshape(n.size, -1))
     plug_in = n * np.einsum("zk,zk->z", effect, np.linalg.solve(plain, effect[:, :, None])[:, :, 0])
@@ -64,7 +64,7 @@ def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
 def naive_is_harmless(shift: FloatArray, df: int, test: str) -> NDArray[np.bool_]:
     """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant.
 
-    Never for the test that assumes Hardy–Weinberg proportions: randomized genotypes are not in them.
+    It never is for the test that assumes Hardy–Weinberg proportions, because randomized genotypes are not in these proportions.
     """
     level = ncx2.sf(chi2.isf(_LEVEL, df), df, np.maximum(shift, 1e-12))
     return np.asarray((level <= _HARMLESS_LEVEL) & (test != ASSUMING))

@@ -10,8 +10,8 @@ W_0 f_0 + W_1 f_1 = f, and genotypes within a status are the fitted ones tilted 
 test, so the interval leaves out 1 exactly where that test's χ² rejects. People are the sampling units: no Hardy–Weinberg
 proportions are needed. The estimate is where z(ψ) = 0.
 
-Where noise is so large that no ψ on one side is refused, the limit there is 0 or infinity, which is what the data say. Nothing
-is left out, so a list of intervals is not a selection of those that came out well.
+Where noise is so large that no ψ on one side is refused, the limit on that side is 0 or infinity: the data say no more. Every
+variant has an interval, so a list of intervals is not a selection of those that came out well.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _RatioTest:
         weights = self.kernel.solve_adjoint(gradient).reshape(ratio.size, -1)
         law = self.kernel.expected(table).reshape(weights.shape)
         ones = np.ones(weights.shape[1])
-        # an output's own chance is at least 0: rounding aside, the variance is positive
+        # no output has a negative chance, so only rounding can make the variance negative
         variance = np.maximum((law * weights**2) @ ones - ((law * weights) @ ones) ** 2, np.finfo(np.float64).tiny)
         return np.asarray(np.sqrt(self.n / variance) * ((self.observed.reshape(weights.shape) * weights) @ ones))
 

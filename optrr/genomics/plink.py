@@ -52,7 +52,7 @@ class PlinkGenotypes:
         self._bed = _opened(self.path)
         try:
             with warnings.catch_warnings():
-                # bed-reader goes through numpy's text reader, which warns of an empty file
+                # bed-reader uses numpy's text reader, which prints a warning for an empty file
                 warnings.simplefilter("ignore")
                 self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
                 self.variants = self._read_variants()
@@ -122,7 +122,8 @@ def whole_plink(target: Path, provenance: Provenance | None = None) -> Iterator[
 class PlinkWriter:
     """Writes a bed file block by block, then bim and fam; ``path`` and its siblings must be free to write.
 
-    ``status`` is 0 control, 1 case. Family, parents and sex are written as unknown, like a chromosome or an allele that is.
+    ``status`` is 0 control, 1 case. Family, parents and sex are written as unknown, and so is a chromosome or an allele that is
+    not known.
 
     Raises
     ------
@@ -170,5 +171,5 @@ class PlinkWriter:
 
 
 def _known(texts: Texts) -> NDArray[np.str_]:
-    """PLINK's 0 where a table does not say."""
+    """The texts, with PLINK's 0 for unknown where a table has none."""
     return np.where(texts == ".", "0", texts.astype(str))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # More points than this become a picture inside the figure; a vector file would have megabytes of circles.
 _VECTOR_POINTS = 3000
-# p-values below the smallest double still have a place.
+# The largest −log10 p that is drawn: p-values too small for a double are drawn here.
 _SMALLEST = 1e-300
 # Narrowest chromosome, as a share of the widest.
 _NARROWEST = 0.25

@@ -74,7 +74,7 @@ class VariantReports:
 
     @property
     def epsilon(self) -> float:
-        """Total ε per person in nats: which variants are drawn depends on nothing."""
+        """Total ε per person in nats; the choice of variants costs nothing, because it does not depend on the record."""
         return self.design.epsilon
 
     @property
@@ -85,7 +85,7 @@ class VariantReports:
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
         """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2).
 
-        Where variants are drawn, everybody counts for those reported.
+        Where variants are drawn, a person is counted only in the tables of the variants reported.
         """
         if self.reported < self.variants:
             return self._drawn_tables(records, generator)

@@ -4,8 +4,8 @@ The mechanism works by person, genotype files by variant. The records stand betw
 memory up to a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
 process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
 
-Whose record is there, and who was left out for want of a status, is not protected: randomize before anybody is chosen by
-anything private.
+It is not protected who is in the file, nor who was left out because the status is not known. So randomize before people are
+chosen by anything private.
 
 Missing calls, where the design has no category for them, are refused, or stay missing by ``missing="exclude"``: then the
 pattern of missing calls is published as it is, and no ε covers it.
@@ -107,7 +107,7 @@ def _alleles(genotypes: Codes, source: BitSource) -> tuple[Codes, Codes]:
 def _room(n: int, m: int) -> Codes:
     if n * m <= _IN_MEMORY:
         return np.empty((n, m), dtype=np.int8)
-    # unlinked at once: no name leads to the true genotypes while they stand there, and nothing is left behind
+    # the file's name is removed at once: nobody can open the true genotypes by it, and nothing is left when the process ends
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, dtype=np.int8, mode="w+", shape=(n, m))
 

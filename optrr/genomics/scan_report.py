@@ -1,4 +1,4 @@
-"""A scan of randomized records as one page: plots, top variants, warnings."""
+"""A scan of randomized records as one page: what to know of it, plots, and the variants with the smallest p-values."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
     test
         trend, genotypic, allelic or allelic-hwe.
     tail
-        whether small p-values are made as good as :mod:`optrr.inference.conditional` can; False leaves them χ²'s.
+        whether small p-values come from :mod:`optrr.inference.conditional`, which is more accurate there; False takes all of
+        them from the χ² limit.
 
     Raises
     ------
@@ -97,6 +98,6 @@ def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
 def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
 
-    Valid by chance where the mechanism makes no dependence of its own; see :func:`optrr.genomics.noise.naive_shift`.
+    It is valid only where the mechanism happens to make no dependence of its own; see :func:`optrr.genomics.noise.naive_shift`.
     """
     return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)

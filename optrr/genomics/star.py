@@ -1,4 +1,4 @@
-"""Eigenvalues of every variant with the status attribute: a star of pairs, never all pairs.
+"""Eigenvalues of every variant together with the status: only these pairs, never pairs of two variants.
 
 All that association tests need of a law is λ_i, λ_s and λ_is for each variant i and the status s. Alike attributes share
 them, so the cost is one marginal for each class, or O(m) arithmetic; nothing is quadratic in m.

@@ -35,7 +35,7 @@ from optrr.kernel import unrandomized
 from optrr.results import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Two ranks are always perfectly correlated, so at least three are needed.
+# The fewest variants whose ranks are compared: two ranks are always perfectly correlated.
 _FEWEST_RANKED = 3
 
 Report = Callable[[int, int], None]
@@ -217,7 +217,7 @@ def _trial(
     # the status is the first attribute of the genotype layout
     permuted[:, 0] = generator.permutation(records[:, 0])
     null_tables = protocol.tables(permuted, generator)
-    # without permuting the people, the same law of p-values would hold only if nothing were associated
+    # people are permuted, because p-values of a true null hypothesis are wanted and some variants are associated
     null_p = score_test(null_tables, kernel, options.test).p_value[truth.usable]
     naive_null_p = naive_score_test(null_tables, options.test).p_value[truth.usable]
     true, use, a = truth.scores.statistic, truth.usable, options.alpha

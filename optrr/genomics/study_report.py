@@ -17,7 +17,7 @@ from optrr.reports.page import Chart, Page, Section, Table, Text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# A type I error is called a failure where chance alone would bring one so large this often.
+# A type I error counts as a failure where chance alone would make it so large no more often than this.
 _CHANCE = 1e-3
 
 _ACCOUNTING = (
@@ -45,7 +45,7 @@ def study_rows(study: Study) -> tuple[list[str], list[list[object]]]:
 def naive_failures(study: Study) -> list[Outcome]:
     """Outcomes whose naive test rejects true null hypotheses clearly more often than its level."""
     level, repeats = study.options.alpha, study.options.repeats
-    # repeats that happen to agree are no surer than independent draws
+    # where repeats happen to agree, the standard error is still taken to be that of independent draws
     least = np.sqrt(level * (1 - level) / (repeats * study.truth.usable.size))
     reach = student.isf(_CHANCE, repeats - 1)
     measured = [(o, *o.measures["naive_type_one"]) for o in study.outcomes]

@@ -1,4 +1,4 @@
-"""Tests of hypotheses about true records, made on randomized ones, with p-values that say how far they can be trusted."""
+"""Tests of hypotheses about the true records, made on randomized ones; every p-value comes with how far it can be trusted."""
 
 from optrr.inference.goodness import goodness_of_fit
 from optrr.inference.homogeneity import homogeneity

@@ -38,7 +38,7 @@ _MANY_EXPECTED = 50.0
 _SURE = 0.05
 # λ_ab may differ from λ_a λ_b by rounding.
 _SEPARATE = 1e-12
-# Multiplications of one simulation: about two seconds.
+# The most multiplications of one simulation, which take about two seconds.
 _MOST_WORK = 400_000_000
 # Simulations of fewer draws say little, so tables for which even these take more than about ten seconds are not simulated.
 _FEWEST_DRAWS, _LARGEST_WORK = 999, 2_000_000
@@ -95,7 +95,7 @@ class Limit:
         return self.p_value >= self.down_to
 
     def part(self, which: IntArray) -> Limit:
-        """What it says of some of the tables."""
+        """The limit for some of the tables."""
         fit = self.fit.part(which)
         statistic, p, effect = self.statistic[which], self.p_value[which], self.effect[which]
         return Limit(statistic, self.df, p, effect, fit, self.fewest[which], self.down_to[which])
@@ -127,7 +127,7 @@ def can_be_simulated(test: Association) -> bool:
 
 
 def affordable(test: Association) -> Simulation:
-    """As many draws as about two seconds allow."""
+    """How many tables can be drawn in about two seconds."""
     return Simulation(most=min(Simulation.most, max(_FEWEST_DRAWS, _MOST_WORK // test.work)))
 
 

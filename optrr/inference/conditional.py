@@ -55,7 +55,7 @@ class Calibrated:
 
 
 def is_conditional(kernel: Kernel, contrasts: FloatArray) -> bool:
-    """Whether `calibrated` does more than to repeat χ²: one or two contrasts, and not too many categories."""
+    """Whether `calibrated` may differ from the χ² limit: with one or two contrasts, and not too many categories."""
     return contrasts.shape[0] in _KEPT and sum(kernel.sizes) <= _MOST_CATEGORIES
 
 
@@ -87,7 +87,7 @@ def calibrated(
 
 
 def tail_of_one(weights: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray) -> FloatArray:
-    """p-values (B,) of one contrast whose weights (B, R) are taken as fixed, by the same rule but given nothing.
+    """p-values (B,) of one contrast with fixed weights (B, R): by the same rule, but without conditioning on a null fit.
 
     For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
     ``counts`` (B, R) the tables. NaN where the statistic is.

@@ -22,9 +22,9 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # With fewer records expected in a cell, steps of one record show in the tail.
 _MANY_EXPECTED = 50.0
-# arcosh 2: where t³/(6√μ) reaches it the tail has doubled.
+# arcosh 2: where t³/(6√μ) reaches this number, the tail is twice the normal one.
 _DOUBLED = 1.317
-# Cells drawn for one p-value: two seconds of random tables.
+# The most cells drawn for one p-value: random tables for about two seconds.
 _MOST_CELLS = 20_000_000
 
 

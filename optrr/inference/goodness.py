@@ -59,7 +59,7 @@ def exact_result(name: str, tested: ExactTests, n: int) -> TestResult:
     drawn = simulated_result(plain, tested.p_value[0], tested.reached[0], tested.rule, "exact")
     if tested.p_value[0] >= 1 / (tested.rule.most + 1):
         return drawn
-    # the χ² limit says by how much the p-value is smaller, though not to a factor of two
+    # the χ² limit shows how much smaller the p-value may be, though not within a factor of two
     return replace(drawn, calibration="asymptotic", relative_error=None)
 
 

@@ -7,10 +7,11 @@ With mechanisms P_g that differ between groups:
 
     T = min over π of Σ_g n_g Σ (λ̂_g − P_gᵀπ)²/λ̃_g,    λ̃_g = P_gᵀπ̃,    df = (G−1)(R−1),
 
-with π̃ the likeliest common *proper* distribution. The minimum is over every π that sums to 1, proper or not, as the alternative
-leaves every λ_g free: were π kept proper there, a category that nobody has would add its noise to T and to nothing else. π̃ only
-weighs, so that its own errors do not count at first order, and it is never near an impossible report. With one mechanism, and
-no estimate below 0, T is Pearson's statistic. Its law is χ²; where a report expects few records, that of tables drawn from π̃.
+with π̃ the likeliest common *proper* distribution. The minimum is over every π that sums to 1, proper or not, as the
+alternative leaves every λ_g free: were π kept proper there, a category that nobody has would add its noise to T and to nothing
+else. π̃ only weighs, so that its own errors do not count at first order, and it is never near an impossible report. With one
+mechanism, and no estimate below 0, T is Pearson's statistic. p-values come from χ², or, where some report expects few records,
+from tables drawn from π̃.
 """
 
 from __future__ import annotations
@@ -180,5 +181,5 @@ class DifferentMechanisms:
         start = np.full((observed.shape[0], cells), 1 / cells)
         flat = (share[:, None] * observed).reshape(-1, groups * cells)
         weights, _, _ = likeliest_weights(flat, components, start, _TOLERANCE)
-        # a report that is impossible, and that nobody made, keeps a finite weight
+        # the weight of a report that is impossible, and that nobody made, must stay finite
         return np.asarray(np.maximum(np.einsum("za,gar->zgr", weights, self.matrices), _IMPOSSIBLE))

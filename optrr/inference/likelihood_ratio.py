@@ -69,7 +69,7 @@ def likelihood_ratios(tables: FloatArray, kernel: Kernel) -> LikelihoodRatios:
 def likeliest_product(observed: FloatArray, kernel: Kernel) -> NullFit:
     """The likeliest independent distribution of every table: Fisher scoring, then one margin at a time where it stopped short.
 
-    A margin given the other is a mixture, so its maximum is found exactly, on the boundary too.
+    Given one margin, the likeliest other one is that of a mixture, which is computed exactly, also on the boundary.
     """
     fit = independence_fit(observed, kernel)
     rows, columns = fit.rows.copy(), fit.columns.copy()

@@ -13,9 +13,9 @@ is all that a score test needs, and better there: margins that the table hardly 
 very thing to be tested. (Genotype and status with λ = 0.01 each and 0.005 together, 2500 records: the maximum likelihood fit
 rejects 3.4 % at 5 %, this one 5.2 %.)
 
-Two hypotheses say more or less than independence. Hardy–Weinberg proportions leave the rows one parameter,
-a = ((1−p)², 2p(1−p), p²). And the last rows of a table may be left out, as those of a missing value: then the first rows are
-independent of the columns, and the shares of the cells beside them are free.
+There are two other hypotheses beside independence. Hardy–Weinberg proportions leave the rows one parameter, a = ((1−p)²,
+2p(1−p), p²). And the last rows of a table may be left out, as those of a missing value: then the first rows are independent of
+the columns, and the shares of the cells beside them are free.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STEPS = 12
 _TOLERANCE = 1e-9
 # A share below this is a category that does not occur; the fit keeps it, so that no covariance becomes singular.
 _FLOOR = 1e-9
-# Shares up to this one are the floor after rescaling.
+# Shares up to this one count as 0: they are the floor, rescaled.
 _NEARLY_ZERO = 10 * _FLOOR
 # Free parameters above which the unbiased margins are kept: scoring a thousand of them takes longer than a second a table,
 # and with so many cells a score test gains nothing from it.
@@ -201,7 +201,7 @@ def _expected(table: FloatArray, kernel: Kernel) -> FloatArray:
     lam = kernel.expected(table)
     # a mechanism that changes nothing can expect 0; the floor keeps weights finite where nothing was seen either
     lam = np.maximum(lam, _FLOOR**2)
-    # a product with ones is taken, because sums over axes of length two or three are slow
+    # sums are written as products with ones, because numpy sums slowly over axes of length two or three
     total = lam.reshape(lam.shape[0], -1) @ np.ones(kernel.cells)
     return np.asarray(lam / total[:, None, None])
 

@@ -35,10 +35,10 @@ class TestResult(Result):
     relative_error
         of a simulated p-value; None for asymptotic ones.
     reliable_down_to
-        p-values of this table below this may be off by more than a factor of two; 0 where none was found to be.
+        p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
     """
 
-    __test__ = False  # not a test case, whatever collects tests by name may think
+    __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
 
     test: str
     statistic: float

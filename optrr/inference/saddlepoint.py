@@ -37,9 +37,9 @@ from optrr_solvers.arrays import FloatArray
 # Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as what is
 # averaged is wide beside a step; far out it is narrower.
 _DIRECTIONS, _DEEP_DIRECTIONS = 32, 128
-# The statistic above which it takes the larger number.
+# The statistic above which the larger number of directions is taken.
 _DEEP = 50.0
-# An output less likely than this is one that the null fit rules out: a share kept at the floor of the fit.
+# An output less likely than this is impossible under the null fit: its share is the floor of the fit.
 _ABSENT = 1e-8
 # Variances and relative eigenvalues below these are those of weights that are constant or repeat others.
 _CONSTANT, _DEPENDENT = 1e-12, 1e-7
@@ -162,7 +162,7 @@ def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v:
     """Newton on the convex K(τ) − τ·target, in coordinates where K''(0) = I; w is (N, k + d, R)."""
     target = np.zeros(w.shape[:2])
     target[:, : v.shape[1]] = radius[:, None] * v
-    # from here on a weight is what an output adds to the mean less what it should be
+    # from here on a weight is what an output adds to the mean, less the target
     w = w - target[:, :, None]
     tau, value, share = np.zeros_like(target), np.zeros(n.size), law.copy()
     open_ = np.arange(n.size)
@@ -197,7 +197,7 @@ def _descent(
         if not up.any():
             break
         length = np.where(up, length / 4, length)
-    # all outputs on one side of the point: no sample reaches it, and K falls for ever along this ray
+    # all outputs lie on one side of the point, so no sample reaches it, and K falls without end in this direction
     return new, np.where(peak < -_BEYOND, -np.inf, value), share
 
 
@@ -214,7 +214,7 @@ def _log_determinant(w: FloatArray, share: FloatArray, n: FloatArray) -> FloatAr
     """ln |K''| with Gosper's sixth of a record added to every output that can occur."""
     padded = share + (share > 0) / (6 * n[:, None])
     h = _covariance(w, padded / (padded @ np.ones(share.shape[1]))[:, None])
-    # coordinates that were dropped do not count
+    # coordinates that were dropped add nothing to the determinant
     k = h.shape[1]
     h[:, range(k), range(k)] += np.einsum("zkk->zk", h) == 0
     return np.asarray(np.linalg.slogdet(h)[1])
@@ -228,7 +228,8 @@ def _covariance(w: FloatArray, share: FloatArray) -> FloatArray:
 
 def _newton_step(w: FloatArray, share: FloatArray, gap: FloatArray) -> FloatArray:
     h = _covariance(w, share)
-    # an almost certain output leaves K'' almost singular; the ridge shortens the step there and nowhere else
+    # where one output is almost certain K'' is almost singular; the ridge shortens the step there and is too small to matter
+    # elsewhere
     k = h.shape[1]
     h[:, range(k), range(k)] *= 1 + 1e-12
     h[:, range(k), range(k)] += 1e-14

@@ -28,7 +28,7 @@ from optrr_solvers.arrays import FloatArray
 
 # Tables whose influence functions are held at once: 2^22 doubles, 32 MB.
 _HELD = 1 << 22
-# Nor are more tables than this worked on at once, so that a dozen arrays of six cells each stay near the cache.
+# The most tables worked on at once, so that a dozen arrays of six cells for each table stay near the cache.
 _TABLES = 1 << 13
 
 

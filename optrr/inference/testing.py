@@ -176,8 +176,8 @@ def _automatic(
         return _doubted(plain, chosen, limit)
     rule = affordable(chosen)
     out = _simulated(plain, chosen, table, limit, rng, rule)
-    # above this some simulated table reached the statistic, and the p-value is not just the least that so many tables can
-    # give
+    # above this number, some simulated table reached the statistic; otherwise the p-value is only the least that so many tables
+    # can give
     if out.p_value > 1.5 / (rule.most + 1):
         return out
     return _beyond_simulation(out, plain, chosen, table, limit, rng)
@@ -191,7 +191,7 @@ def _beyond_simulation(  # noqa: PLR0913 (one table, what is known of it, and ho
     limit: Limit,
     rng: np.random.Generator,
 ) -> TestResult:
-    """No simulated table reached the statistic: how much smaller the p-value is, by what nothing vouches for there."""
+    """Where no simulated table reached the statistic: a smaller p-value by tilting or χ², which nothing confirms there."""
     guess = plain
     if not chosen.is_ratio and len(chosen.contrasts) <= _FEW_CONTRASTS:
         guess = _tilted(plain, chosen, table, rng)
@@ -203,7 +203,7 @@ def _beyond_simulation(  # noqa: PLR0913 (one table, what is known of it, and ho
 
 
 def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
-    """The χ² limit's p-value, with what is wrong with it."""
+    """The χ² limit's result, with the reason why its p-value is in doubt."""
     if plain.reliable:
         return plain
     if chosen.is_ratio:

@@ -99,7 +99,7 @@ class EffectKernel(Kernel):
         return np.moveaxis(out, range(-len(self.batch), 0), range(len(self.batch))) if self.batch else out
 
     def _dense(self) -> FloatArray:
-        """P by looking up each entry's change set, exact where the change sets' probabilities are."""
+        """P, entry by entry from the probability of its change set; as exact as these probabilities."""
         k = len(self.sizes)
         changed: list[Any] = [...]
         for axis, r in enumerate(self.sizes):
@@ -190,7 +190,7 @@ class EffectKernel(Kernel):
                 out = _to_deviations(out, axis)
         places: tuple[Any, ...] = (..., *np.ix_(*(np.minimum(np.arange(r), 1) for r in self.sizes)))
         scales = eigenvalues[places]
-        # what a batch of kernels is applied to may be several arrays for each table
+        # each table of the batch may come with several arrays
         between = (1,) * (out.ndim - scales.ndim) if self.batch else ()
         out = out * scales.reshape(*self.batch, *between, *self.sizes)
         if small:

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have.
-# It is also far above the 1e-9 to which solvers meet λ = 0: a vanished effect is never mistaken for an estimable one.
+# An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have. Solvers
+# meet λ = 0 to 1e-9, which is far smaller, so an effect that the mechanism hides is never taken for one that can be estimated.
 MIN_EIGENVALUE = 1e-6
 
 # Dense covariances and matrices: 4096² doubles take 128 MB.

@@ -8,8 +8,8 @@ between cut points c_u ∈ [u, u+1]:
 
     P[v, u] = F_v(c_u) − F_v(c_{u−1}),   F_v(c) = ½ e^{(c−v)/b} for c ≤ v,  1 − ½ e^{−(c−v)/b} above,  c_0 = −∞, c_t = ∞.
 
-The trace is a sum over cut points, each term concave and largest at c_u = u + ½ (Results 2 and 4). With midpoints and
-h = ε/(2(t−1)) the matrix's own ε is ε + ln(1 − (1−e^{−h})²), strictly below ε: post-processing wastes budget.
+The trace is a sum over cut points, each term concave and largest at c_u = u + ½ (Results 2 and 4). With midpoints and h =
+ε/(2(t−1)) the matrix's own ε is ε + ln(1 − (1−e^{−h})²), strictly below ε: post-processing leaves part of ε unused.
 
 Truncated geometric (Ghosh, Roughgarden & Sundararajan 2009), the discrete counterpart, with α = e^{−ε/(t−1)}:
 (1−α)/(1+α) α^|u−v| inside and α^|u−v|/(1+α) at the two ends; its ε is ε.
@@ -86,7 +86,7 @@ def optimal_cuts(size: int, epsilon: float) -> FloatArray:
         return float(np.sum(left + right)), np.asarray(rate * (right - left))
 
     bounds = [(u, u + 1) for u in below]
-    # scaled to a second derivative of order 1 at the optimum whatever ε, so that the stopping rule means the same
+    # scaled so that the second derivative at the optimum is of order 1 for every ε, because the stopping rule is absolute
     scale = np.exp(rate / 2) / rate**2
     optimum = minimize(
         lambda c: tuple(scale * part for part in missing(c)),

@@ -17,7 +17,7 @@ _RELATIVE = Fraction(1, 10**55)
 _LARGEST = 1000
 
 
-# a matrix of t categories asks for the same 2t exponents again and again
+# the entries of a matrix of t categories need only 2t different exponents, each many times
 @lru_cache(maxsize=1 << 14)
 def exp_interval(exponent: Fraction) -> Interval:
     """Rationals around e^exponent, relative width 2e-55, for exponents up to 1000 in size."""

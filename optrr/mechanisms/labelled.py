@@ -1,4 +1,4 @@
-"""What a law states of itself, for whatever is made of a law: the total, the attributes' and the conditional ε."""
+"""The ε that a law states of itself: total, of each attribute and conditional, for whatever is made of a law."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Labelled:
     """Has a law, and therefore its labels: the ε of what is drawn, rounded up (:class:`optrr_solvers.laws.base.Labels`)."""
 
     if TYPE_CHECKING:
-        # one subclass has a field of this name and the other a property, so nothing may stand here when the program runs
+        # one subclass has a field of this name and another a property, so it is declared for type checkers only
         @property
         def law(self) -> Law:
             """Probability of each change set."""

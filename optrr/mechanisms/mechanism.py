@@ -87,7 +87,8 @@ def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
         return
     groups = [(int(r), np.flatnonzero(law.sizes == r)) for r in np.unique(law.sizes)]
     step = max(_RECORDS, _CELLS // law.m)
-    # a law with a costly pass per call draws many records at once; they are applied in pieces all the same
+    # some laws pay a fixed price for each call and draw many change sets in it; these are applied to the records in smaller
+    # pieces
     drawn = max(step, _SAMPLED // (law.sampling_bytes * law.m))
     for first in range(0, codes.shape[0], drawn):
         changes = law.sample(min(drawn, codes.shape[0] - first), source)

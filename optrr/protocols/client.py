@@ -1,4 +1,4 @@
-"""The client side: one record in, one randomized message out, once."""
+"""The client side: one record comes in, and one randomized message goes out, always the same."""
 
 from __future__ import annotations
 

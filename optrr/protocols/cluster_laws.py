@@ -89,7 +89,7 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
             f"an optimum was asked for at total epsilon {total}; give a positive total and positive shares"
         )
     shares = profile / profile.sum()
-    # the search starts at Kronecker's accuracies, so these must be in the range that can be solved
+    # the search starts at Kronecker's accuracies, so every one of them must be an ε that solvers take
     least, most = float(shares.min()) * total, float(shares.max()) * total
     if least < EPSILON_RANGE[0] or most > EPSILON_RANGE[1]:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The local reports of one categorical value that the field builds on.
+"""Three ways to report one categorical value under local differential privacy, as the literature has them.
 
     grr   k-ary randomized response: one category; it supports that category
     oue   optimised unary encoding: r bits; it supports those that are 1
@@ -80,7 +80,7 @@ def _left_out(size: int, epsilon: float) -> float:
 
 def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
     """V: n times the summed variance of the unbiased proportions, at most, over all populations."""
-    # in forms that neither cancel nor overflow at small and large ε
+    # written so that nothing cancels at small ε or overflows at large ε
     away = -expm1(-epsilon)
     if oracle == "grr":
         return (1 - 1 / size) * (1 + exp(log(size) - epsilon) / away) ** 2
@@ -149,7 +149,7 @@ def _subsets(codes: IntArray, size: int, epsilon: float, source: BitSource) -> N
         piece = codes[start : start + step]
         own = np.arange(piece.size), piece
         inside = source.words(piece.size) >= left_out
-        # the categories with the smallest of uniform ranks; the true one is ranked before or after all others
+        # the subset is made of the categories with the smallest random ranks; the true one is ranked before or after all others
         ranks = _distinct(source, piece.size, size)
         ranks[own] = np.where(inside, 0, _LAST)
         last = np.partition(ranks, k - 1, axis=1)[:, k - 1]

@@ -19,7 +19,7 @@ from optrr.records.reading.registry import record_batches
 from optrr_solvers.arrays import FloatArray
 
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
-# The columns' values are read here, not by the declared categories.
+# A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
 _COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
 
 

@@ -215,7 +215,7 @@ class SampledTables(Asking):
         return FileRelease(people, provenance)
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
-        """The same, batch by batch: time O(n R) for a table of R cells, memory of one batch."""
+        """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
         source = as_source(random_state)
         return (self._answers(codes, source) for codes in encoded_batches(data, self.domain))
 
