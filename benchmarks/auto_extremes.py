@@ -21,7 +21,7 @@ from optrr_solvers import OptrrError, Problem, solve
 
 RESULTS = Path(__file__).parent / "results"
 COUNT, SEED, JOBS = 200, 12, 4
-# Product laws are compared up to here: beyond, two more solves would take most of the time.
+# Product laws are compared up to this number of attributes; with more, the two further solves would take most of the time.
 BLOCKS_UP_TO = 200
 KINDS = ("log-uniform", "few heavy", "seven levels", "one range")
 FIELDS = (
@@ -82,7 +82,7 @@ def summary(rows: list[dict[str, object]]) -> str:
         return np.array([float(str(r[name])) if r[name] != "" else np.nan for r in done])
 
     total, seconds, gap = column("total"), column("seconds"), column("gap")
-    # rounding of two totals that are equal
+    # the two totals may be equal up to rounding
     slack = 1e-9 * (1 + total)
     lines = [
         f"# `auto` on {len(rows)} random specifications, extreme mixes of ε included",

@@ -20,7 +20,7 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 SIZES = (20, 50, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 1_000_000)
 SETTINGS = {"r in 2..5, epsilon 1..10": (1.0, 10.0), "r in 2..5, epsilon 0.5..2": (0.5, 2.0)}
-# The exponent is fitted from here on: below, start-up and the border's ties dominate.
+# The exponent is fitted from this size on; with fewer attributes, start-up and ties at the ball's border dominate.
 FITTED_FROM = 100
 
 

@@ -74,7 +74,7 @@ def mean_errors(exact: float, runs: Iterator[dict[tuple[str, ...], np.ndarray]])
 
 
 def of_mechanism(mechanism: Mechanism, rng: np.random.Generator) -> tuple[Errors, Errors]:
-    """Of a designed mechanism: kernels know the exact error of every table."""
+    """Errors of a designed mechanism, exact for every table from its kernel."""
     return tuple(_of_tables(mechanism, sets, rng) for sets in SETS)  # type: ignore[return-value]
 
 

@@ -134,7 +134,7 @@ def z(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def main() -> None:
-    # the library draws from numpy's global generator, and numba keeps one of its own: its side is not repeatable
+    # the library draws from numpy's global generator and from one of numba's, so its results cannot be repeated exactly
     rng = np.random.default_rng(1)
     lines = [
         "# Side by side with multi-freq-ldpy",

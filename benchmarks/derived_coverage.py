@@ -73,7 +73,7 @@ def pair_of_adult(first: str, second: str) -> np.ndarray:
 
 
 def chosen() -> Iterator[Setting]:
-    """What is hard."""
+    """The settings chosen because they are hard."""
     skewed = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
     independent = np.outer(skewed.sum(axis=1), skewed.sum(axis=0))
     empty = np.array([[0.30, 0.10], [0.25, 0.15], [0.0, 0.20]])
@@ -94,7 +94,7 @@ def chosen() -> Iterator[Setting]:
 
 
 def drawn(rng: np.random.Generator) -> Iterator[Setting]:
-    """At random."""
+    """The settings drawn at random."""
     small = [a.name for a in adult_domain() if a.size <= 7]
     for k in range(DRAWN):
         epsilon, n = float(np.exp(rng.uniform(log(0.5), log(6)))), int(np.exp(rng.uniform(log(300), log(20_000))))

@@ -112,7 +112,7 @@ def main(repeats: int) -> None:
     for seed, (test, layout, who) in enumerate(cases):
         run = genotype_layout if layout == "genotype" else alleles_layout
         claimed = test != "allelic-hwe" or who == IDEAL
-        # each case draws for itself: allelic and trend are one test, and would agree to the last digit
+        # each case has draws of its own, because allelic and trend are one test and would otherwise agree to the last digit
         for total, method, measures in run(people[who], test, repeats, seed + 2):
             rows.append((test, layout, who, total, method, claimed, measures))
             print(*rows[-1][:6], *(f"{x:.4f}" for k in KEYS for x in measures[k]), flush=True)

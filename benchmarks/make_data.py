@@ -40,7 +40,7 @@ def written(header: Iterable[object], rows: Iterable[Iterable[object]]) -> bytes
 
 
 def packed(content: bytes) -> bytes:
-    """Compressed without name and time of day, so that the same source gives the same bytes."""
+    """The text compressed, without a file name and a time, so that the same source gives the same bytes."""
     out = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=out, mtime=0) as file:
         file.write(content)

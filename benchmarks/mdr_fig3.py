@@ -40,7 +40,7 @@ RESAMPLES = 200
 ADJUSTED = " + Adjustment"
 # the smallest published error at each p
 BEST = {0.1: (50, 0.3), 0.3: (50, 0.3), 0.5: (50, 0.1), 0.7: (100, 0.3)}
-# Estimates carry sampling error near 1e-3; fitting margins closer than this changes nothing that can be seen.
+# Estimates have sampling errors near 1e-3, so it makes no visible difference to fit margins more closely than this.
 ADJUSTMENT = {"tolerance": 1e-6, "max_rounds": 200}
 
 
@@ -55,7 +55,7 @@ def mechanism_of(data: Data, clusters: tuple, epsilons: np.ndarray) -> Mechanism
 
 
 def cluster_tables(data: Data, clusters: tuple, mechanism: Mechanism, randomized: np.ndarray) -> list:
-    """Proper estimate of every cluster's table; uniform where nothing can be known."""
+    """Proper estimate of every cluster's table, or uniform shares where the mechanism hides all of it."""
     out = []
     for c in clusters:
         sizes = tuple(data.domain.sizes[list(c)])

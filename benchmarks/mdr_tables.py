@@ -69,7 +69,7 @@ def learned_dependence(data: Data, p: float, rng: np.random.Generator) -> np.nda
     mechanism = Mechanism(data.domain, ProductLaw(data.domain.sizes, epsilons))
     randomized = np.concatenate([mechanism.perturb_codes(data.codes, rng) for _ in range(data.copies)])
     if epsilons.min() == 0:
-        # ε = 0 says nothing about an attribute: its dependences stay unknown, taken as none
+        # an attribute with ε = 0 is not seen at all, so its dependences are unknown and taken to be 0
         seen = [i for i in range(data.domain.m) if epsilons[i] > 0]
         names = [data.domain.names[i] for i in seen]
         part = Mechanism(data.domain.subset(names), ProductLaw(data.domain.sizes[seen], epsilons[seen]))

@@ -27,7 +27,8 @@ from optrr.protocols.cluster_laws import optimum_at_total
 from optrr_solvers.laws.joint import retention_epsilons
 
 QUERIES = 100
-# ε below this stands for "nothing is said": MDR's binary attributes at p = 0.5 have exactly 0, which a design cannot have.
+# The smallest ε of a design. It stands for an attribute of which nothing is said: MDR's binary attributes at p = 0.5 have
+# exactly 0, which a design cannot have.
 SILENT = 1e-3
 
 

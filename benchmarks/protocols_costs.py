@@ -216,7 +216,7 @@ def main() -> None:
         ]
         lines.append(f"| {what} | {variable} = {sizes[0]}..{sizes[-1]} | {order} | {slope:.2f} |")
         axis.loglog(sizes, costs, "o-")
-        # only the sizes themselves: a logarithmic axis would set labels between them that run into each other
+        # labels at the sizes alone, because those that a logarithmic axis adds between them would overlap
         axis.set_xticks(sizes, [f"{s:,}" for s in sizes], fontsize=7)
         axis.xaxis.set_minor_locator(NullLocator())
         axis.set_title(f"{what}\nexponent {slope:.2f}", fontsize=7)

@@ -27,7 +27,7 @@ from optrr_solvers.problem import keep_probabilities
 
 RUNS = 200
 RETAINED = 0.5
-# A mean squared error below this is what rounding in double precision leaves of 0; its digits differ between machines.
+# A mean squared error below this is 0 up to rounding, and its digits differ between machines.
 NOTHING = 1e-30
 BASE = {"d": 10, "epsilon": 1.0, "n": 1000, "v": 0.5}
 SWEEPS = {

@@ -197,7 +197,7 @@ def write(script: str, record: dict[str, Any]) -> None:
 
 def run_all(chosen: Sequence[Benchmark], only_stale: bool, jobs: int) -> list[str]:
     """Run benchmarks, each after those that it reads from; returns what failed."""
-    # the longest first, so that none is left running alone at the end; what never ran may be long
+    # the longest come first, so that none is left running alone at the end; those that never ran count as long
     records, failed = recorded(), list[str]()
     waiting = sorted(chosen, key=lambda b: -records.get(b.script, {}).get("seconds", math.inf))
     running: dict[Future[dict[str, Any]], Benchmark] = {}

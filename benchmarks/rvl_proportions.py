@@ -18,7 +18,7 @@ from optrr.matrix import MatrixMechanism, laplace, randomized_response, truncate
 from optrr.records.counts import count
 
 RESULTS = Path(__file__).parent / "results"
-# the standard error of a simulated variance is then 1 % even where one direction of noise dominates (3.2 % at 2,000)
+# with this many, the standard error of a simulated variance is 1 % even where one direction of noise dominates (3.2 % at 2,000)
 RUNS = 20_000
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 FAMILIES = {"randomized response": randomized_response, "Laplace": laplace, "geometric": truncated_geometric}

@@ -5,9 +5,9 @@ fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods ran
 best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor on one thread;
 with all cores, of the wall clock.
 
-``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from
-numpy's generator, as a page of code would have it. It is no competitor in privacy (its total is Kronecker's) nor in
-randomness. ``direct``: the sampler that a law has for where its automaton would be too large (tables have none).
+``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's
+generator, as a page of code would have it. It is no match in privacy, because its total is Kronecker's, nor in the quality of
+its random numbers. ``direct``: the sampler that a law has for where its automaton would be too large (tables have none).
 ``--old FOLDER``: a checkout of an earlier version, whose ``flip`` is run in a process of its own on the same arrays.
 multi-freq-ldpy runs one value a call, so it is given fewer records.
 
@@ -94,7 +94,7 @@ def direct(codes: np.ndarray, law: Any) -> None:
 
 
 def flipped(codes: np.ndarray, law: Any) -> None:
-    """Whatever the version at hand randomizes with."""
+    """The function with which the version on the path randomizes."""
     from optrr.mechanisms.mechanism import flip
     from optrr_solvers.randomness import SystemSource
 

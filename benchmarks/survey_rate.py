@@ -64,7 +64,7 @@ SERVERS = {"checked": checked, "unchecked": unchecked}
 
 
 def serve(kind: str, design_file: Path, database: Path, pipe: Connection) -> None:
-    """The server's process: says its port, and in the end its processor time."""
+    """The server's process: it reports its port, and in the end its processor time."""
     app = SERVERS[kind](prepared(design_file), database)
     with listening("127.0.0.1", 0) as bound:
         pipe.send((bound.getsockname()[1], time.process_time()))

@@ -105,7 +105,7 @@ def absent_settings(count: int) -> Iterator[Setting]:
         shape = (SHAPES[0], SHAPES[1], SHAPES[1], SHAPES[2], SHAPES[3])[k % 5]
         faint = (0.0, 1e-4, 1e-3)[k % 3]
         rows, columns = (rng.dirichlet(np.full(r, 2.0)) for r in shape)
-        # of two categories, none can be absent where there is something to test
+        # with two categories, neither can be absent, because nothing would be left to test
         rows[np.argmin(rows)] = faint if shape[0] > len(SHAPES[0]) else max(faint, 1e-4)
         if k % 2 and (shape[1] > len(SHAPES[0]) or faint > 0):
             columns[np.argmin(columns)] = faint
