@@ -1,1 +1,1 @@
-"""Budgets the other way round: a total ε, or required accuracies, turned into designs; and which way of asking is best."""
+"""The reverse of design: from a total ε, or from required accuracies, to designs; and which way of asking is best."""

@@ -91,7 +91,7 @@ class Advice(TableResult):
 
     def sentences(self) -> tuple[str, ...]:
         """The advice in words: who wins, by how much, and what that gives up."""
-        # an even and a best variant of one way are one way
+        # the even and the best split of one way of asking count as one
         runner = next(o for o in self.options if o.family != self.best.family)
         if not np.isfinite(runner.error):
             lead = f"{self.best.title} is the only one that can estimate every table."
@@ -190,7 +190,7 @@ def advise(
     ways += options.sampling(declared, wanted, total)
     if clusters:
         ways.append(options.clustered(declared, wanted, total, clusters))
-    # what differs by rounding only keeps this order, the optimum first
+    # options that differ by rounding only keep this order, in which the optimum is first
     ordered = sorted(ways, key=lambda o: float(f"{o.error:.9g}"))
     return Advice(declared, wanted, total, n, tuple(ordered), allocation)
 

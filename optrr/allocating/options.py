@@ -99,7 +99,7 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     blocks = single_blocks(arrays)
     even = even_split(arrays, blocks, total)
     out = [_kronecker_option(domain, "kronecker-even", "Every attribute on its own (even split)", even, total)]
-    # where the best split is not found the even one is still there to compare with
+    # where the best split is not found, the even split is still compared
     with suppress(SolveFailed):
         best = best_split(arrays, blocks, total)
         out.append(_kronecker_option(domain, "kronecker", "Every attribute on its own (best split)", best, total))

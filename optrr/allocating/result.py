@@ -21,7 +21,7 @@ from optrr_solvers.arrays import FloatArray
 
 # More tables than this are predicted by kind only.
 MAX_LISTED = 5000
-# A proportion lies within 0..1, so that answering 1/2 without asking anybody is never off by more.
+# The largest error of answering 1/2 without asking anybody: a proportion lies within 0..1.
 _USELESS = 0.5
 _NO_RECORDS = "everybody answers one random table: no records are kept, and no other table can be estimated later"
 # How the note begins that an allocated design carries; it is a record, not a warning.

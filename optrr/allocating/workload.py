@@ -214,7 +214,7 @@ def read_workload(path: str | Path, domain: Domain) -> Workload:
     except UnicodeDecodeError as error:
         raise InvalidInput(f"workload {source} is not UTF-8; save it in that encoding") from error
     except (ValueError, RecursionError) as error:
-        # malformed text, numbers of thousands of digits, brackets nested thousands deep
+        # raised by malformed text, by numbers of thousands of digits, and by brackets nested thousands deep
         kind = "TOML" if source.suffix.lower() == ".toml" else "JSON"
         raise InvalidInput(f"workload {source} is not {kind}: {in_one_line(error)}; mend it there") from error
     spec = _converted(raw, f"workload {source}", _FileSpec)

@@ -1,4 +1,4 @@
-"""Why believe the label: every number of a design, recomputed from its law and its certificate alone (design §3.4).
+"""The checks of a design: every number recomputed from its law and its certificate alone (design §3.4).
 
 The upper side comes from the law, the lower side from the certificate; nothing that a solver reported is used. For small
 domains both are exact rational arithmetic; elsewhere doubles with outward error bounds.
@@ -22,7 +22,8 @@ from optrr_solvers.solution import require, shortfalls
 if TYPE_CHECKING:
     from optrr.designing.design import Design
 
-# Another machine's exp and log may differ in the last places; anything a person would edit differs by more.
+# Numbers may differ by this much, because exp and log of another machine differ in the last places; an edit by hand changes
+# more.
 SAME = 1e-9
 
 

@@ -79,7 +79,7 @@ class Design(Labelled, FullRecords, TableResult):
             )
         try:
             design = Design(record.domain, record.solution, record.earlier)
-            # laws compute their numbers on demand, and refuse some that their constructors took
+            # laws compute their numbers only when asked, so that a wrong law may be refused only here
             wrong = failed_checks(design, record.stated)
         except (ValueError, OverflowError) as error:
             raise InvalidInput(f"design file {path}: {in_one_line(error)}") from error

@@ -1,4 +1,6 @@
-"""A domain proposed from data: what occurs in them, said plainly to be what it is, a look at the data that no ε covers.
+"""A domain proposed from data: the categories that occur there.
+
+This looks at the records, no ε covers it, and the proposal says so.
 
 Order is kept where a column has one, numbers and dates are binned where that is asked for, rare categories are merged into
 ``other``, which then takes every undeclared value, so that the rare ones need not be written down.
@@ -22,7 +24,7 @@ from optrr.records.observed import ObservedColumn
 from optrr.records.reading.registry import open_source
 
 REST = "other"
-# More different values than this are no categories that anybody would list; numbers and dates among them want bins.
+# A column with more different values than this has no list of categories; where they are numbers or dates, bins are made.
 MOST_CATEGORIES = 50
 # Digits that edges read off the data keep: enough to tell them apart, few enough to say little about one person.
 _DIGITS = 3

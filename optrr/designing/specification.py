@@ -105,7 +105,7 @@ def read_specification(path: str | Path) -> Specification:
         kind = suffix[1:].upper()
         raise InvalidInput(f"specification {source} is not {kind}: {in_one_line(error)}; mend it there") from error
     except (ValueError, RecursionError) as error:
-        # numbers of thousands of digits, brackets nested thousands deep, and what we refuse ourselves
+        # raised by numbers of thousands of digits, by brackets nested thousands deep, and by our own refusals
         raise InvalidInput(f"specification {source}: {in_one_line(error)}") from error
 
 

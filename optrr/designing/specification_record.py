@@ -109,7 +109,7 @@ def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) ->
             hint = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
             raise InvalidInput(f"{place} has the unknown key {shown(key)}{hint}")
         kind = keys[key]
-        # true is a whole number to Python, and to nobody else
+        # Python takes true for a whole number; a person who writes it does not mean one
         if not isinstance(value, kind.types) or (isinstance(value, bool) and bool not in kind.types):
             raise InvalidInput(f"{place} has {key} = {_said(value)}; give {kind.said}")
 

@@ -1,4 +1,4 @@
-"""Verification of designs and design files: the front door of :mod:`optrr.designing.checks`."""
+"""Verification of a design or of a design file, by the checks of :mod:`optrr.designing.checks`."""
 
 from __future__ import annotations
 

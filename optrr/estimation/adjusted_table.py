@@ -20,7 +20,7 @@ from optrr.estimation.unbiased_errors import TableErrors, with_intervals, with_s
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import distinct
 
-# Rounds of reweighting: far beyond what estimates with sampling error need.
+# The most rounds of reweighting: many more than estimates with sampling error need.
 ADJUSTMENT_ROUNDS = 200
 
 

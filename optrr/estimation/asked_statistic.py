@@ -1,4 +1,4 @@
-"""One of the derived statistics, asked of one table: its units, and the path that its interval is found along.
+"""One derived statistic of one table: its units, and the path of tables along which its interval is searched.
 
 Paths are about φ² (for χ² and V), −H or I in nats (for the entropy, mutual information and G²), or the correlation itself.
 """
@@ -39,7 +39,7 @@ class AskedStatistic:
 
     @property
     def factor(self) -> float:
-        """Of the scale of its path, for all but V."""
+        """By which the path's number is multiplied to give the statistic, for all but V."""
         n = self.sampling.n
         factors = {
             "entropy": -1 / log(2),
@@ -50,7 +50,7 @@ class AskedStatistic:
         return factors.get(self.name, 1.0)
 
     def path(self, observed: FloatArray, sampling: Sampling | None = None) -> Path:
-        """Of the observed proportions (R,), as if they came from the given sampling."""
+        """The path for the observed proportions (R,), as if they came from the given sampling."""
         sampling = sampling or self.sampling
         if self.name == "entropy":
             return NegativeEntropy(sampling, observed)

@@ -80,7 +80,7 @@ def consistent_tables(
         current = shares.averaged({names: projection(t.ravel()).reshape(t.shape) for names, t in current.items()})
         rounds, off = rounds + 1, _negative(current)
     report = Convergence(rounds, off <= TOLERANCE, "most negative cell of the agreeing tables", off, TOLERANCE)
-    # what is left is rounding, or said not to have converged
+    # what is left is rounding, or the result says that it has not converged
     return ConsistentTables({names: np.maximum(t, 0.0) for names, t in current.items()}, report)
 
 
@@ -102,7 +102,7 @@ class _Shares:
         for effect, holders in self._holders.items():
             order = tuple(sorted(effect))
             total = sum(w for _, w in holders)
-            # an effect that the mechanism hides from every table has no precision at all: plain mean
+            # the mechanism hides this effect in every table, so no table has more precision than another: take the plain mean
             parts = [(names, w / total if total > 0 else 1 / len(holders)) for names, w in holders]
             mean = sum(w * _component(tables[names], names, order) for names, w in parts)
             for names, _ in holders:

@@ -36,7 +36,7 @@ STATISTICS: tuple[str, ...] = get_args(StatisticName)
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048
-# Below this many standard errors, nothing is said about how many records would do: the guess could be off by a factor of ten.
+# With fewer standard errors than this, no number of records is suggested, because the guess could be off by a factor of ten.
 _MEASURED = 1.0
 # An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
 # the next share.
@@ -179,7 +179,7 @@ def _standard_error(setting: AskedStatistic, path: Path, lower: float, value: fl
 
 @dataclass(frozen=True)
 class _Limits:
-    """A statistic in its own units with limits that are not those of a test inversion alone, and why."""
+    """A statistic in its own units with limits that do not come from a test inversion alone, and the reason."""
 
     value: float
     lower: float
@@ -229,7 +229,7 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
 def _within(
     setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], warnings: tuple[str, ...]
 ) -> _Limits:
-    """With the projected estimate's value, moved between the limits: what is faint is part of it, too."""
+    """The limits, with the projected estimate's value moved between them; that estimate has the faint categories as well."""
     return _Limits(min(max(setting.projected(observed), limits[0]), limits[1]), *limits, warnings)
 
 
@@ -289,7 +289,7 @@ def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng:
 
 
 def _value_of_sample(setting: AskedStatistic, observed: FloatArray) -> float:
-    """As shown for a sample, whose scores need not have variances clear of 0."""
+    """The statistic of a bootstrap sample, whose scores may have variances near 0."""
     if setting.scores is not None and ScoreMoments.of(setting.sampling, observed, setting.scores).faint():
         return setting.projected(observed)
     return setting.shown(setting.path(observed).value)

@@ -8,7 +8,7 @@
     ibu          iterative Bayesian update (EM), accelerated
     adjusted     RR-Adjustment (MDR Algorithm 2) on the distinct records
 
-Intervals are the same for all methods but for one thing. A test by the unbiased estimate, inverted, covers the truth as often
+Intervals are the same for all methods, with one exception. A test by the unbiased estimate, inverted, covers the truth as often
 as it says (:mod:`optrr.estimation.score_interval`); where another method's estimate lies outside, the interval is moved
 outwards to it. A bootstrap of the projected and likelihood methods does not cover: their errors have another law at the
 boundary of the simplex, where the fit often is, than at the truth. It gives standard errors only.
@@ -179,7 +179,7 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     if method == "adjusted":
         out = replace(out, warnings=_margins_warning(counts, mechanism))
     out = with_standard_errors(out, data.kernel, data.observed)
-    # where the data do not identify the table, samples from one of the tables that fit say nothing about the others
+    # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, bootstrap, np.random.default_rng(random_state))
     return with_intervals(out, data.kernel, data.observed, interval_cells)

@@ -7,7 +7,7 @@ cell v and 0 for any other. So its expectation lies in 0..1 whatever the true re
 
 likewise above 1. The bound asks nothing of the records: they need not be a sample, and n may be small. It is multiplied by
 twice the number of cells of all tables looked at (Bonferroni). What warns at :data:`FALSE_ALARMS` therefore warns of right data
-at most that often. Data that are wrong but possible pass: the test is one-sided, and no other could be valid for all records.
+at most that often. Data that are wrong but possible pass: no test that is valid for all records could refuse them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # How often right data may warn, over all tables looked at together.
 FALSE_ALARMS = 1e-6
-# Fewer standard errors outside 0..1 are never that rare, so nothing more is computed.
+# An estimate fewer standard errors than this outside 0..1 is never that rare, so the bound is not computed.
 _SUSPICIOUS = 4.0
 # θ in units of one over the largest weight: below, e^(−θ g) is its linear part; above, its largest term alone.
 _THETA = (1e-9, 700.0)
@@ -52,7 +52,7 @@ def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
 
 
 def impossible_tables(observed: Sequence[Observed]) -> list[str]:
-    """The same for tables with their kernels, those that cannot be estimated left out."""
+    """One warning for tables with their kernels, or none; tables that cannot be estimated are left out."""
     shown = [o for o in observed if o.kernel.is_invertible]
     cells = sum(o.table.size for o in shown)
     worst = min((_worst(o) for o in shown), key=lambda w: w.log_chance, default=None)
@@ -109,7 +109,7 @@ def log_chance_bound(kernel: Kernel, cell: Sequence[int | np.intp], estimate: fl
         return 0.0
     indicator = np.zeros(kernel.sizes)
     indicator[tuple(cell)] = 1.0
-    # below 0 the weights are turned round, so that the same line serves both sides
+    # below 0 the weights change their sign, so that the same formula serves both sides
     sign = -1.0 if estimate < 0 else 1.0
     weights: FloatArray = sign * kernel.solve_adjoint(indicator)
     unit, most = 1 / float(np.abs(weights).max()), float(weights.max())

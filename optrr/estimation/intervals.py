@@ -41,7 +41,7 @@ _ADDED = 0.5
 _NO_SKEWNESS = 1e-3
 # Limits are found to this share of a half width, or to rounding.
 _LIMIT, _TINY, _RELATIVE = 1e-3, 1e-15, 1e-12
-# Where a step towards a limit does not reach it, the next is so much longer.
+# Where a step does not reach the limit, the next step is this many times as long.
 _GROWTH = 1.5
 
 
@@ -118,12 +118,12 @@ class Path(ABC):
     estimate: float
     plug_in: float
     range: tuple[float, float]
-    # how far the law's mean may be off for want of an unbiased estimate; limits give way by it
+    # how far the law's mean may be off where no estimate is unbiased; the limits are moved outwards by as much
     slack: float = 0.0
 
     @abstractmethod
     def law(self, value: float) -> Law:
-        """Of the estimate where the statistic has this value, which lies in the range."""
+        """The law of the estimate where the statistic has this value, which lies in the range."""
 
     @property
     def value(self) -> float:
@@ -131,7 +131,7 @@ class Path(ABC):
         return float(np.clip(self.estimate, *self.range))
 
     def deviation(self) -> float:
-        """Of the estimate, where the statistic has the estimate's value."""
+        """The estimate's standard deviation where the statistic has the estimate's value."""
         return sqrt(max(self.law(self.value).variance, 0.0))
 
 

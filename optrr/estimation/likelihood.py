@@ -6,7 +6,8 @@ One attribute: a closed form by water filling (Pinzón & Palamidessi, "Estimatin
 with randomized response"). Joints: the iterative Bayesian update of Agrawal & Aggarwal (MDR's reference [2]), that is, EM:
 π ← π ∘ g with g = P(λ̂/λ), through the kernel, so O(k Π r) a step, accelerated by SQUAREM (Varadhan & Roland 2008).
 
-ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π: the iteration stops on a bound, not on a hope.
+ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π. The iteration stops when this bound
+is small enough.
 
 EM creeps where a cell's optimum is 0. Tables of up to MAX_NEWTON cells are therefore finished by Newton's method
 (:mod:`optrr.estimation.mixture`), larger ones by a quasi-Newton method on the cells above 0 (:mod:`optrr.estimation.support`).
@@ -31,7 +32,7 @@ MAX_NEWTON = 1024
 # Bound on the distance from the maximum, in nats per record: at 10^4 records 1e-8 in all, at 10^10 a hundredth of a nat.
 TOLERANCE = 1e-12
 MAX_ITERATIONS = 5000
-# Updates before faster methods take over: by then the cells at 0 are nearly so.
+# Updates before faster methods take over; by then the cells that belong at 0 are near it.
 _EM_STEPS = 90
 
 

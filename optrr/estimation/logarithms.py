@@ -28,7 +28,7 @@ BIAS = 0.122
 # The spline's ends, and its coefficients on the knots −4, −3, …, 5.
 FIRST_KNOT, LAST_KNOT = -4.0, 5.0
 COEFFICIENTS = (4.2689, 3.8566, 3.0320, 2.3209, 0.6577, -0.5555, -1.8963, 1.2789, 3.5224, 5.3853, 7.0731, 7.9492)
-# From here on the mean is taken as y ln y, which it is within 1e-4; up to here it is interpolated between the points of a grid.
+# From this y on the mean is taken to be y ln y, which differs by at most 1e-4; below, it is interpolated on a grid.
 _CLEAR = 10.0
 _GRID = np.linspace(0.0, _CLEAR, 1001)
 # Points of the trapezoidal rule for means over normal noise; beyond them lies 1e-15 of it.

@@ -21,7 +21,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _STEPS = 50
 # Log-likelihoods closer than this, relatively, are equal: they are sums of some hundred rounded terms.
 _ROUNDING = 2.0**-46
-# A line search that comes below this cannot gain anything that a double can show.
+# The shortest step of a line search: a shorter one gains nothing that a double can show.
 _SHORTEST_STEP = 2.0**-30
 # Components that look alike leave directions without curvature. A pull towards the last weights, this small against the
 # largest curvature, makes every model have one minimum; it does not move the answer, where the pull is 0.
@@ -134,7 +134,7 @@ def _one_by_one(hessian: FloatArray, linear: FloatArray, reached: FloatArray) ->
         factor = np.linalg.cholesky(hessian)
         return np.asarray(nnls(factor.T, solve_triangular(factor, linear, lower=True))[0])
     except (np.linalg.LinAlgError, RuntimeError):
-        # whether the step is good is for the line search to say, and for the bound what it is worth
+        # a bad step does no harm: the line search refuses it, and the bound shows how good the answer is
         return reached
 
 

@@ -34,8 +34,8 @@ from optrr.estimation.intervals import Law, Path, Sampling
 from optrr.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 
-# The table is moved for at most so many standard errors of the estimate: no limit lies farther away, and further off the first
-# order does not hold.
+# The table is moved by at most this many standard errors of the estimate. No limit lies farther away, and farther away the
+# first-order formula does not hold.
 _FARTHEST = 3.0
 # No share of a category falls below this part of its estimate on the way.
 _LEAST_SHARE = 0.25
@@ -79,7 +79,7 @@ class PhiSquared(Path):
         self._moved = _Moved(sampling, table, there.gradient, law)
 
     def law(self, value: float) -> Law:
-        """With departures from independence whose squares sum to the value."""
+        """The law at the table whose squared departures from independence sum to the value."""
         table = self._scaled(self._moved.table(value - self.value), value)
         expansion = statistics.phi_squared(table, self._cells)
         return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
@@ -115,7 +115,7 @@ class Correlation(Path):
         self.range = (-1.0, 1.0)
 
     def law(self, value: float) -> Law:
-        """Of the estimated table, moved along both scores until its correlation is the value."""
+        """The law at the estimated table, moved along both scores until its correlation is the value."""
         table = self._table + (value - self.plug_in) * self._direction
         expansion = statistics.pearson_correlation(table, self._scores)
         return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
@@ -165,14 +165,14 @@ class _Logarithms(Path):
 
     @abstractmethod
     def _some_departure(self, least: FloatArray) -> FloatArray:
-        """(R,) from that table, for where the estimate shows none."""
+        """A departure (R,) from that table, for where the estimate shows none."""
 
     def law(self, value: float) -> Law:
-        """With departures scaled to the value."""
+        """The law at the table whose departures are scaled to the value."""
         return self._law_at(value, self._scaled(projection(self._moved.table(value - self.value)), value))
 
     def _law_at(self, value: float, table: FloatArray) -> Law:
-        """With the mean that the estimate has under the table: biases of many faint sums add up where these are alike."""
+        """The law with the mean that the estimate has under the table: where many faint sums are alike, their biases add up."""
         x = self._sums @ table
         bias = self._combined(logarithms.smoothed(x / self._errors), x) - self._exact(table)
         return self._sampling.law(value + bias, table, *self._derivatives(table))

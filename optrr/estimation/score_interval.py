@@ -31,7 +31,7 @@ _DISTANCES = 257
 # Ends are this precise, in standard errors of a share of 1/2 without randomization and as a share of themselves, and rounded
 # outwards.
 _PRECISION, _RELATIVE = 1e-4, 1e-4
-# Logarithms of tails below this are no longer told apart.
+# Tails whose logarithms are below this count as equal.
 _LOWEST = -700.0
 
 
@@ -91,7 +91,7 @@ def _root(means: WeightedMeans, chosen: IntArray, inner: FloatArray, level: floa
     if means.fixed:
         # between two multiples of 1/n the test is that of the nearer one, so it turns halfway; the inner one is accepted
         return np.asarray(np.rint(means.n * root.x + 0.5 - side) / means.n)
-    # of the last two points, the one outside
+    # of the last two points, take the outer one, so that the interval is not too short
     return np.asarray(root.bracket[side])
 
 
@@ -100,7 +100,7 @@ def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
     distances, shares = _split(level)
     low = np.interp(p / error, distances, shares)
     high = np.interp((1 - p) / error, distances, shares)
-    # where errors are far larger than 1 both are 0, and p itself is a split that is 0 at 0 and 1 at 1
+    # where standard errors are far larger than 1 both distances are 0; then p itself is the split, which is 0 at 0 and 1 at 1
     return np.divide(low, low + high, out=np.array(p, dtype=np.float64), where=low + high > 0)
 
 

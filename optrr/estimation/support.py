@@ -77,7 +77,7 @@ def _round(
     count = 0
 
     def loss(z: FloatArray) -> tuple[float, FloatArray]:
-        """Times the cells, against the start and from differences to it: near the optimum, all digits lie there."""
+        """The loss, times the cells, as a difference from the start: near the optimum the digits that matter are there."""
         nonlocal count
         count += 1
         moved = (z - at) * scale

@@ -61,7 +61,7 @@ def with_standard_errors(out: Estimate, kernel: Kernel, observed: FloatArray) ->
         return replace(out, warnings=(warning, *out.warnings))
     if out.target == "data":
         return replace(out, standard_errors=np.sqrt(variances), errors="unbiased")
-    # where all reports that tell about a cell are alike, they show no variance, which is not to say that there is none
+    # all reports that tell about a cell are alike here, so they show no variance, although there is one
     alike = variances * (out.n - 1) <= _ALIKE * kernel.solve_squared(observed)
     warnings = (*without_error(alike, "the reports that tell about them are"), *out.warnings)
     return replace(

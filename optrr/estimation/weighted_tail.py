@@ -29,7 +29,7 @@ _NO_REST = 1e-10
 _EQUAL = 1e-6
 # Below this skewness the gamma law is the normal one to six digits.
 _SYMMETRIC = 1e-5
-# No law of these means has a larger skewness; larger estimates come from the third moments of few reports.
+# The largest skewness that a law of these means has; larger estimates come from third moments of few reports and are cut.
 _MOST_SKEW = 1.0
 
 
@@ -61,7 +61,7 @@ def _stepped_tails(law: NullLaw, value: FloatArray, length: int) -> tuple[FloatA
     numbers, chances = _heavy_reports(law, length)
     slope = law.covariance / law.heavy_variance
     rest = law.n * (law.variance - law.covariance * slope)
-    # what the rest of the sum has to be, after what the number of heavy reports makes of its mean
+    # what the rest of the sum must reach, beyond the mean that the number of heavy reports gives it
     needed = law.n * (value - law.share)[:, None] - slope[:, None] * (numbers - law.n * law.heavy[:, None])
     alone = (rest <= _NO_REST * law.n * law.variance)[:, None]
     z = needed / np.sqrt(np.where(alone[:, 0], 1.0, rest))[:, None]
@@ -89,6 +89,6 @@ def _turned(chance: FloatArray, people: FloatArray, angles: FloatArray) -> tuple
     c, m = chance[:, None], people[:, None]
     with np.errstate(divide="ignore"):
         size = np.log1p(np.maximum(-2 * c * (1 - c) * (1 - np.cos(angles)), -1.0)) / 2
-    # among no people nobody reports so, whatever the chance
+    # with nobody in the group the number is 0, whatever the chance
     size = np.where(m > 0, size, 0.0)
     return m * size, m * np.arctan2(c * np.sin(angles), 1 - c + c * np.cos(angles))
