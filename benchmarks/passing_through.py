@@ -88,18 +88,18 @@ def main(records: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         source, target = Path(place) / "records.parquet", Path(place) / "out.parquet"
         make(source, records)
-        found: dict[str, object] = {"records": records, "attributes": adult_domain().m}
+        figures: dict[str, object] = {"records": records, "attributes": adult_domain().m}
         for task in ("copy", "randomize", "count_pairs"):
             with context.Pool(1) as pool:
-                found[task] = pool.apply(measured, (task, source, target))
+                figures[task] = pool.apply(measured, (task, source, target))
             target.unlink()
-            print(task, found[task], flush=True)
-    copied, randomized = found["copy"], found["randomize"]
+            print(task, figures[task], flush=True)
+    copied, randomized = figures["copy"], figures["randomize"]
     assert isinstance(copied, dict) and isinstance(randomized, dict)
-    found["processor_ratio"] = randomized["processor_seconds"] / copied["processor_seconds"]
-    found["wall_ratio"] = randomized["wall_seconds"] / copied["wall_seconds"]
-    found["records_per_second"] = records / randomized["wall_seconds"]
-    (RESULTS / "passing_through.json").write_text(json.dumps(found, indent=1) + "\n")
+    figures["processor_ratio"] = randomized["processor_seconds"] / copied["processor_seconds"]
+    figures["wall_ratio"] = randomized["wall_seconds"] / copied["wall_seconds"]
+    figures["records_per_second"] = records / randomized["wall_seconds"]
+    (RESULTS / "passing_through.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":
