@@ -176,82 +176,86 @@ def test_blocks_of_many_attributes_follow_the_law(monkeypatch):
     assert np.abs((observed - expected) / np.sqrt(expected * (1 - expected) / n)).max() < 5
 
 
+def word_shares(masses):
+    """The chance of each cell, from the words that the sampler compares with."""
+    words = [int(x) for x in np.diff(word_ends(masses), prepend=np.uint64(0))]
+    return [Fraction(x, sum(words)) for x in words]
+
+
+def halves(level, totals, chance):
+    """Every way to split these totals between the nodes of the next level, with its chance."""
+    ways = [((), chance)]
+    for left, right, total in zip(level[::2], level[1::2], totals, strict=True):
+        lefts = left.start + np.arange(left.values.size)
+        chances = word_shares(left.values * right.at(total - lefts))
+        split = [(int(x), c) for x, c in zip(lefts, chances, strict=True) if c]
+        ways = [((*done, x, total - x), p * c) for done, p in ways for x, c in split]
+    return ways
+
+
+def block_totals(table, total, chance):
+    """The blocks' totals with their chances, by the tree's own rows from the top level down."""
+    ways = [((total,), chance)]
+    for level in table._tree._levels if len(table._blocks) > 1 else []:
+        ways = [way for totals, p in ways for way in halves(level, totals, p)]
+    return ways
+
+
+def branches(table, i, before, total):
+    """Kept (0) and changed (1) with the total left and the chance: the sampler rounds the rarer branch down to a word."""
+    step = int(table._steps.floors[i])
+    kept, changed = (
+        float(before.at(np.array([total - x]))[0]) * float(weight)
+        for x, weight in ((0, table._steps.kept[i]), (step, table._steps.low[i]))
+    )
+    rarer = min(kept, changed)
+    cut = Fraction(int(rarer / (kept + changed) * 2.0**64), 1 << 64)
+    for bit, mass in ((0, kept), (1, changed)):
+        if mass > 0:
+            yield bit, total - bit * step, cut if mass == rarer and kept != changed else 1 - cut
+
+
+def block_changes(table, block, total):
+    """Every way in which the block's attributes change, with its chance, given the block's total."""
+    ways = [({}, total, Fraction(1))]
+    for i, before in zip(block[::-1].tolist(), list(table._rows(block))[-2::-1], strict=True):
+        ways = [
+            (changes | {i: bit}, left, p * chance)
+            for changes, rest, p in ways
+            for bit, left, chance in branches(table, i, before, rest)
+        ]
+    return [(changes, p) for changes, _, p in ways]
+
+
+def drawn_from(table):
+    """Exact chance of every change set that the table's sampler draws, by following all of its thresholds."""
+    drawn = {}
+    for total, chance in zip(table._totals.tolist(), word_shares(table._final), strict=True):
+        for totals, p in block_totals(table, total, chance) if chance else ():
+            blocks = [block_changes(table, b, t) for b, t in zip(table._blocks, totals, strict=True)]
+            for parts in itertools.product(*blocks):
+                changed = {i: bit for changes, _ in parts for i, bit in changes.items()}
+                key = tuple(changed[i] for i in range(len(changed)))
+                drawn[key] = drawn.get(key, 0) + p * np.prod([q for _, q in parts])
+    return drawn
+
+
 @pytest.mark.parametrize("memory", [1 << 28, 1])
 def test_a_sampled_change_set_is_never_likelier_than_the_label_allows(monkeypatch, memory):
     """The sampler's own thresholds, followed exactly: e_k β̂(S)/(α̂ μ_S) ≤ Q − 1 for every change set, in rationals."""
     monkeypatch.setattr(ball_sampler, "_MEMORY", memory)
-    law = BallLaw(
-        SIZES[:4],
-        [np.array([0]), np.array([1]), np.array([2]), np.array([3])],
-        [MixedBall(1.0, sharp(np.array([3, 4, 5, 2]), np.zeros(4), 8))],
-        2.0,
-    )
+    classes = [np.array([i]) for i in range(4)]
+    law = BallLaw(SIZES[:4], classes, [MixedBall(1.0, sharp(np.array([3, 4, 5, 2]), np.zeros(4), 8))], 2.0)
     sampler = law._sampler
     share = Fraction(int(sampler._choice._cumulative[-1]), 1 << 64)
     table = sampler._table(0)
     assert len(table._blocks) == (1 if memory > 1 else 4)
-    probabilities = {}
-
-    def shares(masses):
-        words = [int(x) for x in np.diff(word_ends(masses), prepend=np.uint64(0))]
-        return [Fraction(x, sum(words)) for x in words]
-
-    def split(nodes, totals, p):
-        """Block totals with their chances, by the tree's own rows from the top level down."""
-        for level in nodes:
-            new = []
-            for given, chance in zip(totals, p, strict=True):
-                options = [((), chance)]
-                for left, right, x in zip(level[::2], level[1::2], given, strict=True):
-                    ys = left.start + np.arange(left.values.size)
-                    chances = shares(left.values * right.at(x - ys))
-                    options = [
-                        ((*done, int(y), x - int(y)), q * c)
-                        for done, q in options
-                        for y, c in zip(ys, chances, strict=True)
-                        if c
-                    ]
-                new += options
-            totals, p = [t for t, _ in new], [c for _, c in new]
-        return zip(totals, p, strict=True)
-
-    def follow(todo, p, s):
-        if not todo:
-            probabilities[tuple(s)] = probabilities.get(tuple(s), 0) + p
-            return
-        (i, before, state), rest = todo[0], todo[1:]
-        a = int(table._steps.floors[i])
-        kept, changed = (
-            float(before.at(np.array([state - step]))[0]) * float(weight)
-            for step, weight in ((0, table._steps.kept[i]), (a, table._steps.low[i]))
-        )
-        cut = Fraction(int(min(kept, changed) / (kept + changed) * 2.0**64), 1 << 64)
-        for bit, mass in ((0, kept), (1, changed)):
-            if mass > 0:
-                chance = cut if (mass == min(kept, changed) and kept != changed) else 1 - cut
-                onward = (
-                    [(k, row, state - bit * a) for k, row, _ in rest[:1]] if rest and rest[0][2] is None else rest[:1]
-                )
-                follow([*onward, *rest[1:]], p * chance, [*s[:i], bit, *s[i + 1 :]])
-
-    for x, chance in zip(table._totals.tolist(), shares(table._final), strict=True):
-        if chance:
-            levels = table._tree._levels if len(table._blocks) > 1 else []
-            for states, p in split(levels, [(x,)], [chance]):
-                todo = []
-                for block, state in zip(table._blocks, states, strict=True):
-                    before = list(table._rows(block))[-2::-1]
-                    todo += [
-                        (i, row, state if k == 0 else None)
-                        for k, (i, row) in enumerate(zip(block[::-1].tolist(), before, strict=True))
-                    ]
-                follow(todo, p, [0, 0, 0, 0])
-    top = Fraction(np.exp(2.0)) - 1
+    probabilities = drawn_from(table)
     assert sum(probabilities.values()) == 1
-    for s, p in probabilities.items():
-        mu = np.prod(
-            [Fraction(int(r) - 1, int(r)) if c else Fraction(1, int(r)) for r, c in zip(SIZES[:4], s, strict=True)]
-        )
+    top = Fraction(np.exp(2.0)) - 1
+    for changes, p in probabilities.items():
+        sizes = zip(SIZES[:4].tolist(), changes, strict=True)
+        mu = np.prod([Fraction(r - 1, r) if changed else Fraction(1, r) for r, changed in sizes])
         assert share * p <= (1 - share) * mu * top * (1 + Fraction(1, 10**15))
         assert share * p >= (1 - share) * mu * top * (1 - Fraction(1, 10**9))
 
