@@ -95,7 +95,7 @@ def test_goodness_of_fit(place, capsys):
     assert "is not JSON" in refused(capsys, *call, "--proportions", "wrong.json")
     Path("wrong.json").write_text('{"table": []}')
     assert "missing required field `attributes`" in refused(capsys, *call, "--proportions", "wrong.json")
-    assert "exact where χ² is not good enough" in refused(
+    assert "exact p-values where χ² is not good enough" in refused(
         capsys, *call, "--proportions", SHARES, "--calibration", "bootstrap"
     )
 
