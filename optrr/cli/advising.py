@@ -54,12 +54,24 @@ report_option = click.option("--report", type=click.Path(path_type=Path), help="
     "--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit."
 )
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
-@click.option("--preserve", type=click.Choice(["marginals", "pairs"]), default="marginals", show_default=True)
-@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
+@click.option(
+    "--preserve",
+    type=click.Choice(["marginals", "pairs"]),
+    default="marginals",
+    show_default=True,
+    help="pairs: every pair stays at least as visible as under Kronecker.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="auto",
+    show_default=True,
+    help="lattice and program for few attributes, search for any number; auto chooses.",
+)
 @click.option(
     "--sampling",
     is_flag=True,
-    help="Choose one random table each, which keeps no records, where that is more accurate.",
+    help="Ask each person one random table instead where that is more accurate; no records are kept then.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
 @report_option

@@ -189,13 +189,19 @@ def _show_scan(associations: Associations, design: Design) -> None:
 @click.option(
     "--total-epsilon", "totals", multiple=True, required=True, help="Total epsilon, or several (1,2,4). Repeatable."
 )
-@click.option("--repeats", type=int, default=20, show_default=True)
-@click.option("--methods", default=",".join(METHODS), show_default=True)
+@click.option("--repeats", type=int, default=20, show_default=True, help="How often everybody is randomized anew.")
+@click.option("--methods", default=",".join(METHODS), show_default=True, help="Ways to randomize, separated by commas.")
 @test_option
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of one test.")
 @click.option("--top", type=int, default=20, show_default=True, help="Variants whose ranks are compared.")
-@click.option("--missing", type=click.Choice(["refuse", "exclude", "category"]), default="refuse", show_default=True)
-@click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option(
+    "--missing",
+    type=click.Choice(["refuse", "exclude", "category"]),
+    default="refuse",
+    show_default=True,
+    help="Missing calls. exclude: leave them out; category: randomize them too.",
+)
+@click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
 @click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
 @click.option("--report", "report_file", type=FILE, help="HTML report to write.")
 @phenotype_options

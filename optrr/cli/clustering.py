@@ -34,21 +34,52 @@ from optrr.rounding import epsilon_text
 @click.command()
 @input_argument
 @design_option
-@click.option("--max-combinations", required=True, type=click.IntRange(min=2), metavar="T_V", help="Largest cluster.")
+@click.option(
+    "--max-combinations",
+    required=True,
+    type=click.IntRange(min=2),
+    metavar="T_V",
+    help="Most combinations of categories that a cluster may have.",
+)
 @click.option(
     "--min-dependence",
     required=True,
     type=click.FloatRange(0, 1),
     metavar="T_D",
-    help="Weakest dependence to cluster at.",
+    help="Weakest dependence, 0 to 1, at which attributes are put into one cluster.",
 )
-@click.option("--algorithm", type=click.Choice(get_args(Algorithm)), default="greedy", show_default=True)
 @click.option(
-    "--clusters", type=click.IntRange(min=1), default=3, show_default=True, help="Groups of pic and spectral."
+    "--algorithm",
+    type=click.Choice(get_args(Algorithm)),
+    default="greedy",
+    show_default=True,
+    help="How attributes are clustered.",
 )
-@click.option("--ordinal", default="", metavar="A,B", help="Attributes in order, to be measured by correlation.")
-@click.option("--attenuated", is_flag=True, help="Measure the randomized records as they are (MDR §4.1).")
-@click.option("--matrix", type=click.Choice(get_args(ClusterMatrix)), default="joint", show_default=True)
+@click.option(
+    "--clusters",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Number of groups, for the algorithms pic and spectral.",
+)
+@click.option(
+    "--ordinal",
+    default="",
+    metavar="A,B",
+    help="Attributes whose categories are in order; pairs of them are measured by correlation.",
+)
+@click.option(
+    "--attenuated",
+    is_flag=True,
+    help="Measure dependence in the randomized records, without undoing the noise (MDR §4.1).",
+)
+@click.option(
+    "--matrix",
+    type=click.Choice(get_args(ClusterMatrix)),
+    default="joint",
+    show_default=True,
+    help="How a cluster is randomized in the second round.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write, for the second round.")
 @json_option
 def cluster(

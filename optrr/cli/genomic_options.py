@@ -40,7 +40,10 @@ def phenotype_options(command: Command) -> Command:
     """The options that say who is a case."""
     for option in (
         click.option(
-            "--control", "controls", multiple=True, help="Value of controls; everyone else unless given. Repeatable."
+            "--control",
+            "controls",
+            multiple=True,
+            help="Value of controls; unless given, everyone with another value is one. Repeatable.",
         ),
         click.option("--case", "cases", multiple=True, help="Value of cases. Repeatable."),
         click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),

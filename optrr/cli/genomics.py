@@ -52,7 +52,9 @@ from optrr_solvers.randomness import as_source
 )
 @click.option("--variant-epsilon", type=float, help="Epsilon of every variant, instead of a total.")
 @click.option(
-    "--budgets", type=FILE, help="CSV with columns variant, epsilon: each variant's own; with a total, their ratios."
+    "--budgets",
+    type=FILE,
+    help="CSV with columns variant and epsilon: the epsilon of each variant; with a total, only their ratios count.",
 )
 @click.option(
     "--status-epsilon", type=float, help="Epsilon of the status; default: the most useful one at the total, else 1."
@@ -164,7 +166,7 @@ def _show_design(made: Design) -> None:
     type=click.Choice(["refuse", "exclude"]),
     default="refuse",
     show_default=True,
-    help="exclude: they stay missing, unprotected.",
+    help="Missing calls. exclude: they stay missing, and which ones are missing is not protected.",
 )
 @again_option
 @seed_option

@@ -118,8 +118,10 @@ def _release_to_pipe(
     help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the table.")
-@click.option("--method", type=click.Choice(METHODS), default="unbiased", show_default=True)
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of each interval.")
+@click.option(
+    "--method", type=click.Choice(METHODS), default="unbiased", show_default=True, help="How the table is estimated."
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence.")
 @click.option(
     "--derive",

@@ -35,7 +35,11 @@ from optrr.records.whole_files import whole_file
     "--rare", type=click.IntRange(min=0), default=0, help="Merge categories that occur fewer times into 'other'."
 )
 @click.option(
-    "--epsilon", type=float, default=1.0, show_default=True, help="Of every attribute, in nats, to be confirmed."
+    "--epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Epsilon of every attribute, in nats; to be confirmed.",
 )
 @json_option
 def spec(

@@ -65,7 +65,11 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
     help="Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
 )
 @click.option(
-    "--bootstrap", type=click.IntRange(min=1), default=1999, show_default=True, help="Tables a bootstrap draws."
+    "--bootstrap",
+    type=click.IntRange(min=1),
+    default=1999,
+    show_default=True,
+    help="Number of tables that a bootstrap draws.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
 @json_option
@@ -148,9 +152,11 @@ def _print_result(result: TestResult, of: str) -> None:
 @click.option("--attributes", required=True, metavar="A,B", help="The two attributes, separated by a comma.")
 @proportions_option("The effect to detect: true joint proportions.", required=True)
 @click.option("--test", "name", type=click.Choice(["independence", "trend"]), default="independence", show_default=True)
-@click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is wanted.")
-@click.option("--power", "wanted", type=float, default=0.8, show_default=True, help="Power that n is wanted for.")
-@click.option("--level", type=float, default=0.05, show_default=True, help="Of the test.")
+@click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
+@click.option(
+    "--power", "wanted", type=float, default=0.8, show_default=True, help="Power that the number of records must reach."
+)
+@click.option("--level", type=float, default=0.05, show_default=True, help="Level of the test.")
 @json_option
 def power(
     *,

@@ -16,7 +16,10 @@ from optrr.errors import InvalidInput
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--design", "design_file", type=click.Path(path_type=Path), help="Also that a deployment file is this design's."
+    "--design",
+    "design_file",
+    type=click.Path(path_type=Path),
+    help="Also check that a deployment file is that of this design.",
 )
 @json_option
 def verify(file: Path, design_file: Path | None, as_json: bool) -> int:
