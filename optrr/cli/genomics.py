@@ -59,7 +59,13 @@ from optrr_solvers.randomness import as_source
 @click.option(
     "--status-epsilon", type=float, help="Epsilon of the status; default: the most useful one at the total, else 1."
 )
-@click.option("--layout", type=click.Choice(["genotype", "alleles"]), default="genotype", show_default=True)
+@click.option(
+    "--layout",
+    type=click.Choice(["genotype", "alleles"]),
+    default="genotype",
+    show_default=True,
+    help="What is an attribute: a genotype, with one for the status; or an allele together with the status.",
+)
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "category"]),

@@ -12,9 +12,15 @@ from optrr.records.reading.source import RecordsAt
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _OPTIONS = {
-    "format": ("FORMAT", "Of INPUT, where its name does not say it: csv, parquet, jsonl, arrow."),
-    "delimiter": ("CHARACTER", "Of CSV; by default the one that makes the first line hold the declared names."),
-    "encoding": ("NAME", "Of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8."),
+    "format": ("FORMAT", "Format of INPUT, where its name does not say it: csv, parquet, jsonl, arrow."),
+    "delimiter": (
+        "CHARACTER",
+        "Delimiter of CSV; by default the one under which the first line holds the declared names.",
+    ),
+    "encoding": (
+        "NAME",
+        "Encoding of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8.",
+    ),
     "query": ("SQL", "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record."),
 }
 _KEY = "optrr.cli.inputs"

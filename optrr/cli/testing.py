@@ -48,7 +48,14 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 @click.option(
     "--attributes", required=True, metavar="A,B", help="The attributes, separated by commas; two for associations."
 )
-@click.option("--test", "name", type=click.Choice([*TESTS, *_OTHERS]), default="independence", show_default=True)
+@click.option(
+    "--test",
+    "name",
+    type=click.Choice([*TESTS, *_OTHERS]),
+    default="independence",
+    show_default=True,
+    help="The hypothesis that is tested.",
+)
 @proportions_option("For goodness-of-fit: the hypothesis.")
 @click.option(
     "--group",
@@ -151,7 +158,14 @@ def _print_result(result: TestResult, of: str) -> None:
 @design_option
 @click.option("--attributes", required=True, metavar="A,B", help="The two attributes, separated by a comma.")
 @proportions_option("The effect to detect: true joint proportions.", required=True)
-@click.option("--test", "name", type=click.Choice(["independence", "trend"]), default="independence", show_default=True)
+@click.option(
+    "--test",
+    "name",
+    type=click.Choice(["independence", "trend"]),
+    default="independence",
+    show_default=True,
+    help="The test whose power is computed.",
+)
 @click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
 @click.option(
     "--power", "wanted", type=float, default=0.8, show_default=True, help="Power that the number of records must reach."

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import optrr
-from optrr.cli.main import run
+from optrr.cli.main import cli, run
 from optrr.cli.output import print_table
 
 SPEC = """
@@ -180,6 +181,16 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
 )
 def test_bad_calls(place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert message in refused(capsys, *arguments)
+
+
+def test_every_option_says_what_it_does() -> None:
+    context = click.Context(cli)
+    commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    assert len(commands) > 15
+    for name, command in commands.items():
+        assert command is not None and command.help, name
+        options = [o for o in command.params if isinstance(o, click.Option)]
+        assert options and not [o.opts for o in options if not o.help], name
 
 
 def test_installed_command_answers() -> None:
