@@ -36,7 +36,7 @@ class Asking(ABC):
     """One way of asking people for the attributes of ``domain``."""
 
     if TYPE_CHECKING:
-        # fields in some heirs and properties in others, so nothing may stand here when the program runs
+        # some subclasses have fields of these names and others properties, so they are declared for type checkers only
         @property
         def name(self) -> str:
             """What it is called in tables and messages."""

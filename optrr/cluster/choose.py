@@ -1,7 +1,7 @@
 """One entry to all clusterings, each within the same limits T_v and T_d (MDR §4).
 
-Power iteration and spectral clustering know no limit on combinations and put every attribute somewhere, however weak its
-ties: MDR §7 names both as SIC's faults. So dependences below T_d are treated as none, and inside each of their clusters
+Power iteration and spectral clustering have no limit on combinations, and put every attribute into some group, however weak its
+dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and inside each of their clusters
 Algorithm 1 decides what may stay together.
 """
 

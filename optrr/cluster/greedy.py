@@ -105,7 +105,8 @@ class _Merging:
     def possible(self, i: IntArray, j: IntArray) -> NDArray[np.bool_]:
         """Which pairs could still be merged: no other ever will be."""
         one, other = self._first[i], self._first[j]
-        # in logarithms, for products may be beyond a float; those near the limit are decided again by ``merge``
+        # in logarithms, because products may be too large for a float; ``merge`` decides again where a product is near the
+        # limit
         sizes = np.array([math.log(c) for c in self._combinations])
         return np.asarray((one != other) & (sizes[one] + sizes[other] <= math.log(self._limit) + _ROUNDING))
 

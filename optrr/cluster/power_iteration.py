@@ -6,7 +6,7 @@ nearly constant within clusters and not yet over the whole graph. Cluster the m 
 
 In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
 finds it in O(k m log m), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
-attributes have equal row sums look alike to the walk from its first step on, and come out as one.
+attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from optrr.cluster.power_iteration import Clusters, checked_affinity
 from optrr.errors import InvalidInput
 
-# Isolated attributes leave the graph in pieces; a weight this small joins them without changing any group.
+# Without dependences some attributes would have no edge in the graph; edges of this small weight join them and change no group.
 _FAINT = 1e-9
 
 

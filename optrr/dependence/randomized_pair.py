@@ -26,8 +26,8 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import BoolArray
 
-# A category enters the noise-corrected V where its estimated share exceeds this many standard errors. Leaving rarer ones out
-# lowers V by little; keeping them multiplies their noise by the inverse of a share that is itself noise.
+# A category enters the noise-corrected V where its estimated share exceeds this many standard errors. Without rarer ones V is a
+# little lower; with them, their noise would be multiplied by the inverse of a share that is itself noise.
 _RESOLVED = 2.0
 
 

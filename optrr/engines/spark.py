@@ -1,11 +1,10 @@
 """Randomize a Spark data frame, once.
 
-Spark is lazy: a frame that is merely *defined* as the randomized one is recomputed by every action, each time with
-fresh draws, and every recomputation is a second release that spends the budget again. So there is no function here
-that returns an unevaluated frame: the randomized records are written to Parquet and read back from there. A task that
-fails or is run twice (retry, speculation) stays harmless, because Spark's committer publishes one attempt of each task
-and removes the others. (Draws derived from a key and a record's index would need an index that survives recomputation,
-which Spark does not promise after a shuffle.)
+Spark is lazy: a frame that is merely *defined* as the randomized one is recomputed by every action, each time with fresh draws,
+and every recomputation is a second release that spends the ε again. So there is no function here that returns an unevaluated
+frame: the randomized records are written to Parquet and read back from there. A task that fails or is run twice (retry,
+speculation) stays harmless, because Spark's committer publishes one attempt of each task and removes the others. (Draws derived
+from a key and a record's index would need an index that survives recomputation, which Spark does not promise after a shuffle.)
 
 Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
 job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
