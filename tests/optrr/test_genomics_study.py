@@ -188,8 +188,8 @@ def test_commands_on_a_table(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gwas-design", "g.csv", "--variant-epsilon", "1", "--total-epsilon", "3"), "one fixed epsilon"),
-        (("gwas-design", "g.csv"), "give --total-epsilon"),
+        (("gwas-design", "g.csv", "--variant-epsilon", "1", "--total-epsilon", "3"), "every variant the same epsilon"),
+        (("gwas-design", "g.csv"), "no epsilon is given"),
         (
             ("gwas-study", "g.csv", "--total-epsilon", "a", "--phenotype-column", "disease", "--case", "yes"),
             "could not convert",
