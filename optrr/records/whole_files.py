@@ -66,6 +66,9 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     for path in targets:
         if not path.name or path.is_dir():
             raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
+        if _is_special(path):
+            # a move would put a file in the place of the pipe or the device
+            raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
     try:
@@ -75,6 +78,15 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     except OSError as error:
         reason = in_one_line(error.strerror or error)
         raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
+
+
+def _is_special(path: Path) -> bool:
+    """Whether there is something that is neither a file nor a directory; asked once, since other runs move files."""
+    try:
+        kind = path.stat().st_mode
+    except OSError:
+        return False  # nothing is there, or writing says what is wrong
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
 
 
 def undo_killed_run(target: Path) -> None:
@@ -138,10 +150,10 @@ def _remove(folder: Path, lock: int) -> None:
 
 def _lock(folder: Path, target: Path) -> int:
     while True:
-        folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-        if hasattr(os, "getuid") and folder.lstat().st_uid != os.getuid():
-            raise InvalidInput(f"cannot write {target}: {folder} belongs to somebody else; choose another path")
+        with suppress(FileExistsError):
+            os.mkdir(folder, _PRIVATE_FOLDER)
         try:
+            _require_own(folder, target)
             handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE)
         except FileNotFoundError:
             continue  # the run that held it has just ended and removed the folder
@@ -153,6 +165,15 @@ def _lock(folder: Path, target: Path) -> int:
             os.close(handle)
             raise InvalidInput(f"another run is writing {target}; wait for it, or choose another path") from error
         os.close(handle)
+
+
+def _require_own(folder: Path, target: Path) -> None:
+    """Refuse what is no folder of this user. Raises FileNotFoundError where it has just gone."""
+    known = folder.lstat()
+    if not stat.S_ISDIR(known.st_mode):
+        raise InvalidInput(f"cannot write {target}: {folder} is in the way; remove it, or choose another path")
+    if hasattr(os, "getuid") and known.st_uid != os.getuid():
+        raise InvalidInput(f"cannot write {target}: {folder} belongs to somebody else; choose another path")
 
 
 def _take(handle: int) -> None:

@@ -145,3 +145,32 @@ def test_many_runs_in_turn_never_see_each_other(tmp_path):
     assert len(written) + len(refused) == 160 and written
     assert all("another run is writing" in line for line in refused)
     assert len(set((tmp_path / "a").read_text())) == 1 and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_run_that_ends_while_another_begins_is_not_in_its_way(tmp_path, monkeypatch):
+    def mkdir(path, *arguments):
+        if not refused:
+            refused.append(path)
+            raise FileExistsError  # the other run's folder, which is gone a moment later
+        return made(path, *arguments)
+
+    refused, made = [], os.mkdir
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with whole_file(tmp_path / "a") as path:
+        path.write_text("new")
+    assert content(tmp_path) == {"a": "new"} and refused
+
+
+def test_what_stands_in_the_folders_place_is_named_and_left(tmp_path):
+    (tmp_path / ".a.partial").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InvalidInput, match=r"\.a\.partial is in the way"), whole_file(tmp_path / "a") as path:
+        path.write_text("new")
+    assert (tmp_path / ".a.partial").is_symlink()
+
+
+def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InvalidInput, match="is a pipe or a device"), whole_file(pipe) as path:
+        path.write_text("new")
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and [p.name for p in tmp_path.iterdir()] == ["pipe"]
