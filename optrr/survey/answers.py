@@ -8,8 +8,6 @@ import msgspec
 from starlette.responses import Response
 
 JSON = "application/json"
-# Answers with this status or a higher one also close the connection, so that the rest of a refused body is not read.
-_UNREAD_BODY = {408, 413, 415}
 
 
 def json_response(content: object, status: int = 200) -> Response:
@@ -19,5 +17,4 @@ def json_response(content: object, status: int = 200) -> Response:
 
 def error_response(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
     """One JSON object, ``{"error": "…"}``."""
-    more = {**(headers or {}), **({"Connection": "close"} if status in _UNREAD_BODY else {})}
-    return Response(msgspec.json.encode({"error": sentence}), status, more, JSON)
+    return Response(msgspec.json.encode({"error": sentence}), status, headers, JSON)

@@ -50,10 +50,17 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope["app"] = self  # tells the router to raise its refusals instead of answering in plain text
-        started = False
+        started, unread = False, _has_body(scope)
+
+        async def receive_noting() -> Message:
+            nonlocal unread
+            message = await receive()
+            if message["type"] == "http.request":
+                unread = message.get("more_body", False)
+            return message
 
         async def send_strictly(message: Message) -> None:
-            await send(_strict(message))
+            await send(_strict(message, closing=unread))
 
         async def send_first(message: Message) -> None:
             nonlocal started
@@ -64,7 +71,7 @@ class Guard:
 
         try:
             async with asyncio.timeout(ANSWER_SECONDS) as limit:
-                await self._app(scope, receive, send_first)
+                await self._app(scope, receive_noting, send_first)
         except ClientDisconnect:
             return
         except Exception as error:  # nothing is around this place, so an error that passed it would end in a traceback
@@ -73,11 +80,21 @@ class Guard:
                 await answer(scope, receive, send_strictly)
 
 
-def _strict(message: Message) -> Message:
-    """A message whose headers, where it has any, are strict."""
+def _has_body(scope: Scope) -> bool:
+    """Whether a request says that a body follows its headers."""
+    stated = dict(scope["headers"])
+    return b"transfer-encoding" in stated or stated.get(b"content-length", b"0") != b"0"
+
+
+def _strict(message: Message, closing: bool) -> Message:
+    """A message whose headers, where it has any, are strict; ``closing`` ends the connection after the answer.
+
+    It does where the body has not been read to its end: otherwise the rest could trickle in, and hold the connection, for ever.
+    """
     if message["type"] == "http.response.start":
         given = {name.lower() for name, _ in message["headers"]}
-        message["headers"] = [*message["headers"], *(pair for pair in _STRICT_PAIRS if pair[0] not in given)]
+        more = [*_STRICT_PAIRS, *([(b"connection", b"close")] if closing else [])]
+        message["headers"] = [*message["headers"], *(pair for pair in more if pair[0] not in given)]
     return message
 
 

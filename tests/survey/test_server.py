@@ -6,7 +6,7 @@ import random
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,12 @@ from survey_client import Load, Server, acceptable, free_port, malformed, report
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from optrr.cli.main import run as run_command
 from optrr.records.domain import Domain
 from optrr.survey import server as survey_server
+from optrr.survey.guard import Guard
 from optrr.survey.packing import Packing
 
 SPECIFICATION = """
@@ -174,7 +176,9 @@ def test_ten_thousand_malformed_bodies(source: Path) -> None:
     print(statuses)
 
 
-async def started(monkeypatch: pytest.MonkeyPatch) -> tuple[uvicorn.Server, "asyncio.Task[None]", int]:
+async def started(
+    monkeypatch: pytest.MonkeyPatch, around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+) -> tuple[uvicorn.Server, "asyncio.Task[None]", int]:
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":
             for kind in ("startup", "shutdown"):
@@ -185,7 +189,7 @@ async def started(monkeypatch: pytest.MonkeyPatch) -> tuple[uvicorn.Server, "asy
         await send({"type": "http.response.body", "body": b"ok"})
 
     bound = survey_server.listening("127.0.0.1", 0)
-    running = uvicorn.Server(survey_server.configured(app))
+    running = uvicorn.Server(survey_server.configured(around(app)))
     task = asyncio.create_task(running.serve(sockets=[bound]))
     while not running.started:
         await asyncio.sleep(0.01)
@@ -239,6 +243,43 @@ def test_headers_of_any_length_are_not_gathered(monkeypatch: pytest.MonkeyPatch)
         return sent
 
     assert asyncio.run(talk()) < 4_000_000
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n",
+    ],
+)
+def test_a_body_that_nobody_reads_does_not_hold_the_connection(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def talk() -> bytes:
+        running, task, port = await started(monkeypatch, Guard)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head)
+        said = await asyncio.wait_for(reader.read(), 5)
+        running.should_exit = True
+        await task
+        return said
+
+    assert b"connection: close" in asyncio.run(talk()).lower()
+
+
+def test_a_connection_stays_open_for_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def talk() -> bytes:
+        running, task, port = await started(monkeypatch, Guard)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        said = b""
+        for _ in range(2):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            said += await asyncio.wait_for(reader.readuntil(b"ok"), 5)
+        running.should_exit = True
+        await task
+        return said
+
+    said = asyncio.run(talk())
+    assert said.count(b"200 OK") == 2 and b"close" not in said.lower()
 
 
 @pytest.mark.parametrize(
