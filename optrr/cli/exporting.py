@@ -50,8 +50,9 @@ def export(
     if sum(x is not None for x in (matrix, events, program, size)) > 1:
         raise InvalidInput("give one of --size, --matrix, --events and --program")
     design = Design.load(design_file)
+    _keep(design_file, output)
     if matrix is None and events is None and program is None:
-        _deployment(design, output, size, as_json)
+        _deployment(design, design_file, output, size, as_json)
         return
     from optrr.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
 
@@ -64,7 +65,13 @@ def export(
     _report({"output": str(output), **what}, f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}", as_json)
 
 
-def _deployment(design: Design, output: Path, size: int | None, as_json: bool) -> None:
+def _keep(design_file: Path, written: Path) -> None:
+    """Refuse to write over the design that is exported: without it nothing that was collected by it can be estimated."""
+    if written.exists() and written.samefile(design_file):
+        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+
+
+def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
     from optrr.deployment.fit import DEFAULT_SIZE, fitted_deployment  # noqa: PLC0415
 
     fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size)
@@ -78,6 +85,7 @@ def _deployment(design: Design, output: Path, size: int | None, as_json: bool) -
     if fitted.anew:
         # before the file that asks people, so that nobody collects what cannot be estimated
         summary["design"] = str(output.with_suffix(".design.json"))
+        _keep(design_file, Path(summary["design"]))
         fitted.design.save(summary["design"])
     fitted.deployment.save(output)
     line = (

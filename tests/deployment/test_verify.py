@@ -129,3 +129,11 @@ def test_where_pairs_are_too_many_the_total_stands_for_them(
     monkeypatch.setattr(exact, "MOST_PAIRS", 1)
     numbers = exact.epsilons(layers)
     assert set(numbers.conditional) == {numbers.total}
+
+
+def test_an_export_does_not_write_over_its_design(tmp_path, capsys):
+    path = tmp_path / "design.json"
+    optrr.design({"a": 2, "b": 3}, 1.0).save(path)
+    before = path.read_bytes()
+    assert run(["export", str(path), "-o", str(path)]) == 2
+    assert "is the design itself" in capsys.readouterr().err and path.read_bytes() == before
