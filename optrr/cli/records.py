@@ -85,12 +85,14 @@ def perturb(
     earlier = (*asking.earlier, *releases_in(after))
     replaced = replaced_release(output)
     options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
-    with late_bar() as show, cleaned_up():
+    with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:
+            # what has gone into a pipe is out: there is nothing to clean up, and nothing to be said of it
             _release_to_pipe(asking, place, random_state, options, as_json)
             return
-        made = asking.release_file(place, output, random_state, options)
+        with cleaned_up():
+            made = asking.release_file(place, output, random_state, options)
     warn(replaced)
     report_release(made, output, as_json)
 

@@ -25,7 +25,7 @@ from optrr.records.provenance import COLUMN, Provenance
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Once, Places, RecordsAt, Source
-from optrr.records.writing import check_written_suffix, released_file
+from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 Progress = Callable[[int], None]
@@ -72,7 +72,7 @@ def perturb(
         return mechanism.perturb(data.collect(), random_state, again)
     if isinstance(data, Iterator | pa.RecordBatchReader):
         source, bits = in_memory(data), as_source(random_state)
-        known = ReleaseOptions(again=again).provenance(mechanism, bits, source)
+        known = ReleaseOptions(again=again).provenance(mechanism, bits, source, source)
         return _perturbed_batches(source, mechanism, bits, known)
     return mechanism.perturb(data, random_state, again)
 
@@ -134,9 +134,8 @@ def release_file(
     check_written_suffix(target)
     bits = as_source(random_state)
     source = open_source(source_path, mechanism.domain)
-    provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path)
-    if any(target.exists() and target.samefile(path) for path in source.paths):
-        raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
+    provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path, source)
+    refuse_input_as_target(target, source)
     schema = without_columns(source.schema, how.drop, mechanism.domain)
     codec = FrameCodec(mechanism.domain, schema)
     with released_file(target, codec.output_schema, provenance) as writer:

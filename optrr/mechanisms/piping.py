@@ -32,8 +32,8 @@ def release_pipe(
     The pipe carries no account of the release; the returned one does.
     """
     how, bits = options or ReleaseOptions(), as_source(random_state)
-    provenance = how.provenance(mechanism, bits, source_path)
     source = open_source(source_path, mechanism.domain)
+    provenance = how.provenance(mechanism, bits, source_path, source)
     schema = without_columns(source.schema, how.drop, mechanism.domain)
     codec = FrameCodec(mechanism.domain, schema)
     writer = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from optrr.records.origins import randomized_before
 from optrr.records.provenance import Provenance, Release, check_limit
+from optrr.records.reading.source import Source
 from optrr_solvers.randomness import BitSource, SystemSource
 
 
@@ -59,15 +60,17 @@ class ReleaseOptions:
     earlier: Sequence[Release] = ()
     limit: float | None = None
 
-    def provenance(self, mechanism: Releasing, source: BitSource, records: Any) -> Provenance:
-        """Of these records, randomized now.
+    def provenance(
+        self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
+    ) -> Provenance:
+        """Of these records, randomized now; ``opened`` are the same records, where they are opened already.
 
         Raises
         ------
         InvalidInput
             for records that are randomized already, and above the limit.
         """
-        known = released_by(mechanism, source, randomized_before(records, self.again), self.earlier)
+        known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
         check_limit(known.releases, self.limit)
         return known
 

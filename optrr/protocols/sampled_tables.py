@@ -50,8 +50,9 @@ from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
 from optrr.records.origins import check_design, randomized_before
 from optrr.records.provenance import digest_of
+from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
-from optrr.records.writing import released_file
+from optrr.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -203,9 +204,13 @@ class SampledTables(Asking):
         if how.drop:
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
         people, bits = 0, as_source(random_state)
-        provenance = how.provenance(self, bits, source)
+        # answers have other columns than records, and are refused for what they are before that is noticed
+        randomized_before(source, how.again)
+        opened = open_source(source, self.domain)
+        provenance = how.provenance(self, bits, source, opened)
+        refuse_input_as_target(Path(target), opened)
         with released_file(Path(target), SCHEMA, provenance) as writer:
-            for batch in self.batches(source, bits):
+            for batch in self.batches(opened, bits):
                 people += batch.num_rows
                 writer.write(batch)
                 if how.progress is not None:

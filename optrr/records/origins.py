@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,15 +38,18 @@ def origins_of(data: Any) -> list[Origin]:
     return _different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
 
 
-def randomized_before(data: Any, again: bool = False) -> Provenance | None:
+def randomized_before(data: Any, again: bool = False, opened: Source | None = None) -> Provenance | None:
     """Refuse records that are randomized already; with ``again``, what they have spent, None where that is nothing.
+
+    ``opened`` are the same records, opened: a pipe or an iterator cannot be opened twice to see what it says.
 
     Raises
     ------
     InvalidInput
-        see :func:`optrr.records.provenance.require_unrandomized`; also for records of several releases.
+        see :func:`optrr.records.provenance.require_unrandomized`; also for records of several releases, and for those that can
+        be read only once and would have to be read to see what they have been through.
     """
-    origins = origins_of(data)
+    origins = _of_stream(data, opened) or origins_of(data)
     for origin in origins:
         require_unrandomized(origin, again)
     if len(origins) > 1:
@@ -99,6 +103,24 @@ def _of_one(where: RecordsAt) -> Iterator[Origin]:
 
 def _is_pipe(path: Path) -> bool:
     return str(path) == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _of_stream(data: Any, opened: Source | None) -> list[Origin]:
+    """What opened records say that can be read only once; empty where they say nothing, or can be read again."""
+    if opened is None or not (isinstance(opened, Once) or _names_pipe(data)):
+        return []
+    known = Provenance.from_metadata(opened.schema.metadata, opened.name)
+    if known is None and COLUMN in opened.column_names():
+        raise InvalidInput(
+            f"{opened.name} has a column {COLUMN!r}, so its records may be randomized already; write them to a file and name "
+            "that, or leave the column out where they are the true ones"
+        )
+    return [] if known is None else [Origin(opened.name, known)]
+
+
+def _names_pipe(data: Any) -> bool:
+    place = data.place if isinstance(data, RecordsAt) else data
+    return isinstance(place, str | os.PathLike) and _is_pipe(Path(place))
 
 
 def _of_memory(data: Any) -> Iterator[Origin]:

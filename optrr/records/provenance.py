@@ -260,7 +260,7 @@ def check_limit(releases: Iterable[Release], limit: float | None) -> None:
     spent = distinct_releases(releases)
     if any(r.seeded for r in spent):
         raise InvalidInput("what is drawn from a seed can be undone, so it keeps to no limit; leave out the seed")
-    if total_epsilon(spent) > limit:
+    if not total_epsilon(spent) <= limit:  # nor is it within a limit that is no number
         parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
         raise InvalidInput(
             f"this would bring what each person has spent to {epsilon_text(total_epsilon(spent))} nats ({parts}), above the "

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from optrr.errors import InvalidInput
 from optrr.records.provenance import Provenance
+from optrr.records.reading.source import Source
 from optrr.records.sidecar import sidecar_path, write_sidecar
 from optrr.records.whole_files import whole_files
 
@@ -22,6 +23,12 @@ def check_written_suffix(path: Path) -> None:
     """Refuse to write anything but CSV and Parquet, by name."""
     if path.suffix.lower() not in WRITTEN:
         raise InvalidInput(f"{path} ends in {path.suffix!r}; records are written as .csv or .parquet")
+
+
+def refuse_input_as_target(target: Path, source: Source) -> None:
+    """Refuse to write randomized records over the true ones. Raises InvalidInput."""
+    if any(target.exists() and target.samefile(path) for path in source.paths):
+        raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
 
 
 class RecordWriter:

@@ -1,8 +1,11 @@
 """The command line on releases: what is bound, refused, warned of, added up; accounts and limits; seeds; second rounds."""
 
+import io
 import json
 import math
+import signal
 import stat
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from optrr.designing.design import Design
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.randomize import write_plink
+from optrr.mechanisms.piping import release_pipe
 
 N = 3000
 
@@ -134,6 +138,51 @@ def test_a_limit_is_kept_before_anything_is_written(here, capsys):
     assert as_json(capsys, *second, "--limit", "3.51")["epsilon"] == pytest.approx(3.5)
 
 
+def test_a_limit_that_is_no_number_limits_nothing_and_is_refused(here, capsys):
+    perturb = ("perturb", "true.csv", "--design", "one.json", "-o", "out.csv", "--limit", "nan")
+    assert "above the limit of nan" in said(capsys, *perturb, code=2)[1]
+    assert not Path("out.csv").exists()
+
+
+def through_a_pipe(monkeypatch, content):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
+
+
+@pytest.mark.parametrize("output", ["again.csv", "-"])
+def test_what_comes_through_a_pipe_is_not_randomized_twice_either(here, capsys, monkeypatch, output):
+    table = pa_csv.read_csv("true.csv")
+    randomized = Design.load("one.json").mechanism.perturb(table)
+    note = randomized.schema.metadata[b"optrr"].decode()
+    streamed, written = io.BytesIO(), io.BytesIO()
+    with pa.ipc.new_stream(streamed, randomized.schema) as writer:
+        writer.write_table(randomized)
+    pa_csv.write_csv(randomized.append_column("optrr_provenance", pa.array([note] * N)), written)
+    perturb = ("perturb", "-", "--design", "two.json", "-o", output)
+    through_a_pipe(monkeypatch, streamed.getvalue())
+    out, err = said(capsys, *perturb, code=2)
+    assert "standard input is already randomized (once, epsilon 1.500" in err and out == ""
+    through_a_pipe(monkeypatch, written.getvalue())
+    out, err = said(capsys, *perturb, code=2)
+    assert "has a column 'optrr_provenance'" in err and out == ""
+    assert not Path("again.csv").exists()
+    through_a_pipe(monkeypatch, streamed.getvalue())
+    if output == "again.csv":
+        assert as_json(capsys, *perturb, "--again")["epsilon"] == pytest.approx(3.5)
+        through_a_pipe(monkeypatch, Path("true.csv").read_bytes())
+        assert as_json(capsys, *perturb)["randomizations"] == 1
+
+
+def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(here, capsys, monkeypatch):
+    def release(place, mechanism, sink, random_state, options):
+        handlers.append(signal.getsignal(signal.SIGTERM))
+        return release_pipe(place, mechanism, sink, random_state, options)
+
+    handlers = []
+    monkeypatch.setattr("optrr.cli.records.release_pipe", release)
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "-")
+    assert handlers == [signal.getsignal(signal.SIGTERM)]
+
+
 def test_a_second_round_prints_the_sum(here, capsys):
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "round1.parquet")
     cluster = (
@@ -186,6 +235,9 @@ def test_sampled_tables_are_bound_too(here, capsys):
     assert (
         "already randomized" in said(capsys, "perturb", "out.csv", "--design", "asked.json", "-o", "x.csv", code=2)[1]
     )
+    true = Path("true.csv").read_bytes()
+    err = said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "true.csv", code=2)[1]
+    assert "is the input itself" in err and Path("true.csv").read_bytes() == true
     # reports that no randomization would give: everybody supports the same cell
     Path("lie.csv").write_text("table,cells\n" + "1,0\n" * N)
     err = estimate(capsys, "lie.csv", "asked.json")[1]
