@@ -373,19 +373,25 @@ def _thresholds(text: Any, bits: int, count: int) -> list[int]:
     return out
 
 
+def _print_ledger(folder: Path) -> None:
+    if not folder.is_dir():
+        raise Refused(f"{folder} is no diary: there is no such folder")
+    ledger = Diary(folder).ledger()
+    for design, epsilon in ledger.entries:
+        print(f"{design[:12]} {epsilon:f}")
+    print(f"total epsilon {ledger.total:f}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """`optrr_client.py FILE DIARY name=value …` prints the report; `optrr_client.py DIARY` prints the ledger."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if len(given) == 1:
-        ledger = Diary(given[0]).ledger()
-        for design, epsilon in ledger.entries:
-            print(f"{design[:12]} {epsilon:f}")
-        print(f"total epsilon {ledger.total:f}")
-        return 0
-    if len(given) < 2:
+    if not given:
         print(main.__doc__, file=sys.stderr)
         return 2
     try:
+        if len(given) == 1:
+            _print_ledger(Path(given[0]).expanduser())
+            return 0
         sampler, diary = Sampler.load(given[0]), Diary(given[1])
         report = diary.report(sampler)
         if report is None:

@@ -274,6 +274,12 @@ def test_runs_by_itself(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert run("sampler.json", "diary", "Größe=2", "a1=no").stdout == first.stdout
     assert "total epsilon 1.1" in run("diary").stdout
+    mistyped = run("dairy")
+    assert (mistyped.returncode, mistyped.stdout) == (2, "") and "no such folder" in mistyped.stderr
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "x.json").write_text("{")
+    torn = run("torn")
+    assert torn.returncode == 2 and torn.stderr.startswith("error: ") and torn.stderr.count("\n") == 1
     refused = run("sampler.json", "other", "Größe=1", "a1=secret")
     assert refused.returncode == 2
     assert "secret" not in refused.stderr
