@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from optrr.errors import InvalidInput
+from optrr.records.reading.several import files_at
 from optrr.records.reading.source import RecordsAt
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -45,3 +49,16 @@ def input_argument(command: _Command) -> _Command:
         )
         command = option(command)
     return click.argument("input", metavar="INPUT…", nargs=-1, required=True, callback=made)(command)
+
+
+def keep_input(output: Path, input: RecordsAt) -> None:
+    """Refuse to write over a file of INPUT: randomized records cannot be made again without a second release.
+
+    Raises
+    ------
+    InvalidInput
+        naming the file.
+    """
+    places = [input.place] if isinstance(input.place, str | os.PathLike) else input.place
+    if output.exists() and any(p.exists() and output.samefile(p) for p in files_at(places) or []):
+        raise InvalidInput(f"{output} is an input of this command; write to another file")

@@ -11,7 +11,7 @@ import click
 
 from optrr.asking import Asking
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import input_argument
+from optrr.cli.inputs import input_argument, keep_input
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.cli.releases import (
     again_option,
@@ -147,6 +147,7 @@ def estimate(
     """Estimate a table of proportions, and statistics of it, from randomized records."""
     if output is not None:
         check_estimate_suffix(output)
+        keep_input(output, input)
     design = load_asking(design_file)
     doubts = doubts_about([input], design.digest)
     if not isinstance(design, Design):
