@@ -44,7 +44,8 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     Raises
     ------
     InvalidInput
-        naming the column, the value and the record for anything but 0, 1, 2 or empty; for no variants, and repeated ones.
+        naming the column, the kind of value and the record for anything but 0, 1, 2 or empty; for no variants, and
+        repeated ones.
     """
     skip = {sample_column, *not_variants}
     names = [name for name in table_columns(path) if name not in skip]

@@ -39,7 +39,7 @@ def perturb_batch(batch: pa.RecordBatch, mechanism: Randomizer, source: BitSourc
     Raises
     ------
     InvalidInput
-        naming the column, the value and the first record it stands in.
+        naming the column, the kind of value and the first record it stands in.
     """
     codec = FrameCodec(mechanism.domain, batch.schema)
     return codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))

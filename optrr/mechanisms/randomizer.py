@@ -108,8 +108,8 @@ class Randomizer(ABC):
         Raises
         ------
         InvalidInput
-            naming the column, the value and the first record it stands in; also for records that are randomized already, and
-            for what is not in memory, such as a Spark frame.
+            naming the column, the kind of value and the first record it stands in, never the value; also for records that are
+            randomized already, and for what is not in memory, such as a Spark frame.
         """
         # data frames bring Arrow, which takes longer to import than most designs take to solve
         from optrr.mechanisms.release import released_by  # noqa: PLC0415
