@@ -72,7 +72,10 @@ def database_url(text: str) -> sa.URL:
         for another kind of database, or what is no address. The text is not repeated: it may hold a password.
     """
     if "://" not in text:
-        return sa.URL.create("sqlite", database=text.removeprefix("sqlite:"))
+        file = text.removeprefix("sqlite:")
+        if file in ("", ":memory:"):
+            raise InvalidInput("a survey's reports cannot be kept in memory; give the path of a SQLite file")
+        return sa.URL.create("sqlite", database=file)
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError) as error:

@@ -244,6 +244,9 @@ def test_sqlite_keeps_no_order_of_arrival(tmp_path: Path, files: SurveyFiles) ->
         ("mysql://root:secret@host/x", "'mysql'"),
         ("sqlite://", "without a file"),
         ("sqlite:///:memory:", "cannot be kept"),
+        (":memory:", "cannot be kept in memory"),
+        ("sqlite:", "cannot be kept in memory"),
+        ("sqlite::memory:", "cannot be kept in memory"),
         ("postgresql://a:secret@host:port/x", "cannot be read"),
     ],
 )
