@@ -199,6 +199,9 @@ def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{where}: {in_one_line(error)}") from error
+    except UnicodeEncodeError as error:
+        # JSON may spell halves of surrogate pairs, which are no text
+        raise InvalidInput(f"{where}: a text holds half a surrogate pair; write the whole character") from error
 
 
 def read_workload(path: str | Path, domain: Domain) -> Workload:

@@ -18,7 +18,6 @@ from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import VcfGenotypes
-from optrr.records.domain import listed
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".parquet")
@@ -171,9 +170,8 @@ def _status_from(
             raise InvalidInput(f"{table}, column {phenotype.sample or 'sample'!r} names somebody twice; list each once")
         if not any(person in by_person for person in people):
             raise InvalidInput(
-                f"{table} names none of the {people.size} people of the genotype file (which has "
-                f"{listed(people[:3].tolist())}, …; the table {listed(list(by_person)[:3])}, …); "
-                "give the table of the same people"
+                f"{table}, column {phenotype.sample or 'sample'!r} names none of the {people.size} people of the genotype "
+                "file; give the table of the same people, named alike, and their column (--sample-column)"
             )
     status = np.array([_status_of(by_person.get(person), phenotype) for person in people], dtype=np.int8)
     absent = sum(person not in by_person for person in people)
@@ -188,11 +186,18 @@ def _check_values(table: Path, phenotype: PhenotypeColumns, present: set[str]) -
     for value in (*phenotype.cases, *phenotype.controls):
         if value not in present:
             raise InvalidInput(
-                f"{table}, column {phenotype.column!r} has no value {value!r}; it has {listed(sorted(present))}"
+                f"{table}, column {phenotype.column!r} has no value {value!r}{_near_miss(value, present)}"
             )
     both = set(phenotype.cases) & set(phenotype.controls)
     if both:
         raise InvalidInput(f"{sorted(both)[0]!r} is given both as a case and as a control; give it once")
+
+
+def _near_miss(value: str, present: set[str]) -> str:
+    """How the values that are there differ from the one asked for; they are people's own, so none is named."""
+    near = any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
+    hint = "one differs from it in upper and lower case or in spaces only: " if near else ""
+    return f" among its {len(present)} values; {hint}write it as it stands in the table"
 
 
 def _status_of(value: str | None, phenotype: PhenotypeColumns) -> int:

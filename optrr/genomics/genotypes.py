@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.records.domain import listed
 
 Codes = NDArray[np.int8]
 Texts = NDArray[np.object_]
@@ -135,11 +134,18 @@ class MatrixGenotypes:
 
 
 def checked_people(names: Sequence[str], where: str) -> Texts:
-    """Names of people as an array; refuses repeats and an empty list."""
+    """Names of people as an array; refuses repeats and an empty list.
+
+    A repeated name is told by its places: where the wrong column was taken for names, it is somebody's value.
+    """
     people = np.array([str(name) for name in names], dtype=object)
     if not people.size:
         raise InvalidInput(f"{where} lists no people; give at least two")
-    if len(set(people)) < people.size:
-        values, counts = np.unique(people.astype(str), return_counts=True)
-        raise InvalidInput(f"{where} lists people twice: {listed(values[counts > 1].tolist())}; list each once")
+    first: dict[str, int] = {}
+    for k, name in enumerate(people):
+        if first.setdefault(name, k) != k:
+            raise InvalidInput(
+                f"{where} lists people twice: {people.size - len(set(people))} names stand there already, the first of them "
+                f"at {first[name] + 1} and {k + 1}; list each once"
+            )
     return people

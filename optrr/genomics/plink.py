@@ -28,6 +28,11 @@ PLINK_FILES = (".bed", ".fam", ".bim")
 # What a fam file writes for control, case and unknown.
 _FAM_STATUS = {"1": 0, "2": 1}
 
+# Fields of a line of a bim or fam file, those that are whole numbers, and the largest that bed-reader holds (int32).
+_FIELDS = 6
+_NUMBERS = {".fam": {4: "sex"}, ".bim": {3: "position"}}
+_LARGEST = 2**31 - 1
+
 
 class PlinkGenotypes:
     """Reads ``FILE.bed`` with its bim and fam beside it; blocks come straight from the file.
@@ -60,7 +65,7 @@ class PlinkGenotypes:
         except InvalidInput:
             raise
         except Exception as error:
-            raise InvalidInput(f"cannot read the bim or fam file of {self.path}: {in_one_line(error)}") from error
+            raise InvalidInput(_why_unreadable(self.path)) from error
         self.skipped: Mapping[str, int] = {}
 
     def _names(self) -> list[str]:
@@ -86,6 +91,36 @@ class PlinkGenotypes:
                 raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}; is it cut short?") from error
             codes[codes == _BED_MISSING] = MISSING
             yield chosen, codes
+
+
+def _why_unreadable(bed: Path) -> str:
+    """The first line of the bim or fam file that is not as PLINK has it, by its place: a library would show its values."""
+    for suffix, numbers in _NUMBERS.items():
+        path = bed.with_suffix(suffix)
+        try:
+            with path.open(encoding="utf-8") as file:
+                for k, line in enumerate(file, start=1):
+                    wrong = _wrong_with(line.split(), numbers)
+                    if wrong:
+                        return f"{path}, line {k} {wrong}; mend it there"
+        except UnicodeDecodeError:
+            return f"{path} is not UTF-8; save it in that encoding"
+    return (
+        f"cannot read {bed.with_suffix('.bim')} or {bed.with_suffix('.fam')}; check that they are as PLINK writes them"
+    )
+
+
+def _wrong_with(fields: list[str], numbers: Mapping[int, str]) -> str:
+    if len(fields) != _FIELDS:
+        return f"has {len(fields)} fields instead of {_FIELDS}"
+    for k, what in numbers.items():
+        try:
+            good = abs(int(fields[k])) <= _LARGEST
+        except ValueError:
+            good = False
+        if not good:
+            return f"has no whole number up to {_LARGEST} as its {what} (field {k + 1})"
+    return ""
 
 
 def _opened(path: Path) -> Any:

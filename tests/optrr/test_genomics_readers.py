@@ -67,7 +67,7 @@ def test_one_iid_in_two_families(tmp_path):
     path.with_suffix(".fam").write_text("f 1 0 0 1 1\ng 1 0 0 1 2\ng 2 0 0 1 2\n")
     assert read_genotypes(path).people.tolist() == ["f_1", "g_1", "g_2"]
     path.with_suffix(".fam").write_text("f 1 0 0 1 1\nf 1 0 0 1 2\ng 2 0 0 1 2\n")
-    with pytest.raises(InvalidInput, match="lists people twice: 'f_1'"):
+    with pytest.raises(InvalidInput, match=r"lists people twice: .* at 1 and 2;"):
         read_genotypes(path)
 
 
@@ -229,7 +229,7 @@ def test_csv_genotypes(tmp_path):
     [
         ("sample,rs1\np,3\nq,0\n", "column 'rs1', record 1: unknown category"),
         ("sample\np\nq\n", "no variant columns"),
-        ("sample,rs1\np,1\np,0\n", "lists people twice: 'p'"),
+        ("sample,rs1\np,1\np,0\n", "lists people twice: .* at 1 and 2;"),
         ("sample,rs1\n", "holds no people"),
         ("sample,rs1,rs2,rs1\np,1,1,1\n", "2 columns 'rs1'"),
     ],
@@ -256,7 +256,7 @@ def test_phenotype_table(tmp_path):
     ("rows", "columns", "message"),
     [
         ("u,X\nv,Y\n", ("X",), "names none of the 3 people"),
-        ("a,X\nb,Y\n", ("Z",), "no value 'Z'; it has 'X', 'Y'"),
+        ("a,X\nb,Y\n", ("Z",), "no value 'Z' among its 2 values"),
         ("a,X\na,Y\nb,Y\n", ("X",), "names somebody twice"),
         ("a,X\nb,X\n", ("X",), "constant: only cases"),
     ],

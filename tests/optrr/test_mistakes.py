@@ -346,6 +346,11 @@ MISTAKES = {
         swapped(ALLOCATE, "w.toml", "w.json"),
         ["w.json", "not JSON"],
     ),
+    "a workload of half a character": (
+        text("w.json", '{"\\ud800": 1}'),
+        swapped(ALLOCATE, "w.toml", "w.json"),
+        ["w.json", "surrogate", "write the whole character"],
+    ),
     "a workload of strangers": (
         text("w.toml", '[[tables]]\nattributes = ["height"]'),
         ALLOCATE,

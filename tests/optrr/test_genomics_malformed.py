@@ -1,0 +1,318 @@
+"""Malformed, oversized and hostile genotype files: one line and exit 2, never a crash, an escape, or a person's true value."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import os
+import random
+import re
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from optrr.cli.main import run
+from optrr.errors import InvalidInput
+from optrr.genomics import vcf_process, vcf_size
+from optrr.genomics.cohort import read_genotypes
+
+VCF = (
+    b'##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
+    b"#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tp0\tp1\tp2\tp3\n"
+    b"1\t10\trs0\tA\tC\t.\t.\t.\tGT\t0/1\t1/1\t0|0\t0/1\n1\t20\trs1\tG\tT\t.\t.\t.\tGT\t0/0\t1/1\t0/1\t0/0\n"
+)
+PEOPLE = b"sample,diagnosis\np0,ill\np1,well\np2,ill\np3,well\n"
+TABLE = b"sample,diagnosis,rs0,rs1\np0,ill,1,0\np1,well,2,2\np2,ill,0,1\np3,well,1,0\n"
+# magic and mode, then two bits for each person of each variant
+BED = b"\x6c\x1b\x01" + b"\x8b\xcb"
+BIM = b"1\trs0\t0\t10\tC\tA\n1\trs1\t0\t20\tT\tG\n"
+FAM = b"f p0 0 0 1 2\nf p1 0 0 2 1\nf p2 0 0 1 2\nf p3 0 0 2 1\n"
+SECRET = "Zanzibar"
+ILL = ["--phenotype-column", "diagnosis", "--case", "ill"]
+
+# Each of these ends a process that reads it through cyvcf2 0.35.0 by a segmentation fault: a genotype is malformed, and the
+# header does not declare the record's chromosome.
+CRASHERS = {
+    "97 bytes": b"##fileformat=VCF\n##FORMAT=<ID=GT>\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ta\n"
+    b"\t\t\t\tC\t\t.\t\tGT\tx\n",
+    "a chromosome that is not declared": VCF.replace(b"ID=1>", b"ID=AD1>").replace(b"1/1", b"1/19999999999", 1),
+    "a zero byte in a genotype": VCF.replace(b"##contig=<ID=1>\n", b"").replace(b"1/1", b"\x001", 1),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capfd):
+    """A folder with good files and a design for them."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in (
+        ("x.vcf", VCF),
+        ("people.csv", PEOPLE),
+        ("x.csv", TABLE),
+        ("x.bed", BED),
+        ("x.bim", BIM),
+        ("x.fam", FAM),
+    ):
+        Path(name).write_bytes(content)
+    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "-o", "design.json"]) == 0
+    capfd.readouterr()
+    return capfd
+
+
+def call(name: str) -> list[str]:
+    """The command that reads a file whole and randomizes it."""
+    said = {"vcf": ["--phenotype", "people.csv", *ILL], "csv": ILL, "bed": []}[name.split(".")[1]]
+    return ["gwas-perturb", name, "--design", "design.json", *said, "-o", "out.parquet", "--random-state", "1"]
+
+
+def refused(capfd, arguments: list[str]) -> str:
+    """The one line of an exit with 2."""
+    code = run(arguments)
+    captured = capfd.readouterr()
+    assert code == 2, (code, captured)
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ")
+    assert line.isprintable()
+    assert len(line) < 1_000
+    assert not Path("out.parquet").exists()
+    return line
+
+
+@pytest.mark.parametrize("name", CRASHERS)
+def test_what_crashes_the_native_library_is_one_line(here, name):
+    cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    Path("x.vcf").write_bytes(CRASHERS[name])
+    line = refused(here, call("x.vcf"))
+    assert "cannot read x.vcf" in line
+    # a later version may see what is wrong
+    assert cyvcf2.__version__ != "0.35.0" or "crashes the library that reads VCF (segmentation fault)" in line
+    assert name != "97 bytes" or len(CRASHERS[name]) == 97
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", r"segmentation fault\), so it is malformed"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "did not come to an end"),
+        ("os._exit(7)", "exit code 7"),
+        ("os.write(1, b'P' + bytes(3))", "exit code 0"),
+        ("os.write(1, b'P' + (9).to_bytes(8, 'little') + b'no JSON {')", "exit code 0"),
+        ("os.write(1, b'V' + b'\\xff' * 8 + b'[]')", "exit code 0"),
+        ("os.write(1, b'M' + bytes(8))", "1536 MiB of memory"),
+        ("os.write(1, b'T' + bytes(8))", "more than 5,000,000 records"),
+    ],
+)
+def test_every_end_of_the_process_is_one_line(here, monkeypatch, ends, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    Path("worker.py").write_text(f"import os, signal, sys\nsys.stdin.readline()\n{ends}\n")
+    monkeypatch.setattr(vcf_process, "_WORKER", Path("worker.py"))
+    line = refused(here, call("x.vcf"))
+    assert re.search(said, line), line
+
+
+def test_a_crash_in_the_second_pass(here, monkeypatch):
+    """The file is replaced after its variants were read."""
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    source = read_genotypes(Path("x.vcf"))
+    Path("x.vcf").write_bytes(CRASHERS["a chromosome that is not declared"])
+    with pytest.raises(InvalidInput, match="cannot read"):
+        list(source.blocks())
+    for other in (VCF.split(b"1\t20")[0], VCF + VCF.splitlines(keepends=True)[-1], VCF.replace(b"p3", b"p3\tp4")):
+        Path("x.vcf").write_bytes(other)
+        with pytest.raises(InvalidInput, match=r"second time|cannot read"):
+            list(source.blocks())
+
+
+def test_no_process_is_left(here):
+    """Passes that end, fail, or are given up."""
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    source = read_genotypes(Path("x.vcf"))
+    next(source.blocks(1))
+    list(source.blocks(1))
+    Path("x.vcf").write_bytes(CRASHERS["97 bytes"])
+    with pytest.raises(InvalidInput):
+        read_genotypes(Path("x.vcf"))
+    gc.collect()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def expanding(name: str, head: bytes, piece: bytes, times: int, tail: bytes = b"") -> None:
+    with gzip.open(name, "wb", compresslevel=6) as file:
+        file.write(head)
+        for _ in range(times):
+            file.write(piece)
+        file.write(tail)
+
+
+RECORD = b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t0/1\t0/1\t0/1\t0/1\n"
+MEGABYTE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("head", "piece", "times", "said"),
+    [
+        (b"", b"\0" * MEGABYTE, 200, "line 1 is longer than 64 MiB"),
+        (VCF + b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t", b"0" * MEGABYTE, 200, "line 7 is longer than 64 MiB"),
+        (b"##fileformat=VCFv4.2\n", b"##a=b\n" * 100_000, 60, "more than 5,000,000 lines"),
+        (VCF, RECORD * 50_000, 101, "more than 5,000,000 lines"),
+    ],
+    ids=["zeros", "one record", "a header", "records"],
+)
+def test_what_expands_is_refused_before_it_is_read(here, head, piece, times, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    expanding("big.vcf.gz", head, piece, times)
+    assert Path("big.vcf.gz").stat().st_size < 3_000_000
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(InvalidInput, match=said):
+        read_genotypes(Path("big.vcf.gz"))
+    # kilobytes on Linux: a few pieces of a megabyte
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    assert time.process_time() - start < 5
+
+
+def test_memory_of_the_process_is_limited(here, monkeypatch):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    expanding("big.vcf.gz", VCF + b"1\t30\tlong\t", b"A" * MEGABYTE, 40, b"\tC\t.\t.\t.\tGT" + b"\t0/1" * 4 + b"\n")
+    assert len(read_genotypes(Path("big.vcf.gz")).variants) == 3
+    if sys.platform == "linux":
+        monkeypatch.setattr(vcf_process, "MEMORY", 200 * MEGABYTE)
+        with pytest.raises(InvalidInput, match=r"MiB of memory|cannot read"):
+            read_genotypes(Path("big.vcf.gz"))
+
+
+def test_members_and_damage_of_gzip(tmp_path):
+    """Sizes against what Python's own gzip reads."""
+    path = tmp_path / "x.vcf.gz"
+    parts = [VCF, b"", RECORD * 70_000, b"x" * 3 * MEGABYTE]
+    path.write_bytes(b"".join(gzip.compress(part) for part in parts))
+    assert vcf_size.checked_size(path) == len(gzip.decompress(path.read_bytes()))
+    path.write_bytes(VCF)
+    assert vcf_size.checked_size(path) == len(VCF)
+    whole = bytearray(gzip.compress(RECORD * 1000 + bytes(random.Random(1).randbytes(5000))))
+    whole[2000:2010] = b"\xff" * 10
+    path.write_bytes(whole)
+    with pytest.raises(InvalidInput, match=r"gzip data are damaged.*compress it again"):
+        vcf_size.checked_size(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "said"),
+    [
+        (
+            "x.fam",
+            FAM.replace(b"p1 0 0 2", b"p1 0 0 Zanzibar"),
+            "x.bed",
+            "x.fam, line 2 has no whole number .* its sex",
+        ),
+        ("x.fam", FAM.replace(b"p1 0 0 2", b"Zanzibar 2"), "x.bed", "x.fam, line 2 has 4 fields instead of 6"),
+        (
+            "x.fam",
+            FAM.replace(b"p1", b"Zanzibar").replace(b"p2", b"Zanzibar"),
+            "x.bed",
+            "x.fam lists people .* 2 and 3",
+        ),
+        ("x.bim", BIM.replace(b"20", b"Zanzibar"), "x.bed", "x.bim, line 2 has no whole number .* its position"),
+        ("x.csv", TABLE.replace(b"ill", b"Zanzibar"), "x.csv", "no value 'ill' among its 2 values"),
+        ("x.csv", TABLE.replace(b"p2,ill,0", b"p2,ill,Zanzibar"), "x.csv", "column 'rs0', record 3"),
+        ("x.csv", TABLE.replace(b"p2", b"Zanzibar").replace(b"p3", b"Zanzibar"), "x.csv", "at 3 and 4"),
+        (
+            "people.csv",
+            PEOPLE.replace(b"p", b"Zanzibar").replace(b"samZanzibarle", b"sample"),
+            "x.vcf",
+            "names none of the 4",
+        ),
+        ("people.csv", PEOPLE.replace(b"ill", b"Ill").replace(b"well", b"Zanzibar"), "x.vcf", "upper and lower case"),
+    ],
+)
+def test_no_value_of_a_person_is_shown(here, name, content, arguments, said):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    assert SECRET.encode() in content
+    Path(name).write_bytes(content)
+    line = refused(here, call(arguments))
+    assert re.search(said, line), line
+    assert SECRET not in line
+
+
+def test_names_that_are_markup_or_escapes(here):
+    odd = TABLE.replace(b"rs0", b"[/b]").replace(b"rs1", b"\x1b[2Jx")
+    Path("x.csv").write_bytes(odd)
+    assert "\x1b" not in refused(here, call("x.csv"))
+    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "-o", "odd.json"]) == 0
+    perturb = call("x.csv")
+    perturb[perturb.index("design.json")] = "odd.json"
+    assert run(perturb) == 0
+    assert run(["gwas", "out.parquet", "--design", "odd.json", "-o", "t.csv"]) == 0
+    assert run(["estimate", "out.parquet", "--design", "odd.json", "--attributes", "[/b]"]) == 0
+    captured = here.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+    assert "[/b]" in captured.out
+
+
+PIECES = [
+    b"\t",
+    b"\n",
+    b"\r",
+    b",",
+    b"",
+    b"##",
+    b"\x00",
+    b"\xff",
+    b"9" * 30,
+    b"-1",
+    b"1e999",
+    b"nan",
+    b"NA",
+    b'"',
+    b" ",
+    b"/",
+]
+PIECES += [b"0", b"1", b"|", b"\x1b[2J", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"=", b"<", b">", b"GT", b"*", b"Zanzibar"]
+GOOD = {"x.vcf": VCF, "x.csv": TABLE, "people.csv": PEOPLE, "x.bed": BED, "x.bim": BIM, "x.fam": FAM}
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """One to four pieces put in place of up to twenty bytes each."""
+    out = bytearray(content)
+    for _ in range(rng.randint(1, 4)):
+        start = rng.randrange(len(out) + 1)
+        out[start : start + rng.choice([0, 1, 1, 2, 5, 20])] = rng.choice(PIECES)
+    return bytes(out)
+
+
+def fuzzed(capfd, times: dict[str, int], seed: int) -> None:
+    """Every outcome is 0 or one line with 2, within seconds; nothing that would move a cursor is shown."""
+    rng = random.Random(seed)
+    for name, count in times.items():
+        reader = {"people.csv": "x.csv", "x.bim": "x.bed", "x.fam": "x.bed"}.get(name, name)
+        arguments = [*call(reader), *(["--phenotype", "people.csv"] if name == "people.csv" else [])]
+        for _ in range(count):
+            content = mutated(GOOD[name], rng)
+            Path(name).write_bytes(content)
+            start = time.process_time()
+            code = run(arguments)
+            assert time.process_time() - start < 5, content
+            captured = capfd.readouterr()
+            assert code in (0, 2), content
+            assert "\x1b" not in captured.out + captured.err, content
+            if code == 2:
+                assert len(captured.err.splitlines()) == 1, (content, captured.err)
+                assert captured.err.startswith("error: "), content
+        Path(name).write_bytes(GOOD[name])
+
+
+def test_mutations(here):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    fuzzed(here, {"x.vcf": 8, "x.csv": 60, "people.csv": 40, "x.bed": 30, "x.bim": 50, "x.fam": 50}, 1)
+
+
+@pytest.mark.full
+def test_many_mutations(here):
+    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    fuzzed(here, {"x.vcf": 1_000, "x.csv": 2_000, "people.csv": 1_000, "x.bed": 500, "x.bim": 2_000, "x.fam": 2_000}, 2)
