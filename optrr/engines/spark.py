@@ -9,7 +9,7 @@ from a key and a record's index would need an index that survives recomputation,
 Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
 job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
 
-What is written says by which design it was randomized, in the metadata of its first column (:mod:`optrr.records.provenance`):
+What is written says by which design it was randomized, in the metadata of its columns (:mod:`optrr.records.provenance`):
 Spark keeps that in the Parquet files and in the frames read from them.
 
 Needs PySpark 3.5 or later, and optrr on every worker.
@@ -76,9 +76,10 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
 
 
 def _marked_schema(schema: pa.Schema, provenance: Provenance) -> Any:
-    """Spark's types of the columns, the first of them with the provenance."""
+    """Spark's types of the columns, each with the provenance, so that it stays when columns are dropped."""
     spark = import_module("pyspark.sql.pandas.types").from_arrow_schema(schema)
-    spark.fields[0].metadata = provenance.metadata()
+    for column in spark.fields:
+        column.metadata = provenance.metadata()
     return spark
 
 

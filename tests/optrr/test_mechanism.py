@@ -163,8 +163,11 @@ def test_all_256_codes_of_a_byte():
         (np.zeros((3, 3), dtype=int), r"shape \(3, 3\).*shape \(n, 4\)"),
         (np.zeros(4, dtype=int), r"shape \(4,\)"),
         (np.zeros((0, 4), dtype=int), "no records"),
-        (np.array([[0, 0, 0, 0], [0, 3, 0, 0]]), "attribute 'b' has code 3 in record 2; its codes are 0..2"),
-        (np.array([[0, 0, 0, -1]]), "attribute 'd' has code -1 in record 1"),
+        (
+            np.array([[0, 0, 0, 0], [0, 3, 0, 0]]),
+            "attribute 'b' has a code outside its categories in record 2; its codes are 0..2",
+        ),
+        (np.array([[0, 0, 0, -1]]), "attribute 'd' has a code outside its categories in record 1; its codes are 0..1"),
     ],
 )
 def test_bad_codes(codes, message):

@@ -18,6 +18,7 @@ DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
+    *("Bins", "Proposing", "RecordsAt"),
     *(
         "Budget",
         "Cohort",
