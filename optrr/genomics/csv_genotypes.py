@@ -21,6 +21,9 @@ from optrr.records.reading.registry import open_source
 # 0, 1, 2, and the missing value, whether or not a design randomizes it.
 _CATEGORIES = (*range(GENOTYPES), None)
 
+# Rows of a table: names and values of people are held as text, about 1 GB in all. A compressed table may hold any number.
+MOST_ROWS = 5_000_000
+
 
 def table_columns(path: Path) -> list[str]:
     """Names of the table's columns."""
@@ -28,12 +31,13 @@ def table_columns(path: Path) -> list[str]:
 
 
 def text_column(path: Path, column: str) -> list[str | None]:
-    """A column as text, None where it is empty. Raises InvalidInput where it is missing."""
+    """A column as text, None where it is empty. Raises InvalidInput where it is missing or longer than ``MOST_ROWS``."""
     file = open_source(path)
     if column not in file.schema.names:
         raise InvalidInput(f"{path} has no column {column!r}; it has {', '.join(map(repr, file.schema.names[:10]))}")
     out: list[str | None] = []
     for batch in file.batches([column]):
+        _check_rows(path, len(out) + batch.num_rows)
         out += [None if v is None or str(v).strip() in ("", "NA") else str(v) for v in batch.column(0).to_pylist()]
     return out
 
@@ -60,7 +64,10 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     file = open_source(path, domain)
     codec: FrameCodec | None = None
     blocks: list[Codes] = []
+    rows = 0
     for batch in file.batches(names):
+        rows += batch.num_rows
+        _check_rows(path, rows)
         codec = codec or FrameCodec(domain, batch.schema)
         blocks.append(codec.encode(batch).astype(np.int8))
     if not blocks:
@@ -69,6 +76,13 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     codes[codes == GENOTYPES] = MISSING
     skipped: Mapping[str, int] = {}
     return MatrixGenotypes(Variants.named(names), _people(path, sample_column, codes.shape[0]), codes, skipped)
+
+
+def _check_rows(path: Path, rows: int) -> None:
+    if rows > MOST_ROWS:
+        raise InvalidInput(
+            f"{path} has more than {MOST_ROWS:,} rows; split it by people, or convert genotypes to PLINK"
+        )
 
 
 def _people(path: Path, sample_column: str | None, n: int) -> Texts:

@@ -12,12 +12,16 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics import vcf_process, vcf_size
 from optrr.genomics.cohort import read_genotypes
+from optrr.genomics.csv_genotypes import text_column
 
 VCF = (
     b'##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
@@ -172,6 +176,17 @@ def test_what_expands_is_refused_before_it_is_read(here, head, piece, times, sai
     # kilobytes on Linux: a few pieces of a megabyte
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
     assert time.process_time() - start < 5
+
+
+@pytest.mark.slow
+def test_a_small_table_of_many_rows(here):
+    zeros = np.zeros(5_000_001, dtype=np.int8)
+    pq.write_table(pa.table({"rs0": zeros}), "x.parquet")
+    pq.write_table(pa.table({"sample": zeros}), "people.parquet")
+    assert Path("x.parquet").stat().st_size < 100_000
+    for read in (lambda: read_genotypes(Path("x.parquet")), lambda: text_column(Path("people.parquet"), "sample")):
+        with pytest.raises(InvalidInput, match="more than 5,000,000 rows; split it"):
+            read()
 
 
 def test_memory_of_the_process_is_limited(here, monkeypatch):
