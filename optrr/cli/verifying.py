@@ -21,8 +21,13 @@ from optrr.errors import InvalidInput
     type=click.Path(path_type=Path),
     help="Also check that a deployment file is that of this design.",
 )
+@click.option(
+    "--no-limit",
+    is_flag=True,
+    help="Check a design however long it takes and however much memory; otherwise more than 10 s or 1 GB are refused.",
+)
 @json_option
-def verify(file: Path, design_file: Path | None, as_json: bool) -> int:
+def verify(file: Path, design_file: Path | None, no_limit: bool, as_json: bool) -> int:
     """Recompute every number of FILE; exit 1 where one does not hold.
 
     A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers.
@@ -32,7 +37,7 @@ def verify(file: Path, design_file: Path | None, as_json: bool) -> int:
     elif design_file is not None:
         raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
     else:
-        result = verified(file)
+        result = verified(file, limited=not no_limit)
     if as_json:
         print_json(result.summary())
     else:

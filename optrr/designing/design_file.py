@@ -15,6 +15,7 @@ to pass :mod:`optrr.designing.verify`, which trusts no number in the file.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ import msgspec
 import numpy as np
 
 from optrr import __version__
+from optrr.designing.checks import provable_status
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
@@ -32,6 +34,8 @@ from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 
 FORMAT = "optrr-design/1"
+# No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
+_MOST_CAP = 500.0
 
 if TYPE_CHECKING:
     from optrr.designing.design import Design
@@ -81,14 +85,14 @@ class _Versioned(msgspec.Struct):
 def save_design(design: Design, path: str | Path) -> None:
     """Write a design file, whole or not at all."""
     problem, solution = design.solution.problem, design.solution
-    caps = (
-        [None] * problem.m if problem.caps is None else [c if np.isfinite(c) else None for c in problem.caps.tolist()]
-    )
+    caps: list[float | None] = [None] * problem.m
+    if problem.caps is not None:
+        caps = [c if c <= _MOST_CAP * problem.m else None for c in problem.caps.tolist()]
     record = _Record(
         format=FORMAT,
         software=f"optrr {__version__}",
         method=solution.method,
-        status=solution.status,
+        status=provable_status(solution),
         epsilon=design.epsilon,
         lower_bound=solution.lower,
         seconds=solution.seconds,
@@ -146,6 +150,8 @@ def read_design_file(path: str | Path) -> DesignRecord:
                 f"design file {source} has format {written!r}; this version reads {FORMAT!r}: design again"
             )
         record = msgspec.json.decode(raw, type=_Record)
+        _refuse_repeats(raw)
+        _refuse_caps(record)
     except OSError as error:
         raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -154,9 +160,33 @@ def read_design_file(path: str | Path) -> DesignRecord:
     try:
         domain, solution = _contents(record)
         earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
-    except (ValueError, OverflowError) as error:
+    except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
     return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), earlier)
+
+
+def _refuse_repeats(raw: bytes) -> None:
+    """Raise DecodeError where an object has a key twice: readers differ in which they take, so that people see another."""
+
+    def unique(pairs: list[tuple[str, object]]) -> None:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise msgspec.DecodeError(f"the key {twice[:40]!r} is given twice in one object; keep one")
+
+    # the numbers have been read already; as text they take neither time nor any number of digits
+    json.loads(raw, object_pairs_hook=unique, parse_int=str, parse_float=str)
+
+
+def _refuse_caps(record: _Record) -> None:
+    """Raise ValidationError for a cap whose e^η no arithmetic needs."""
+    most = _MOST_CAP * len(record.attributes)
+    for a in record.attributes:
+        if a.conditional_cap is not None and not a.conditional_cap <= most:
+            raise msgspec.ValidationError(
+                f"a conditional cap is {a.conditional_cap:g} nats, and no law of {len(record.attributes)} attributes has more "
+                f"than {most:g}; leave it out"
+            )
 
 
 def stated_numbers(record: _Record) -> dict[str, list[float]]:

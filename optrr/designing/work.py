@@ -1,0 +1,174 @@
+"""How much time and memory the checks of a design file may take, known from the file's sizes before any of it is done.
+
+A file of a few kilobytes can ask for hours: wide knots, many balls, heavy certificates. What follows is rough and errs
+upwards, because it takes no advantage of what the sums leave out; the constants were measured on a computer of 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Problem, Solution, TableLaw
+from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
+from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
+from optrr_solvers.certificates.grid_bound import MAX_WINDOW
+from optrr_solvers.laws.ball import MAX_COUNTED
+from optrr_solvers.laws.block import BlockLaw
+from optrr_solvers.laws.count import MAX_CELLS
+from optrr_solvers.laws.spectrum import MAX_NODES
+from optrr_solvers.laws.weighted_ball import WeightedBall
+
+__all__ = ["MOST_MEMORY", "MOST_SECONDS", "Work", "refuse_heavy", "refuse_large", "work"]
+
+# Whoever verifies a stranger's file waits this long at most, and spares a gigabyte, unless they say otherwise.
+MOST_SECONDS = 10.0
+MOST_MEMORY = 1 << 30
+# Reading a file takes some ten times its size in memory.
+MOST_BYTES = 1 << 26
+# Seconds for one state of an automaton: in words of 64 bits, and more where a threshold has many.
+_STATE, _STATE_WORD = 3e-6, 5e-8
+# Seconds for one ball, however small: for each of its layers, and for its sums.
+_LAYER, _BALL = 2e-4, 3e-3
+# Nats that one more word of a threshold resolves.
+_WORD_NATS = 44.0
+# Seconds and bytes for one frequency of one class: exponentials of complex numbers, a dozen vectors of them at once.
+_FREQUENCY, _FREQUENCY_BYTES, _CLASSES_AT_ONCE = 1.3e-6, 200, 32
+# Seconds for one step of arithmetic on an array of doubles, and on one of Python's integers.
+_STEP, _INTEGER_STEP = 1e-8, 1e-6
+# Bytes of one of Python's integers in an array.
+_INTEGER_BYTES = 100
+# Seconds for the marginal of one pair where a law has no table of them.
+_MARGINAL = 1e-4
+
+
+@dataclass(frozen=True)
+class Work:
+    """Seconds, and bytes held at once; sums of both."""
+
+    seconds: float
+    memory: float
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.seconds + other.seconds, self.memory + other.memory)
+
+
+def refuse_large(path: Path) -> None:
+    """Raise InvalidInput where a file has more than ``MOST_BYTES``; one that is missing is left to its reader."""
+    size = path.stat().st_size if path.is_file() else 0
+    if size > MOST_BYTES:
+        raise InvalidInput(
+            f"design file {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use --no-limit "
+            "(limited=False)"
+        )
+
+
+def refuse_heavy(solution: Solution) -> None:
+    """Raise InvalidInput where the checks of a design are estimated to take more than ``MOST_SECONDS`` or ``MOST_MEMORY``."""
+    needed = work(solution)
+    if needed.seconds > MOST_SECONDS or needed.memory > MOST_MEMORY:
+        raise InvalidInput(
+            f"its checks may take {needed.seconds:.2g} s and {needed.memory / 1e9:.2g} GB, more than {MOST_SECONDS:g} s and "
+            f"{MOST_MEMORY / 1e9:.2g} GB; where you trust who wrote it, use --no-limit (limited=False)"
+        )
+
+
+def work(solution: Solution) -> Work:
+    """An upper estimate for all checks of a design."""
+    out = _of_law(solution.law) + _of_certificate(solution.certificate)
+    return out + _of_pairs(solution.problem, solution.law) if solution.problem.pairs else out
+
+
+def _of_law(law: Law) -> Work:
+    if isinstance(law, BlockLaw):
+        return sum((_of_law(inner) for _, inner in law.blocks), Work(0.0, 0.0))
+    nats = float(np.ptp(law.log_density_range()))
+    if isinstance(law, BallLaw):
+        return sum((_of_ball(law, x.ball, nats) for x in law.balls), Work(0.0, 0.0))
+    if isinstance(law, (CountLaw, TableLaw)):
+        cells = law.log_density.size
+        states = min(cells * (law.m if isinstance(law, CountLaw) else 2), MOST_STATES)
+        sums = Work(_STEP * cells * law.log_density.ndim**2, 64.0 * cells)
+        return _of_states(states, nats) + sums + _of_rationals(law, cells, nats)
+    return _of_states(min(4 * law.m, MOST_STATES), nats)
+
+
+def _of_states(states: float, nats: float) -> Work:
+    words = 2 + nats / _WORD_NATS
+    return Work(states * (_STATE + _STATE_WORD * words**2), states * (60 + 24 * words))
+
+
+def _of_rationals(law: CountLaw | TableLaw, cells: int, nats: float) -> Work:
+    """Accuracies in rationals, where the cells are few enough for them."""
+    if cells > EXACT_CELLS:
+        return Work(0.0, 0.0)
+    words = (nats + float(np.log(law.sizes).sum())) / _WORD_NATS
+    return Work(cells * (law.log_density.ndim + 4) * (_INTEGER_STEP + _STATE_WORD * words), cells * 16 * words)
+
+
+def _of_ball(law: BallLaw, ball: WeightedBall, nats: float) -> Work:
+    groups = len(law.classes)
+    cells = math.prod(int(n) + 1 for n in law.counts) if groups <= math.log2(MAX_COUNTED) else math.inf
+    if cells <= MAX_COUNTED and not ball.fractions.any():
+        sums = Work(_STEP * cells * (groups + 8) * 2, 64.0 * cells)
+    else:
+        nodes = min(_nodes(law, ball), MAX_NODES)
+        sums = Work(
+            _FREQUENCY * nodes * (4 + groups / 2), _FREQUENCY_BYTES * nodes * (1 + min(groups, _CLASSES_AT_ONCE) / 2)
+        )
+    calls = Work(_BALL + _LAYER * min(law.m, MOST_LAYERS), 0.0)
+    return sums + calls + _of_states(_ball_states(law, ball), nats)
+
+
+def _nodes(law: BallLaw, ball: WeightedBall) -> float:
+    """At least as many frequencies as the ball's transform has."""
+    reach = float(law.counts @ (ball.floors + 1.0))
+    return 1.1 * (min(reach, 4.0 * MAX_NODES) + 2 * float(ball.knots[-1] - min(int(ball.knots[0]), 0)) + 64)
+
+
+def _ball_states(law: BallLaw, ball: WeightedBall) -> float:
+    """Totals before every attribute: at most two or three times those before, and no more than fit up to the end."""
+    ways = 3.0 if ball.fractions.any() else 2.0
+    reach = np.sort((ball.floors + (ball.fractions > 0))[law.class_of].astype(np.float64))[::-1]
+    widths = np.minimum(np.cumsum(reach), max(ball.end, 0)) + 1
+    branches = ways ** np.minimum(np.arange(1, law.m + 1), 64.0)
+    return float(min(np.minimum(widths, branches).sum(), MOST_STATES))
+
+
+def _of_certificate(certificate: Certificate | None) -> Work:
+    if certificate is None:
+        return Work(0.0, 0.0)
+    cells, m = cell_count(certificate), sum(len(c) for c in certificate.classes)
+    if certificate.effects:
+        # a table of more totals is refused before it is made
+        rows, columns = (
+            sum(abs(v) * len(c) for c, v in zip(certificate.classes, values, strict=False)) + 1
+            for values in (certificate.weights, certificate.effects)
+        )
+        table = min(rows * columns, MAX_NODES)
+        return Work(_STEP * m * table, 24.0 * table)
+    if cells > MAX_CELLS and not certificate.pairs and not certificate.caps:
+        heaviest = sum(abs(w) * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=False))
+        # a row beyond the largest window is refused before it is made
+        window = min(heaviest, MAX_WINDOW)
+        return Work(_STEP * m * window, 32.0 * window)
+    cells = min(cells, MAX_CELLS)
+    rows = len(certificate.classes) + len(certificate.pairs) + 4
+    whole = cells if cells <= EXACT_CELLS or certificate.caps else 0
+    return Work(rows * (_STEP * cells + _INTEGER_STEP * whole), 64.0 * cells + 4.0 * _INTEGER_BYTES * whole)
+
+
+def _of_pairs(problem: Problem, law: Law) -> Work:
+    """Eigenvalues of all pairs, which are computed where some are to be preserved."""
+    if isinstance(law, TableLaw):
+        return Work(0.0, 0.0)
+    if isinstance(law, BallLaw):
+        nodes = sum(min(_nodes(law, x.ball), MAX_NODES) for x in law.balls)
+        return Work(_STEP * len(law.classes) ** 2 * nodes, 32.0 * problem.m**2)
+    pairs = len(law.classes) ** 2 if isinstance(law, CountLaw) else problem.m**2
+    cells = law.log_density.size if isinstance(law, CountLaw) else 0
+    return Work(pairs / 2 * (_MARGINAL + _STEP * cells), 32.0 * problem.m**2)
