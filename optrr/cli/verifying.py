@@ -24,7 +24,7 @@ from optrr.errors import InvalidInput
 @click.option(
     "--no-limit",
     is_flag=True,
-    help="Check a design however long it takes and however much memory; otherwise more than 10 s or 1 GB are refused.",
+    help="Check a design however long it takes and however much memory; otherwise estimates above 30 s or 1 GB are refused.",
 )
 @json_option
 def verify(file: Path, design_file: Path | None, no_limit: bool, as_json: bool) -> int:

@@ -93,8 +93,8 @@ def wider(c: Content) -> None:
 
 
 def many(c: Content) -> None:
-    ball = {**c["law"]["balls"][0], "knots": [1, 2], "levels": [1.0, 0.0], "share": 1e-4}
-    c["law"]["balls"] = [ball] * 4_000
+    ball = {**c["law"]["balls"][0], "knots": [1, 2], "levels": [1.0, 0.0], "share": 9e-5}
+    c["law"]["balls"] = [ball] * 10_000
 
 
 def nudged(field: str, by: float) -> Callable[[Content], None]:
