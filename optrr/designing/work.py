@@ -25,7 +25,7 @@ from optrr_solvers.laws.weighted_ball import WeightedBall
 
 __all__ = ["MOST_MEMORY", "MOST_SECONDS", "Work", "refuse_heavy", "refuse_large", "work"]
 
-# What a stranger's file may take by these estimates, which came out at four to twenty-five times what was measured.
+# What a stranger's file may take by these estimates, which came out at two to twenty times what was measured.
 MOST_SECONDS = 30.0
 MOST_MEMORY = 1 << 30
 # Reading a file takes some ten times its size in memory.
