@@ -18,6 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tests"))
+
+from test_architecture import on_a_circle  # noqa: E402 (the tests' folder is not a package)
+
 PACKAGES = ("optrr", "solvers/optrr_solvers")
 Edges = dict[str, set[str]]
 
@@ -94,22 +98,6 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def on_a_circle(edges: Edges) -> set[str]:
-    """Everything that can be reached from itself."""
-
-    def reached(start: str) -> set[str]:
-        seen: set[str] = set()
-        waiting = list(edges.get(start, ()))
-        while waiting:
-            at = waiting.pop()
-            if at not in seen:
-                seen.add(at)
-                waiting += edges.get(at, ())
-        return seen
-
-    return {name for name in edges if name in reached(name)}
 
 
 def exported(tree: ast.Module) -> list[str]:
