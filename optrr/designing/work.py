@@ -17,7 +17,7 @@ from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Problem, Solution
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.certificates.grid_bound import MAX_WINDOW
-from optrr_solvers.laws.ball import MAX_COUNTED
+from optrr_solvers.laws.ball_sums import MAX_COUNTED
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.laws.spectrum import MAX_NODES

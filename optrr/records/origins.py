@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from optrr.errors import InvalidInput
-from optrr.records.provenance import COLUMN, KEY, Origin, Provenance, doubts, require_design, require_unrandomized
+from optrr.records.binding import Origin, doubts, require_design, require_unrandomized
+from optrr.records.provenance import COLUMN, KEY, Provenance
 from optrr.records.reading.registry import names_places, open_source
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source
@@ -46,7 +47,7 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
     Raises
     ------
     InvalidInput
-        see :func:`optrr.records.provenance.require_unrandomized`; also for records of several releases, and for those that can
+        see :func:`optrr.records.binding.require_unrandomized`; also for records of several releases, and for those that can
         be read only once and would have to be read to see what they have been through.
     """
     origins = _of_stream(data, opened) or origins_of(data)
@@ -63,7 +64,7 @@ def check_design(data: Any, digest: str) -> list[str]:
     Raises
     ------
     InvalidInput
-        see :func:`optrr.records.provenance.require_design`.
+        see :func:`optrr.records.binding.require_design`.
     """
     origins = origins_of(data)
     for origin in origins:

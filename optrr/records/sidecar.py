@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.provenance import Origin, Provenance
+from optrr.records.binding import Origin
+from optrr.records.provenance import Provenance
 
 SUFFIX = ".optrr.json"
 

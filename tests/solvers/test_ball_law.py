@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from optrr_solvers.laws import ball as ball_module
-from optrr_solvers.laws import ball_sampler, total_tree
+from optrr_solvers.laws import ball_sampler, ball_sums, total_tree
 from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.ball_sampler import BallTable
 from optrr_solvers.laws.spectrum import Spectrum
@@ -101,7 +100,7 @@ def test_whole_weights_are_counted_and_give_the_exact_conditional_epsilon():
 
 def test_fourier_sums_agree_with_counting(monkeypatch):
     counted = make("whole")
-    monkeypatch.setattr(ball_module, "MAX_COUNTED", 0)
+    monkeypatch.setattr(ball_sums, "MAX_COUNTED", 0)
     spectral = make("whole")
     assert spectral.counted is None
     table = spectral.marginal(range(6))

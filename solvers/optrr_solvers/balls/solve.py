@@ -29,7 +29,7 @@ from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, minim
 from optrr_solvers.balls.rounding import Fit, fitted
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import MethodTooLarge, SolveFailed
-from optrr_solvers.laws.ball import MAX_COUNTED
+from optrr_solvers.laws.ball_sums import MAX_COUNTED
 from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem

@@ -3,8 +3,7 @@
     q_S = 1 + (Q−1) t_S,    t_S = Σ_k p_k t_{k,S} ∈ [0, 1],    Σ p_k ≤ 1,
 
 each t_k a weighted ball (:mod:`weighted_ball`). ε = ln Q whatever the weights, by construction; only the accuracies
-need computing. Where change sets can be counted (at most 2^20 vectors of counts, whole weights) that is a sum over
-them, otherwise a Fourier sum (:mod:`spectrum`). Alike attributes are one class and share all work.
+need computing (:mod:`ball_sums`). Alike attributes are one class and share all work.
 
 Sampling (:mod:`ball_sampler`) runs the dynamic program backwards.
 """
@@ -23,16 +22,14 @@ from scipy.special import logsumexp
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler
+from optrr_solvers.laws.ball_sums import BallSums, CountedBall, ball_sums, totals_of
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
-from optrr_solvers.laws.count import CountLaw, log_uniform_counts, pattern_given_count
+from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.record import bounded_nats
-from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
 
-# Vectors of counts up to which they are summed one by one, 8 bytes each; with more, the Fourier sum is faster.
-MAX_COUNTED = 1 << 20
 # An (m, m) table of pairs at this many attributes fills 128 MB.
 MAX_PAIR_TABLE = 4096
 
@@ -160,13 +157,9 @@ class BallLaw(Law):
         return self.sizes[[c[0] for c in self.classes]]
 
     @cached_property
-    def inside(self) -> tuple[CountedBall | SpectralBall, ...]:
+    def inside(self) -> tuple[BallSums, ...]:
         """Each ball with its mass and marginals."""
-        few = len(self.classes) <= 20 and math.prod(int(n) + 1 for n in self.counts) <= MAX_COUNTED
-        return tuple(
-            CountedBall(self, x.ball) if few and not x.ball.fractions.any() else SpectralBall(self, x.ball)
-            for x in self.balls
-        )
+        return tuple(ball_sums(x.ball, self.sizes, self.classes) for x in self.balls)
 
     @cached_property
     def _log_excess(self) -> FloatArray:
@@ -252,7 +245,7 @@ class BallLaw(Law):
         """The same law as densities of all vectors of counts, where they are few; None otherwise."""
         if not all(isinstance(part, CountedBall) for part in self.inside):
             return None
-        inside = sum(x.share * x.ball.profile(_totals(self.counts, x.ball)) for x in self.balls)
+        inside = sum(x.share * x.ball.profile(totals_of(self.counts, x.ball)) for x in self.balls)
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
         return CountLaw(self.sizes, self.classes, np.minimum(logs, self.log_ratio))
@@ -303,78 +296,9 @@ class BallLaw(Law):
         return self._sampler.draw(n, source)
 
 
-class SpectralBall:
-    """A ball's mass and marginals by Fourier sums."""
-
-    def __init__(self, law: BallLaw, ball: WeightedBall) -> None:
-        self._spectrum = Spectrum(ball, law.class_sizes, law.counts.astype(np.float64))
-        self.log_mass = self._spectrum.log_mass
-
-    @cached_property
-    def changed(self) -> FloatArray:
-        """Pr(changed | ball) per class, shape (G,)."""
-        return self._spectrum.changed()
-
-    def marginal(self, which: IntArray) -> FloatArray:
-        """Change patterns of attributes of the given classes, shape (2,)*k."""
-        return self._spectrum.marginal(which)
-
-    def both_changed(self) -> FloatArray:
-        """Pr(two attributes changed | ball), shape (G, G)."""
-        return self._spectrum.both_changed()
-
-
-class CountedBall:
-    """A ball's mass and marginals by a sum over all vectors of counts; exact up to rounding."""
-
-    def __init__(self, law: BallLaw, ball: WeightedBall) -> None:
-        self._law = law
-        inside = ball.profile(_totals(law.counts, ball))
-        with np.errstate(divide="ignore"):
-            logs = log_uniform_counts(law.sizes, law.classes) + np.log(inside)
-        self.log_mass = float(logsumexp(logs))
-        # a ball that holds nothing has no probabilities, and no share of any law
-        self._probabilities = np.exp(logs - self.log_mass) if self.log_mass > -math.inf else np.zeros_like(logs)
-
-    @cached_property
-    def changed(self) -> FloatArray:
-        """Pr(changed | ball) per class, shape (G,)."""
-        return np.array([self.marginal(np.array([g]))[1] for g in range(self._law.counts.size)])
-
-    def marginal(self, which: IntArray) -> FloatArray:
-        """Change patterns of attributes of the given classes, shape (2,)*k."""
-        used = np.bincount(which, minlength=self._law.counts.size)
-        out = self._probabilities
-        for n, u in zip(self._law.counts, used, strict=True):
-            out = (
-                out.sum(axis=0)[..., None] if u == 0 else np.tensordot(out, pattern_given_count(int(n), int(u)), (0, 0))
-            )
-        bits = np.indices((2,) * which.size).reshape(which.size, -1)
-        changed = [bits[which == g].sum(axis=0) for g in range(self._law.counts.size)]
-        return np.asarray(out[tuple(changed)].reshape((2,) * which.size))
-
-    def both_changed(self) -> FloatArray:
-        """Pr(two attributes changed | ball), shape (G, G); 0 for the pair inside a class of one."""
-        g = self._law.counts.size
-        out = np.zeros((g, g))
-        for a in range(g):
-            for b in range(a + 1):
-                if a != b or self._law.counts[a] > 1:
-                    out[a, b] = out[b, a] = self.marginal(np.array([a, b]))[1, 1]
-        return out
-
-
 def _uniform_diagram(order: Sequence[int]) -> Diagram:
     only = np.zeros(1, dtype=np.int64)
     return Diagram(tuple(Step(i, only, only) for i in order), np.zeros(1))
-
-
-def _totals(counts: IntArray, ball: WeightedBall) -> IntArray:
-    """Σ a_g k_g for every vector of counts, shape (n_1+1, …, n_G+1)."""
-    totals = np.zeros([int(n) + 1 for n in counts], dtype=np.int64)
-    for g, n in enumerate(counts):
-        totals += (ball.floors[g] * np.arange(n + 1)).reshape([-1 if a == g else 1 for a in range(counts.size)])
-    return totals
 
 
 def log_expm1_scalar(x: float) -> float:
