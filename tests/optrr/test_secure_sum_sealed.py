@@ -9,7 +9,7 @@ from optrr.errors import InvalidInput
 from optrr.studies.secure_sum import party as secure_sum
 from optrr.studies.secure_sum.group import edwards25519
 from optrr.studies.secure_sum.in_memory import run_in_memory
-from optrr.studies.secure_sum.messages import Audit, Commitment, Partial, SecureSumFailed, Share
+from optrr.studies.secure_sum.messages import Commitment, Partial, SecureSumFailed, Share
 from optrr.studies.secure_sum.party import SecureSumParty
 from optrr.studies.secure_sum.sealed import PublicChecks, points_of, seal, unpacked
 
@@ -54,85 +54,34 @@ def moved_partial(made):
     made[CHEAT].partial = partial
 
 
-PARTIAL = "the partial sum of party 5 does not belong to its seal and the shares sent to it"
-WAYS = {
-    moved_vector: PARTIAL,
-    moved_share_set: "the shares of party 5 do not add up to zero",
-    moved_partial: PARTIAL,
-}
+WAYS = (moved_vector, moved_share_set, moved_partial)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-def test_moved_counts_are_detected_by_everybody_and_the_audit_names_the_cheat(way):
+def test_moved_counts_are_detected_by_everybody_and_nobody_is_blamed(way):
+    # who moved them could be shown to a third party with signed messages only, so that nobody is named
     made = parties_of()
     way(made)
-    with pytest.raises(SecureSumFailed, match="cell 0 does not open the parties' seals"):
+    with pytest.raises(SecureSumFailed, match="cell 0 does not open the parties' seals: some party broke"):
         run_in_memory(made)
     for party in made:
-        with pytest.raises(SecureSumFailed, match="cell 0 does not open"):
+        with pytest.raises(SecureSumFailed, match="some party broke the protocol"):
             party.counts()
-        assert party.verdict().startswith(WAYS[way])
-        assert "; " not in party.verdict()
 
 
-def test_an_audit_that_hides_the_share_set_is_known_to_whom_it_lies():
+@pytest.mark.parametrize("kind", ["commitments", "shares", "partial"])
+def test_a_party_cannot_have_another_blamed_for_its_messages(kind):
     made = parties_of()
-    honest = made[CHEAT].audit
-    moved_share_set(made)
+    honest = getattr(made[2], kind)
 
-    def audit():
-        # commitments to shares that do cancel: what party 2 was sent, less the moved counts
-        shares = made[CHEAT]._shares.copy()
-        add(shares[2], {cell: -change for cell, change in MOVED.items()}, made[0].modulus)
-        kept, made[CHEAT]._shares = made[CHEAT]._shares, shares
-        message = honest()
-        made[CHEAT]._shares = kept
-        return message
+    def forged():
+        messages = honest()
+        changed = [msgspec.structs.replace(m, sender=1) for m in (messages if kind != "partial" else [messages])]
+        return changed if kind != "partial" else changed[0]
 
-    made[CHEAT].audit = audit
-    with pytest.raises(SecureSumFailed, match="does not open"):
+    setattr(made[2], kind, forged)
+    with pytest.raises(SecureSumFailed, match="party 2 sent a message as party 1; stop the session"):
         run_in_memory(made)
-    assert made[2].verdict() == "party 5 published other shares than it sent to party 2"
-    # the others know that it was party 2 or whoever party 2 objects to
-    assert made[0].verdict().startswith("the partial sum of party 2 does not belong")
-    assert "unless it objects to a sender's audit" in made[0].verdict()
-
-
-def test_audits_that_are_missing_or_malformed():
-    made = parties_of()
-    moved_share_set(made)
-    audits = {}
-
-    def keep(recipient, message):
-        if isinstance(message, Audit) and recipient == 0:
-            audits[message.sender] = message
-
-    with pytest.raises(SecureSumFailed):
-        run_in_memory(made, keep)
-    del made[0]._audits[3]
-    assert made[0].verdict() == "party 3 took no part in the audit; the shares of party 5 do not add up to zero"
-    for points in (audits[3].points[:-1], audits[3].points[:-32] + b"\x05" * 32, b""):
-        with pytest.raises(SecureSumFailed, match="from party 3 an audit with"):
-            made[0].receive(msgspec.structs.replace(audits[3], points=points))
-    made[0].receive(audits[3])
-    with pytest.raises(SecureSumFailed, match="a second audit"):
-        made[0].receive(audits[3])
-    plain = parties_of(proofs=False)
-    with pytest.raises(SecureSumFailed, match="without proofs cannot be audited"):
-        plain[0].audit()
-    with pytest.raises(SecureSumFailed, match="without proofs cannot be audited"):
-        plain[0].receive(audits[3])
-
-
-def test_an_audit_of_honest_parties_accuses_nobody():
-    made = parties_of()
-    run_in_memory(made)
-    for audit in [p.audit() for p in made]:
-        for party in made:
-            if party.index != audit.sender:
-                party.receive(audit)
-    assert all("finds nothing wrong" in p.verdict() for p in made)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -269,8 +218,7 @@ def view_of_the_last(vectors, draws):
     counts = run_in_memory(
         made, lambda recipient, m: seen.append(msgspec.msgpack.encode(m)) if recipient == 2 else None
     )
-    # and what it would see in an audit
-    return [*seen, *(msgspec.msgpack.encode(made[i].audit()) for i in (0, 1))], counts.tolist()
+    return seen, counts.tolist()
 
 
 def draws_of(rng, cells, parties=3):

@@ -91,8 +91,7 @@ def securely_summed(cells: IntArray, domain: Domain, *, proofs: bool = True) -> 
     """Pair tables by really running the secure sum between one party per record, in memory.
 
     O(n² · cells) time: for tens of parties (n = 50 with 100 cells: about 10 s, without ``proofs`` 0.2 s). Verdicts on
-    broadcasts are shared, as all parties are one process here. Peers on a network:
-    :mod:`optrr.studies.secure_sum.network`.
+    broadcasts are shared, as all parties are one process here.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The three messages of the secure sum, the one of its audit, and their bytes."""
+"""The three messages of the secure sum, and their bytes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from optrr.studies.secure_sum.sealed import Seal
 
 class SecureSumFailed(OptrrError, ValueError):
     """The protocol must stop: one line that names the party and what is wrong with its message."""
-
-
-class SealsNotOpened(SecureSumFailed):
-    """The sums do not belong to the seals: an audit can tell who broke the protocol."""
 
 
 class Commitment(msgspec.Struct, tag="commitment", frozen=True):
@@ -45,26 +41,9 @@ class Partial(msgspec.Struct, tag="partial", frozen=True):
     seen: bytes = b""
 
 
-class Audit(msgspec.Struct, tag="audit", frozen=True):
-    """To all, after sums that open no seals: commitments to every share sent, a point per recipient and cell, run together."""
-
-    session: str
-    sender: int
-    points: bytes
-
-
-Message = Commitment | Share | Partial | Audit
+Message = Commitment | Share | Partial
 
 
 def encode(message: Message) -> bytes:
     """A message as bytes."""
     return msgspec.msgpack.encode(message)
-
-
-def decode(raw: bytes) -> Message:
-    """A message from bytes. Raises SecureSumFailed for anything else."""
-    try:
-        message: Message = msgspec.msgpack.decode(raw, type=Message)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SecureSumFailed(f"received {len(raw)} bytes that are no message of the protocol ({error})") from error
-    return message

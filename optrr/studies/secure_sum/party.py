@@ -23,7 +23,9 @@ be moved; seals that differ between recipients. Counts that come out are the sum
 someone takes a logarithm in the group. Without proofs only the tables' totals are checked, and one dishonest party can move
 counts between cells unseen: counts then need honest parties, privacy does not.
 
-After a sum that opens no seals an audit names who it was, without revealing a share (:mod:`optrr.studies.secure_sum.audit`).
+The parties of a study live in one process, which hands every message over as the one who made it, so a sender named above is
+the one who sent it. Nothing here is for a network: messages carry no signature, so what one party holds against another proves
+nothing to a third, and a name of a session that is used twice is not noticed.
 
 Not detected, by any protocol: a party that lies about its own record. A party may also stop the session at any time, even once
 it knows the result and the others do not. Sums over different sets of the same parties tell their difference: before a
@@ -42,14 +44,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.studies.secure_sum.audit import Evidence, committed, read_points
-from optrr.studies.secure_sum.group import Group, NotInGroup, edwards25519, scalars
+from optrr.studies.secure_sum.group import Group, edwards25519, scalars
 from optrr.studies.secure_sum.messages import (
-    Audit,
     Commitment,
     Message,
     Partial,
-    SealsNotOpened,
     SecureSumFailed,
     Share,
     encode,
@@ -60,6 +59,7 @@ from optrr.studies.secure_sum.sealed import (
     Seal,
     SealBroken,
     Statement,
+    committed,
     packed,
     seal,
     unpacked,
@@ -139,7 +139,6 @@ class SecureSumParty:
         self._received: dict[int, Numbers] = {index: self._shares[index]}
         self._partials: dict[int, Numbers] = {}
         self._seen: dict[int, bytes] = {}
-        self._audits: dict[int, list[bytes]] = {}
 
     def _checked_vector(self, values: NDArray[np.generic]) -> list[int]:
         if self.parties < 3 or not 0 <= self.index < self.parties:
@@ -219,27 +218,11 @@ class SecureSumParty:
         sums = self._checks.sums(group, self._all_seals(), seals)
         for cell, (point, opened) in enumerate(zip(sums, committed(group, total), strict=True)):
             if point != opened:
-                raise SealsNotOpened(
+                raise SecureSumFailed(
                     f"the sum of cell {cell} does not open the parties' seals: some party broke the protocol with a share "
                     "or a partial sum; stop the session"
                 )
         return np.split(total, 2)[0].astype(np.int64)
-
-    def audit(self) -> Audit:
-        """After SealsNotOpened, to all: commitments to the shares this party sent."""
-        group = self._sealing_group()
-        self._audits[self.index] = [p for shares in self._shares for p in committed(group, shares)]
-        return Audit(self.session, self.index, b"".join(self._audits[self.index]))
-
-    def verdict(self) -> str:
-        """Who broke the protocol, as far as the audits received so far tell this party: one line."""
-        evidence = Evidence(self.index, self._received, self._partials, self._seals, self._audits)
-        return evidence.verdict(self._sealing_group())
-
-    def _sealing_group(self) -> Group:
-        if self._group is None:
-            raise SecureSumFailed("a secure sum without proofs cannot be audited; start a new session with proofs")
-        return self._group
 
     def receive(self, message: Message) -> None:
         """Take a message of another party. Raises SecureSumFailed where it is not acceptable; then stop."""
@@ -260,8 +243,6 @@ class SecureSumParty:
             case Partial():
                 self._store(self._partials, message, self._checked_numbers(message))
                 self._seen[message.sender] = message.seen
-            case Audit():
-                self._store(self._audits, message, self._checked_points(message))
 
     def _take_seal(self, message: Commitment) -> None:
         if (message.seal is None) != (self._group is None):
@@ -297,12 +278,6 @@ class SecureSumParty:
         if np.any((values < 0) | (values >= self.modulus)):
             raise self._refused(message, f"a number outside 0..{self.modulus - 1}")
         return values
-
-    def _checked_points(self, message: Audit) -> list[bytes]:
-        try:
-            return read_points(self._sealing_group(), message.points, self.parties * self._statement.cells)
-        except NotInGroup as error:
-            raise self._refused(message, f"an audit with {error}") from error
 
     def _store(self, where: dict[int, Stored], message: Message, value: Stored) -> None:
         if message.sender in where:

@@ -25,8 +25,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
+from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from optrr.studies.secure_sum.group import Group, NotInGroup, scalars
 from optrr_solvers.randomness import BitSource
@@ -93,6 +96,12 @@ class Statement:
 def commit(group: Group, bit: int, factor: int) -> bytes:
     """``bit`` H + ``factor`` G."""
     return group.add(group.second, group.base(factor)) if bit else group.base(factor)
+
+
+def committed(group: Group, numbers: NDArray[Any]) -> list[bytes]:
+    """a H + b G for every cell's two numbers: all first ones, then all second ones."""
+    first, second = np.split(numbers, 2)
+    return [group.add(group.times(a, group.second), group.base(b)) for a, b in zip(first, second, strict=True)]
 
 
 def prove(group: Group, bit: int, factor: int, challenge: Challenge, source: BitSource) -> Proof:
