@@ -25,6 +25,7 @@ class GroupCommit:
         self._store = store
         self._waiting: deque[tuple[Report, asyncio.Future[Outcome]]] = deque()
         self._writer: asyncio.Task[None] | None = None
+        self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="optrr-store")
 
     async def add(self, report: Report) -> Outcome:
@@ -33,8 +34,10 @@ class GroupCommit:
         Raises
         ------
         StoreUnavailable
-            where too many reports wait, or the database fails: nothing may be acknowledged.
+            where too many reports wait, the collector ends, or the database fails: nothing may be acknowledged.
         """
+        if self._closed:
+            raise StoreUnavailable("the collector is ending")
         if len(self._waiting) >= _WAITING:
             raise StoreUnavailable("too many reports wait")
         settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -59,7 +62,8 @@ class GroupCommit:
         self._writer = None
 
     async def close(self) -> None:
-        """Write what still waits, then stop."""
+        """Write what still waits, then stop; reports that come from now on are refused."""
+        self._closed = True
         if self._writer is not None:
             await self._writer
         self._thread.shutdown()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,13 +102,29 @@ def _is_design(path: Path) -> bool:
 def _designed(wanted: Specification, path: Path, file: Path, options: SolveOptions) -> Fitted:
     epsilons = wanted.required_epsilons()
     if not file.exists():
-        fitted_deployment(design(wanted.domain, epsilons, options=options), _MOST_BYTES).design.save(file)
+        _save_first(fitted_deployment(design(wanted.domain, epsilons, options=options), _MOST_BYTES).design, file)
     kept = Design.load(file)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
         )
     return _unchanged(fitted_deployment(kept, _MOST_BYTES), file)
+
+
+def _save_first(made: Design, file: Path) -> None:
+    """Save a design where none is: of collectors that start together, all go on with the design that is there first."""
+    own = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        made.save(own)
+        # unlike a move, a link fails where its name is taken
+        os.link(own, file)
+    except FileExistsError:
+        return
+    except OSError:  # some file systems know no links
+        if not file.exists():
+            made.save(file)
+    finally:
+        own.unlink(missing_ok=True)
 
 
 def _unchanged(fitted: Fitted, file: Path) -> Fitted:

@@ -15,7 +15,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.domain import Attribute, Category, Domain
+from optrr.records.columns import ColumnCodec
+from optrr.records.declaration import DeclaredAttribute
+from optrr.records.domain import Attribute, Domain
 from optrr.records.frames import RECORDS
 from optrr.records.provenance import KEY
 from optrr.records.reading.source import RecordsAt, Source
@@ -23,11 +25,17 @@ from optrr.survey.database import database_url, held_survey, open_database, read
 from optrr.survey.packing import Packing
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
+# Arrow types by the types that an attribute's categories have.
+_TYPES = {
+    frozenset({bool}): pa.bool_(),
+    frozenset({int}): pa.int64(),
+    frozenset({float}): pa.float64(),
+    frozenset({int, float}): pa.float64(),
+}
 
 
-class _AttributeRecord(msgspec.Struct):
-    name: str
-    categories: list[Category]
+class _AttributeRecord(DeclaredAttribute, forbid_unknown_fields=False, kw_only=True):
+    """An attribute of a design file, without its ε."""
 
 
 class _DesignRecord(msgspec.Struct):
@@ -79,35 +87,34 @@ class StoredRecords(Source):
         self.domain = _declared_domain(held.design)
         # under this key everything that reads records looks for their provenance
         known = {KEY: held.provenance}
-        self.schema = pa.schema([pa.field(a.name, _values(a).type) for a in self.domain], metadata=known)
+        self.schema = pa.schema([(a.name, _codec(a).output_type) for a in self.domain], metadata=known)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of these columns, at most 131,072 records each, in the order of the reports' identifiers."""
         packing = Packing(self.domain)
-        chosen = [(self.domain.index(name), _values(self.domain[name])) for name in columns]
+        chosen = [(self.domain.index(name), _codec(self.domain[name])) for name in columns]
         schema = pa.schema([self.schema.field(name) for name in columns])
         query = sa.select(reports.c.record).order_by(reports.c.identifier)
         with readable(self._engine.url), self._engine.connect() as connection:
             rows = connection.execution_options(yield_per=RECORDS).execute(query).scalars()
             for part in rows.partitions():
                 codes = packing.unpack(part)
-                arrays = [values.take(pa.array(codes[:, i])) for i, values in chosen]
+                arrays = [codec.decode(codes[:, i]) for i, codec in chosen]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _declared_domain(design: bytes) -> Domain:
-    """The domain of a design file, with its categories' types."""
+    """The domain of a design file with all that was declared: types and order of the categories, bins, marks, the rest."""
     try:
         record = msgspec.json.decode(design, type=_DesignRecord)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"the database's design cannot be read: {in_one_line(error)}; restore a backup") from error
-    return Domain(tuple(Attribute(a.name, tuple(a.categories)) for a in record.attributes))
+    return Domain(tuple(a.attribute() for a in record.attributes))
 
 
-def _values(attribute: Attribute) -> pa.Array:
-    """The categories as one Arrow array: of their own type where they have one in common, else as text."""
-    kinds = {type(c) for c in attribute.categories if c is not None}
-    try:
-        return pa.array(attribute.categories if len(kinds) == 1 else attribute.texts)
-    except (OverflowError, pa.ArrowInvalid):  # whole numbers beyond 64 bits
-        return pa.array(attribute.texts)
+def _codec(attribute: Attribute) -> ColumnCodec:
+    """Codes to values of the type that all categories have in common, else to text; ordered texts stay ordered."""
+    kinds = frozenset(type(c) for c in attribute.categories if c is not None)
+    kind = _TYPES.get(kinds, pa.string())
+    ordered = attribute.ordered and pa.types.is_string(kind)
+    return ColumnCodec(attribute, pa.dictionary(pa.int32(), kind, ordered=True) if ordered else kind)

@@ -444,6 +444,33 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
         prepared(tmp_path / "tables.json")
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_a_design_that_another_collector_saved_meanwhile_is_served(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Solvers need not come to the same design twice; reports of two designs could not be mixed."""
+    path, saved = tmp_path / "q.toml", tmp_path / "q.design.json"
+    path.write_text(SPECIFICATION)
+    others: list[Design] = []
+
+    def made(*arguments: Any, **options: Any) -> Design:
+        others.append(design(*arguments, **options, method="kronecker"))
+        others[0].save(saved)
+        return design(*arguments, **options)
+
+    def without_links(_source: Path, _target: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("optrr.survey.preparing.design", made)
+    if not links:
+        monkeypatch.setattr("os.link", without_links)
+    survey = prepared(path)
+    assert survey.design.mechanism.digest == others[0].mechanism.digest
+    assert survey.files.design == saved.read_bytes()
+    assert others[0].epsilon > design(survey.design.domain, 1.0).epsilon
+    assert [f.name for f in tmp_path.iterdir() if f not in (path, saved)] == []
+
+
 @pytest.mark.full
 def test_a_mechanism_too_large_for_a_page_is_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is saved, drawn with and estimated with is one design."""

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,16 @@ def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> No
     assert interrupted == kills
     without_traceback(servers)
     print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
+
+
+@pytest.mark.slow
+def test_collectors_that_start_together_serve_one_design(source: Path) -> None:
+    """Nobody has designed yet, and there is no database."""
+    with ThreadPoolExecutor() as together:
+        servers = list(together.map(lambda _: Server(source), range(2)))
+    assert len({server.get("/sampler.json") for server in servers}) == 1
+    assert [server.stop() for server in servers] == [0, 0]
+    without_traceback(servers)
 
 
 @pytest.mark.slow

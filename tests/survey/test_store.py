@@ -328,6 +328,30 @@ def test_too_many_waiting_reports_are_told_to_come_again(
     assert os.path.exists(tmp_path / "s.db")
 
 
+def test_a_report_that_comes_while_the_collector_ends_is_refused(tmp_path: Path, files: SurveyFiles) -> None:
+    """What waits is written; what comes afterwards may not be acknowledged, and is told so instead of failing."""
+    engine = open_database(database_url(str(tmp_path / "s.db")))
+    begin_survey(engine, files)
+    sent, _ = random_reports(np.random.default_rng(10), 3)
+
+    async def end() -> list[Outcome | BaseException]:
+        commits = GroupCommit(Store(engine))
+        first = asyncio.create_task(commits.add(sent[0]))
+        await asyncio.sleep(0)
+        ending = asyncio.create_task(commits.close())
+        await asyncio.sleep(0)
+        during = await asyncio.gather(commits.add(sent[1]), return_exceptions=True)
+        await ending
+        after = await asyncio.gather(commits.add(sent[2]), return_exceptions=True)
+        await commits.close()
+        return [await first, *during, *after]
+
+    kept, during, after = asyncio.run(end())
+    assert kept is Outcome.KEPT
+    assert isinstance(during, StoreUnavailable) and isinstance(after, StoreUnavailable)
+    assert held(engine) == {sent[0].identifier: sent[0].record}
+
+
 def test_the_command_line_estimates_from_a_database(
     opened: Callable[[], sa.Engine], new_url: str, made: Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

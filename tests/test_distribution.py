@@ -1,0 +1,26 @@
+"""The source distribution is the whole project: what its documents point to is in it, and its tests have what they read."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# How this checkout is tested elsewhere says nothing to whoever has the distribution.
+LEFT_OUT = {".ci/run"}
+
+
+def test_the_source_distribution_holds_every_file_of_the_checkout(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling is not installed (pip install hatchling)")
+    from hatchling.builders.sdist import SdistBuilder  # noqa: PLC0415
+
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no checkout, so nobody says which files belong to it")
+    (built,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path))
+    with tarfile.open(built) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {name for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
+    assert len(wanted) > 100
+    assert wanted - held == LEFT_OUT
