@@ -63,12 +63,6 @@ BEYOND = ((marginals, 21), (marginals, 100), (pairs, 21), (pairs, 50))
 BEYOND_TOTALS = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 
-def sampled_error(table, total):
-    """V of one table, answered by its best report with the whole ε."""
-    cells = int(np.prod(SIZES[list(table)]))
-    return report_error(best_report(cells, total), cells, total)
-
-
 def workload_of_kind(kind: str, sizes: tuple[int, ...]) -> TableWorkload:
     """Marginals, pairs, both at unlike weights, or some triples, every attribute and one pair at random weights."""
     m, r = len(sizes), np.asarray(sizes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -61,8 +60,3 @@ def _close(a: str, b: str, agrees: float) -> bool:
         return True
     printed = 1.01 * max(_unit(a), _unit(b)) if "." in a or "e" in a else 0.0
     return math.isclose(x, y, rel_tol=agrees, abs_tol=printed)
-
-
-def same_json(before: Path, now: Path) -> bool:
-    """Whether two JSON files hold the same, whatever their layout."""
-    return bool(json.loads(before.read_text()) == json.loads(now.read_text()))

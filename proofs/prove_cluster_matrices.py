@@ -16,7 +16,7 @@ BACKS = (
     "optrr_solvers.laws.inverse_distance.inverse_distance_normaliser",
     "optrr_solvers.laws.inverse_distance.inverse_distance_retention",
     "optrr_solvers.laws.inverse_distance.records_at_distance",
-    "optrr_solvers.laws.joint.joint_retention",
+    "optrr_solvers.laws.joint.joint_law",
     "optrr_solvers.laws.joint.retention_epsilons",
 )
 

@@ -17,6 +17,11 @@ def all_pairs(m: int) -> tuple[tuple[int, int], ...]:
     return tuple(combinations(range(m), 2))
 
 
+def single_classes(m: int) -> tuple[tuple[int, ...], ...]:
+    """Every attribute a class of its own, as certificates write classes."""
+    return tuple((i,) for i in range(m))
+
+
 def random_problems(count: int, seed: int, most: int = 10) -> Iterator[Problem]:
     """m in 2..most, r in 2..8, ε log-uniform in 0.01..8; in a third of them r and ε near 8, so that totals pass 25."""
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from optrr.allocating.advice import Advice
 from optrr.allocating.advice import advise as make_advice
 from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
-from optrr.cli.designing import attribute_option, read_wanted
+from optrr.cli.designing import attribute_option, preserve_option, read_wanted, report_option, spec_argument
 from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn
 from optrr.designing.design import Design
 from optrr.designing.specification import Specification
@@ -21,7 +21,6 @@ from optrr.rounding import bound_text, epsilon_text
 # Tables listed for people; --json lists all.
 _SHOWN = 40
 
-spec_argument = click.argument("spec", required=False, type=click.Path(path_type=Path))
 workload_option = click.option(
     "--workload",
     default="marginals",
@@ -30,7 +29,6 @@ workload_option = click.option(
     help="What is to be learned; FILE (.toml or .json) lists tables.",
 )
 people_option = click.option("--n", type=click.IntRange(min=1), help="How many people will answer.")
-report_option = click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
 
 
 @click.command()
@@ -54,13 +52,7 @@ report_option = click.option("--report", type=click.Path(path_type=Path), help="
     "--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit."
 )
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
-@click.option(
-    "--preserve",
-    type=click.Choice(["marginals", "pairs"]),
-    default="marginals",
-    show_default=True,
-    help="pairs: every pair stays at least as visible as under Kronecker.",
-)
+@preserve_option
 @click.option(
     "--method",
     type=click.Choice(METHODS),

@@ -28,6 +28,14 @@ attribute_option = click.option(
     metavar="NAME=SIZE:EPSILON",
     help="An attribute, instead of SPEC; repeatable.",
 )
+preserve_option = click.option(
+    "--preserve",
+    type=click.Choice(["marginals", "pairs"]),
+    default="marginals",
+    show_default=True,
+    help="pairs: every pair stays at least as visible as under Kronecker.",
+)
+report_option = click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
 
 
 def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
@@ -67,13 +75,7 @@ class MethodName(click.ParamType[str]):
     show_default=True,
     help="Solver, the best one by default; por, inductive and kronecker are baselines.",
 )
-@click.option(
-    "--preserve",
-    type=click.Choice(["marginals", "pairs"]),
-    default="marginals",
-    show_default=True,
-    help="pairs: every pair stays at least as visible as under Kronecker.",
-)
+@preserve_option
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 10 attributes).")
 @click.option(
     "--tolerance",
@@ -153,14 +155,8 @@ def show_design(made: Design) -> None:
 @click.command()
 @spec_argument
 @attribute_option
-@click.option(
-    "--preserve",
-    type=click.Choice(["marginals", "pairs"]),
-    default="marginals",
-    show_default=True,
-    help="pairs: every pair stays at least as visible as under Kronecker.",
-)
-@click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
+@preserve_option
+@report_option
 @json_option
 def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, report: Path | None, as_json: bool) -> None:
     """Every applicable method on SPEC, side by side."""

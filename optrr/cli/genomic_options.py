@@ -22,11 +22,6 @@ input_argument = click.argument("input", metavar="INPUT", type=FILE)
 design_option = click.option(
     "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."
 )
-seed_option = click.option(
-    "--random-state",
-    type=click.IntRange(min=0),
-    help="Seed, for studies only; the default draws from the operating system.",
-)
 test_option = click.option(
     "--test",
     type=click.Choice(list(GENOTYPE_TESTS)),

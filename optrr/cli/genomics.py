@@ -17,10 +17,9 @@ from optrr.cli.genomic_options import (
     phenotype_of,
     phenotype_options,
     progress_bar,
-    seed_option,
 )
 from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.cli.releases import again_option, epsilon_phrase, release_summary
+from optrr.cli.releases import again_option, epsilon_phrase, release_summary, seed_option
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design

@@ -21,6 +21,7 @@ from optrr.cli.releases import (
     releases_in,
     replaced_release,
     report_release,
+    seed_option,
 )
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
@@ -59,11 +60,7 @@ design_option = click.option(
     help="Earlier release of the same people, to be added up in the account; repeatable.",
 )
 @limit_option
-@click.option(
-    "--random-state",
-    type=click.IntRange(min=0),
-    help="Seed, for studies only; the default draws from the operating system.",
-)
+@seed_option
 @json_option
 def perturb(
     input: RecordsAt,

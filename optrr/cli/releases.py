@@ -24,6 +24,11 @@ again_option = click.option(
 limit_option = click.option(
     "--limit", type=click.FloatRange(min=0, min_open=True), help="Most that one person may have spent in all, in nats."
 )
+seed_option = click.option(
+    "--random-state",
+    type=click.IntRange(min=0),
+    help="Seed, for studies only; the default draws from the operating system.",
+)
 
 
 def releases_in(files: Sequence[Path]) -> list[Release]:

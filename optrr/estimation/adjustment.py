@@ -53,10 +53,6 @@ class AdjustedRecords:
     convergence: Convergence
     forced: int
 
-    def proportion(self, subset: NDArray[np.bool_]) -> float:
-        """Estimated proportion of the population in a subset, given as a mask over the distinct records."""
-        return float(self.weights[subset].sum())
-
 
 def distinct_records(codes: NDArray[np.integer]) -> tuple[IntArray, FloatArray]:
     """Distinct rows of (n, m) codes, sorted, and their shares."""

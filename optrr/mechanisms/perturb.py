@@ -31,20 +31,6 @@ from optrr_solvers.randomness import BitSource, RandomState, as_source
 Progress = Callable[[int], None]
 
 
-def perturb_batch(batch: pa.RecordBatch, mechanism: Randomizer, source: BitSource) -> pa.RecordBatch:
-    """One randomized record batch, possibly empty: the kernel that engines share.
-
-    Columns, order and types as in :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`; metadata is dropped.
-
-    Raises
-    ------
-    InvalidInput
-        naming the column, the kind of value and the first record it stands in.
-    """
-    codec = FrameCodec(mechanism.domain, batch.schema)
-    return codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
-
-
 def perturb(
     data: Any,
     mechanism: Randomizer,

@@ -38,8 +38,6 @@ from optrr_solvers.randomness import BitSource, bounded, threshold
 
 Oracle = Literal["grr", "oue", "ss"]
 ORACLES: tuple[Oracle, ...] = ("grr", "oue", "ss")
-# Reports that support several categories are held as one column of bits for each category.
-BITS: tuple[Oracle, ...] = ("oue", "ss")
 
 # Random words drawn at once: 32 MB.
 _WORDS = 1 << 22

@@ -21,11 +21,10 @@ from scipy.stats import chi2
 from optrr.errors import InvalidInput
 from optrr.mechanisms import perturb
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_batch, perturb_file
+from optrr.mechanisms.perturb import perturb_file
 from optrr.records.domain import Domain
 from optrr.records.reading import csv_files, parquet_files
 from optrr_solvers.laws import ProductLaw, TableLaw
-from optrr_solvers.randomness import as_source
 
 # How often a statistical test of this file would fail by chance; seeds are fixed besides.
 FALSE_ALARM = 1e-6
@@ -308,11 +307,6 @@ def test_a_released_file_has_ordinary_permissions(tmp_path):
     source = _csv(tmp_path / "a.csv", [["F", "7", "0"]])
     perturb_file(source, _mechanism(DOMAIN, 1), tmp_path / "b.csv")
     assert (tmp_path / "b.csv").stat().st_mode == source.stat().st_mode
-
-
-def test_the_kernel_takes_empty_batches():
-    batch = pa.record_batch({n: pa.array([], pa.string()) for n in DOMAIN.names})
-    assert perturb_batch(batch, _mechanism(DOMAIN, 1), as_source(1)).equals(batch)
 
 
 # Megabytes that 3 million records may take beyond 300,000: measured 0 to 45, the readers' buffers filling up; holding

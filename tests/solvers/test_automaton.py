@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from scripted import Scripted
 
 from optrr_solvers import Problem, solve
 from optrr_solvers.automaton.automaton import automaton_of
@@ -166,17 +167,6 @@ def test_replacements_are_even_and_never_the_value_itself():
         kept = float(law.one_way()[i, 0])
         expected = np.append(np.full(r - 1, n * (1 - kept) / (r - 1)), n * kept)
         assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-6, r - 1)
-
-
-class Scripted:
-    """Hands out given words."""
-
-    def __init__(self, words):
-        self.left = list(words)
-
-    def words(self, count):
-        out, self.left = self.left[:count], self.left[count:]
-        return np.array(out, dtype=np.uint64)
 
 
 def test_the_rest_of_a_word_is_drawn_where_its_beginning_ties():

@@ -12,7 +12,7 @@ from optrr_solvers.laws.ball import BallLaw, MixedBall
 from optrr_solvers.laws.ball_sampler import BallTable
 from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.total_tree import word_ends
-from optrr_solvers.laws.weighted_ball import WeightedBall, sharp, soft
+from optrr_solvers.laws.weighted_ball import WeightedBall, soft
 from optrr_solvers.randomness import SeededSource
 
 SIZES = np.array([2, 3, 3, 4, 5, 2])
@@ -22,6 +22,11 @@ FLOORS, FRACTIONS = np.array([11, 17, 23, 9, 4]), np.array([0.3, 0.0, 0.9, 0.25,
 
 def source(seed=7):
     return SeededSource(np.random.default_rng(seed))
+
+
+def sharp(floors, fractions, radius):
+    """Totals below the radius inside, the others outside."""
+    return WeightedBall(floors, fractions, np.array([radius - 1, radius]), np.array([1.0, 0.0]))
 
 
 def shell():

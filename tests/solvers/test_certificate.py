@@ -4,9 +4,10 @@ import mpmath as mp
 import naive
 import numpy as np
 import pytest
+from cases import single_classes
 
 from optrr_solvers.certificates import certificate as module
-from optrr_solvers.certificates.certificate import Certificate, kl_bound, lower_bound, single_classes
+from optrr_solvers.certificates.certificate import Certificate, kl_bound, lower_bound
 from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.laws import TableLaw
 from optrr_solvers.problem import Problem

@@ -13,7 +13,7 @@ from optrr_solvers.laws.inverse_distance import (
     inverse_distance_retention,
     records_at_distance,
 )
-from optrr_solvers.laws.joint import joint_law, joint_retention, retention_epsilons
+from optrr_solvers.laws.joint import joint_law, retention_epsilons
 
 SIZES = [(2, 3), (4,), (2, 2, 3), (5, 2, 3, 2)]
 
@@ -38,7 +38,6 @@ def test_joint_response_keeps_the_record_or_takes_any_other_alike(sizes, epsilon
     others = {record: p for record, p in probabilities.items() if any(record)}
     assert probabilities[(0,) * len(sizes)] == pytest.approx(kept, rel=1e-12)
     assert all(p == pytest.approx(kept * math.exp(-epsilon), rel=1e-12) for p in others.values())
-    assert joint_retention(sizes, epsilon) == pytest.approx(kept, rel=1e-12)
     assert joint_law(sizes, epsilon).epsilon == pytest.approx(abs(epsilon), rel=1e-12)
 
 

@@ -6,10 +6,11 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
+from cases import single_classes
 
 from optrr_solvers.certificates import certificate as certificate_module
 from optrr_solvers.certificates import grid_bound, modulus_bound
-from optrr_solvers.certificates.certificate import Certificate, lower_bound, single_classes
+from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.certificates.grid_bound import WeightedClasses
 from optrr_solvers.errors import InvalidCertificate
 from optrr_solvers.laws import totals

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from scripted import Scripted
 
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
@@ -194,17 +195,6 @@ def test_sums_of_epsilons_round_up():
         assert exact <= Fraction(ProductLaw(np.full(50, 3), e).epsilon) <= exact * (1 + Fraction(1, 10**13))
         parts = [((i,), TableLaw(np.array([3]), np.array([e[i], 0.0]))) for i in range(50)]
         assert exact <= Fraction(BlockLaw(parts).epsilon) <= exact * (1 + Fraction(1, 10**12))
-
-
-class Scripted:
-    """Hands out given words."""
-
-    def __init__(self, words):
-        self.left = list(words)
-
-    def words(self, count):
-        out, self.left = self.left[:count], self.left[count:]
-        return np.array(out, dtype=np.uint64)
 
 
 def test_no_epsilon_at_all_is_exactly_the_uniform_answer():

@@ -4,19 +4,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from scripted import Scripted
 
 from optrr_solvers.randomness import SeededSource, SystemSource, as_source, bounded, split, threshold, words_below
-
-
-class Scripted:
-    """A source that hands out given words, to reach the rejection branch."""
-
-    def __init__(self, words):
-        self.left = list(words)
-
-    def words(self, count):
-        out, self.left = self.left[:count], self.left[count:]
-        return np.array(out, dtype=np.uint64)
 
 
 def test_none_is_the_operating_system_and_seeds_repeat():

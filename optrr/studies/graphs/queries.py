@@ -51,11 +51,6 @@ class QueryAnswer:
     delta: float
     scale: float
 
-    @property
-    def privacy(self) -> str:
-        """The notion's name."""
-        return "pure edge differential privacy" if self.delta == 0 else "approximate edge differential privacy"
-
 
 def degree_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> QueryAnswer:
     """Degrees plus Laplace noise of scale 2/ε."""

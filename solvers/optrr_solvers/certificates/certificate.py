@@ -128,11 +128,6 @@ class Certificate:
                 raise InvalidCertificate(f"the certificate weighs a cap on class {g} that the problem does not have")
 
 
-def single_classes(m: int) -> tuple[tuple[int, ...], ...]:
-    """Every attribute a class of its own."""
-    return tuple((i,) for i in range(m))
-
-
 def cell_count(certificate: Certificate) -> int:
     """How many vectors of counts the certificate's classes have, counted up to 2^64 or a little above."""
     cells = 1

@@ -21,18 +21,6 @@ from optrr_solvers.laws.few_changes import FewChangesLaw
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 
 
-def joint_retention(sizes: ArrayLike, epsilon: float) -> float:
-    """p_C, the probability that the whole record is kept; in (0, 1), without overflow."""
-    log_others = log_other_records(sizes)
-    return float(1 / (1 + math.exp(min(log_others - epsilon, 700.0))))
-
-
-def log_other_records(sizes: ArrayLike) -> float:
-    """ln(Π r_i − 1), in logarithms because the product overflows for many attributes."""
-    total = float(np.sum(np.log(np.asarray(sizes, dtype=np.float64))))
-    return total + math.log(-math.expm1(-total))
-
-
 def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
     """The law of RR-Joint, total ε = |epsilon|; a table up to 20 attributes.
 

@@ -84,11 +84,6 @@ class WeightedBall:
         return self.profile(np.arange(self.knots[0], self.knots[-1] + 1))
 
 
-def sharp(floors: IntArray, fractions: FloatArray, radius: int) -> WeightedBall:
-    """Totals below ``radius`` inside, the others outside."""
-    return WeightedBall(floors, fractions, np.array([radius - 1, radius]), np.array([1.0, 0.0]))
-
-
 def soft(floors: IntArray, fractions: FloatArray, radius: float, width: float, most_knots: int = 4096) -> WeightedBall:
     """A radius with a normal law of the given standard deviation (``width``, in units of the grid)."""
     low, high = int(np.floor(radius - PROFILE_REACH * width)), int(np.ceil(radius + PROFILE_REACH * width)) + 1
