@@ -10,6 +10,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records
+    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
     test        test, homogeneity, goodness_of_fit, TestResult; power, required_records
     errors      OptrrError and the kinds below it (optrr.errors)
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from optrr.inference import TestResult, goodness_of_fit, homogeneity, power, required_records, test
     from optrr.kernel import SingularMarginal
     from optrr.matrix import MatrixMechanism
+    from optrr.measures import Comparing, Measures, measure
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.perturb import perturb
     from optrr.mechanisms.randomizer import Randomizer
@@ -107,6 +109,11 @@ _HOMES = {
     ),
     "kernel": ("SingularMarginal",),
     "matrix": ("MatrixMechanism",),
+    "measures": (
+        "Comparing",
+        "Measures",
+        "measure",
+    ),
     "mechanisms.mechanism": ("Mechanism",),
     "mechanisms.perturb": ("perturb",),
     "mechanisms.randomizer": ("Randomizer",),
@@ -133,6 +140,7 @@ __all__ = [
     "Asking",
     "Attribute",
     "Bins",
+    "Comparing",
     "Counts",
     "Derived",
     "Design",
@@ -142,6 +150,7 @@ __all__ = [
     "InvalidInput",
     "InvalidProblem",
     "MatrixMechanism",
+    "Measures",
     "Mechanism",
     "MethodTooLarge",
     "OptrrError",
@@ -172,6 +181,7 @@ __all__ = [
     "goodness_of_fit",
     "homogeneity",
     "load_asking",
+    "measure",
     "perturb",
     "power",
     "read_specification",

@@ -26,6 +26,7 @@ _COMMANDS = {
     "perturb": ("optrr.cli.records", "perturb", "Randomize a CSV or Parquet file."),
     "estimate": ("optrr.cli.records", "estimate", "Estimate a table from randomized records."),
     "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
+    "measure": ("optrr.cli.measuring", "measure", "Shares in groups, risks, odds, means, ordinal association."),
     "power": ("optrr.cli.testing", "power", "Records needed to detect an association."),
     "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
     "export": ("optrr.cli.exporting", "export", "Write what a device needs to randomize a record; matrices; programs."),

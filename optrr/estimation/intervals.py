@@ -70,14 +70,23 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """How estimates of a table vary: n reports through a kernel, whose matrices are built once."""
+    """How estimates vary: n reports through a kernel of R cells, whose matrices are built once.
+
+    ``sums`` (K, R) are the sums of cells that are estimated; the cells themselves, K = R, unless given.
+    """
 
     kernel: Kernel
     n: int
+    sums: FloatArray | None = None
 
     @cached_property
-    def _inverse(self) -> FloatArray:
-        return self.kernel.inverse()
+    def influence(self) -> FloatArray:
+        """(R, K) what a report of each output contributes to each estimate."""
+        if self.sums is None:
+            return self.kernel.inverse()
+        return np.stack(
+            [self.kernel.solve_adjoint(each.reshape(self.kernel.sizes)).ravel() for each in self.sums], axis=1
+        )
 
     def observed(self, table: FloatArray) -> FloatArray:
         """(R,) probabilities of the outputs under a table; what noise made negative in the table is cut off here."""
@@ -85,21 +94,25 @@ class Sampling:
         return np.asarray(expected / expected.sum())
 
     def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
-        """(R, R) of the unbiased estimate where outputs have these probabilities."""
-        pi = observed @ self._inverse
-        return np.asarray((self._inverse.T * observed) @ self._inverse - np.outer(pi, pi)) / (n or self.n)
+        """(K, K) of the unbiased estimates where outputs have these probabilities."""
+        mean = observed @ self.influence
+        return np.asarray((self.influence.T * observed) @ self.influence - np.outer(mean, mean)) / (n or self.n)
+
+    def padded(self, observed: FloatArray) -> FloatArray:
+        """(R,) observed proportions with half a record more in every cell."""
+        return np.asarray((observed * self.n + _ADDED) / (self.n + _ADDED * observed.size))
 
     def noise(self, observed: FloatArray) -> FloatArray:
-        """(R, R) covariance of the unbiased estimate from observed proportions with half a record more in every cell."""
-        return self.covariance((observed * self.n + _ADDED) / (self.n + _ADDED * observed.size))
+        """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
+        return self.covariance(self.padded(observed))
 
     def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> Law:
-        """Of a quadratic function of the estimate under a table, without its bias, from its derivatives there."""
+        """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
         observed = self.observed(table)
         covariance = self.covariance(observed)
         along, bent = covariance @ gradient, covariance @ hessian
         twice = bent @ bent
-        influence = self._inverse @ gradient
+        influence = self.influence @ gradient
         influence = influence - observed @ influence
         return Law(
             mean,

@@ -1,0 +1,147 @@
+"""Intervals of measures by test inversion: every value is tested by an equation that divides by nothing.
+
+"The measure is at v" says that G = (1 − v) L − v U is 0 (:mod:`optrr.measures.quantities`). The unbiased estimate of G is
+tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G until
+G is 0, as the likeliest tables with the value lie there to first order. The law is that of :mod:`optrr.estimation.intervals`.
+Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows to the measure's whole range: it is never
+narrower than what the data leave possible (Fieller, JRSS B 16, 1954, for a ratio of means).
+
+L and U are never negative, so where their estimates are, they count as 0: no interval is empty, and coverage at the ends of the
+range is above the confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from scipy.optimize import brentq
+
+from optrr.estimation.intervals import Law, Sampling
+from optrr.estimation.simplex import projection
+from optrr.measures.quantities import Odds
+from optrr_solvers.arrays import FloatArray
+
+# No limit lies farther than this from the estimate, in standard errors of G, and farther the first-order path does not hold.
+_FARTHEST = 4.0
+# Steps of Newton's method along the path; G is quadratic, so that few suffice.
+_STEPS, _SOLVED = 6, 1e-9
+# Positions at which values beyond the nearest limits are tried: where L + U is faint, those far away may fit again.
+_TRIED = np.linspace(0.0, 1.0, 21)
+# Where a step does not reach the limit, the next is this many times as long; limits are found to this share of a first step.
+_GROWTH, _LIMIT, _LEAST = 1.6, 1e-3, 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Inversion:
+    """What observed proportions (R,) of n reports say about one measure."""
+
+    odds: Odds
+    sampling: Sampling
+    observed: FloatArray
+
+    @staticmethod
+    def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> Inversion:
+        """The measure's own sums, sampled as the cells are."""
+        return Inversion(odds, Sampling(sampling.kernel, sampling.n, odds.sums), observed)
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        """(R,) the projected estimate with half a record more in every cell: one without reports is not known to be empty."""
+        kernel = self.sampling.kernel
+        return projection(kernel.solve(self.sampling.padded(self.observed).reshape(kernel.sizes)).ravel())
+
+    @cached_property
+    def _quantities(self) -> tuple[float, float]:
+        """Unbiased estimates of L and U, 0 where they are negative."""
+        sums = self.observed @ self.sampling.influence
+        covariance = self.sampling.covariance(self.observed, self.sampling.n - 1)
+        expansions = (self.odds.over.at(sums), self.odds.under.at(sums))
+        over, under = (max(e.value - e.bias(covariance), 0.0) for e in expansions)
+        return over, under
+
+    @cached_property
+    def position(self) -> float:
+        """The estimate of v: of the unbiased quantities, or of the projected table where both of them are 0."""
+        over, under = self._quantities
+        if over + under == 0:
+            sums = self.odds.sums @ self._table
+            over, under = (max(part.at(sums).value, 0.0) for part in (self.odds.over, self.odds.under))
+        return over / (over + under) if over + under > 0 else 0.5
+
+    @cached_property
+    def _noise(self) -> tuple[FloatArray, FloatArray]:
+        """Covariance of the cells with the sums (R, K), and of the sums (K, K)."""
+        padded, influence = self.sampling.padded(self.observed), self.sampling.influence
+        kernel = self.sampling.kernel
+        weighted = (padded[:, None] * influence).T
+        cells = np.stack([kernel.solve(each.reshape(kernel.sizes)).ravel() for each in weighted], axis=1)
+        mean = kernel.solve(padded.reshape(kernel.sizes)).ravel()
+        return (cells - np.outer(mean, padded @ influence)) / self.sampling.n, self.sampling.noise(self.observed)
+
+    def _moved(self, position: float) -> FloatArray:
+        """(R,) the table near the estimate at which the measure is at v."""
+        cells, covariance = self._noise
+        table, moved = self._table, 0.0
+        for _ in range(_STEPS):
+            equation = self.odds.equation(position, self.odds.sums @ table)
+            deviation = sqrt(max(float(equation.gradient @ covariance @ equation.gradient), 0.0))
+            if not deviation > 0 or abs(equation.value) <= _SOLVED * deviation:
+                break
+            errors = float(np.clip(-equation.value / deviation, -_FARTHEST - moved, _FARTHEST - moved))
+            table = table + errors / deviation * (cells @ equation.gradient)
+            moved += errors
+        return table
+
+    def law(self, position: float) -> Law:
+        """Of the estimate of G where the measure is at v."""
+        table = self._moved(position)
+        equation = self.odds.equation(position, self.odds.sums @ table)
+        return self.sampling.law(0.0, table, equation.gradient, equation.hessian)
+
+    def tail(self, position: float, side: int) -> float:
+        """Probability, where the measure is at v, of an estimate as high (side 0) or as low (side 1) as the one there is."""
+        over, under = self._quantities
+        below = self.law(position).below((1 - position) * over - position * under)
+        return below if side else 1 - below
+
+    def deviation(self) -> float:
+        """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0."""
+        total = sum(self._quantities)
+        return sqrt(max(self.law(self.position).variance, 0.0)) / total if total > 0 else float("nan")
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Smallest and largest v that is not rejected with error probability ``tail`` on either side."""
+        return self._limit(tail, 0), self._limit(tail, 1)
+
+    def _limit(self, tail: float, side: int) -> float:
+        end = float(side)
+
+        def accepted(position: float) -> float:
+            return min(self.tail(position, 0), self.tail(position, 1)) - tail
+
+        reach = self.deviation()
+        if not 0 < reach < 1:
+            reach = 1.0
+        near = _crossing(accepted, self.position, reach if side else -reach, end)
+        beyond = [v for v in _TRIED if (v > near if side else v < near) and accepted(float(v)) >= 0]
+        if not beyond:
+            return near
+        far = float(max(beyond) if side else min(beyond))
+        return _crossing(accepted, far, (1 if side else -1) * (_TRIED[1] - _TRIED[0]), end)
+
+
+def _crossing(accepted: Callable[[float], float], start: float, step: float, end: float) -> float:
+    """Where values stop being accepted on the way from ``start`` to the end; the end where they do not."""
+    inside, first = start, abs(step)
+    while inside != end:
+        outside = end if abs(step) >= abs(end - inside) else inside + step
+        if accepted(outside) < 0:
+            if accepted(inside) < 0:
+                return inside
+            return float(brentq(accepted, inside, outside, xtol=_LIMIT * first + _LEAST))
+        inside, step = outside, step * _GROWTH
+    return end

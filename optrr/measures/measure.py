@@ -1,0 +1,346 @@
+"""Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, isfinite, nan, prod
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.charts import COLOURS, new_figure
+from optrr.errors import InvalidInput
+from optrr.estimation.intervals import Sampling
+from optrr.estimation.result import check_confidence
+from optrr.measures import quantities
+from optrr.measures.inversion import Inversion
+from optrr.measures.quantities import Odds
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.records.counts import Counts
+from optrr.records.domain import Attribute, Category, category_text
+from optrr.results import TableResult
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+MeasureName = Literal[
+    "row-shares",
+    "column-shares",
+    "risk-difference",
+    "risk-ratio",
+    "odds-ratio",
+    "means",
+    "mean-difference",
+    "gamma",
+    "tau-b",
+    "somers-d",
+]
+MEASURES: tuple[str, ...] = get_args(MeasureName)
+# Those that run from 0 to infinity, and are drawn on a logarithmic axis.
+RATIOS = ("risk-ratio", "odds-ratio")
+_AGAINST_REFERENCE = ("risk-difference", "risk-ratio", "odds-ratio", "mean-difference")
+_SCORED = ("means", "mean-difference")
+_ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": quantities.somers_d}
+# An ordinal measure's matrices have the square of this many entries: 2 MB each.
+MAX_CELLS = 512
+# An interval over more than this share of all positions says next to nothing.
+_WIDE = 0.9
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a measure compares: which group, against which, in which outcome; None where it is about all of them."""
+
+    group: str | None = None
+    reference: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Row(Named):
+    """A measure of what it compares, with its error and interval."""
+
+    estimate: float = nan
+    standard_error: float = nan
+    lower: float = nan
+    upper: float = nan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measures(TableResult):
+    """A measure of the attributes ``groups`` × ``outcomes``, for every group and outcome that it compares.
+
+    ``estimate`` solves the equation of :mod:`optrr.measures.quantities` without bias and lies in the measure's range.
+    ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
+    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
+    none; intervals are not made from it.
+    """
+
+    measure: str
+    groups: str
+    outcomes: str
+    n: int
+    confidence: float
+    simultaneous: bool
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...]
+
+    def headline(self) -> str:
+        """What is measured, of how many records."""
+        first = self.rows[0]
+        one = f" {first.estimate:.4g} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
+        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        names = ("group", "reference", "outcome")
+        texts = {name: pa.array([getattr(r, name) for r in self.rows], pa.string()) for name in names}
+        numbers = ("estimate", "standard_error", "lower", "upper")
+        return pa.table(
+            texts | {name: pa.array([getattr(r, name) for r in self.rows], pa.float64()) for name in numbers}
+        )
+
+    def plot(self) -> Figure:
+        """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
+        figure = new_figure(height=1.4 + 0.3 * len(self.rows))
+        axes = figure.subplots()
+        ratio = self.measure in RATIOS
+        values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]
+        ends = (min(values, default=1.0) / 2, max(values, default=1.0) * 2) if ratio else (-inf, inf)
+        for place, row in enumerate(self.rows):
+            low, high, middle = np.clip([row.lower, row.upper, row.estimate], *ends)
+            axes.hlines(place, low, high, color=COLOURS[0])
+            axes.plot(middle, place, "o", color=COLOURS[0], markersize=4)
+        axes.set_yticks(range(len(self.rows)), [label(row) or self.measure for row in self.rows])
+        axes.invert_yaxis()
+        if ratio:
+            axes.set_xscale("log")
+        if self.measure in _AGAINST_REFERENCE or self.measure in _ORDINAL:
+            axes.axvline(1.0 if ratio else 0.0, color=COLOURS[4], linewidth=0.8)
+        together = " for all together" if self.simultaneous else ""
+        axes.set_xlabel(f"{self.measure}, {100 * self.confidence:g}% intervals{together}")
+        return figure
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; None for what is not a finite number."""
+        return {
+            "measure": self.measure,
+            "attributes": [self.groups, self.outcomes],
+            "n": self.n,
+            "confidence": self.confidence,
+            "simultaneous": self.simultaneous,
+            "rows": [{k: _plain(v) for k, v in vars(row).items()} for row in self.rows],
+            "warnings": list(self.warnings),
+        }
+
+
+def label(row: Named) -> str:
+    """What is compared, in words; empty where it is the whole table."""
+    against = f"{row.group} against {row.reference}" if row.reference is not None else row.group
+    return ": ".join(part for part in (row.outcome, against) if part is not None)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What is compared with what: references by category, None for the first one declared; scores of the outcomes."""
+
+    reference: Category | None = None
+    reference_outcome: Category | None = None
+    scores: ArrayLike | None = None
+
+
+def measure(  # noqa: PLR0913 (each argument is one question a user answers)
+    counts: Counts,
+    mechanism: Randomizer,
+    name: MeasureName,
+    comparing: Comparing | None = None,
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+) -> Measures:
+    """A measure of the true records, with intervals by test inversion; the target is the population.
+
+    Parameters
+    ----------
+    counts
+        of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
+        the categories in their declared order.
+    name
+        one of `MEASURES`; :mod:`optrr.measures.quantities` defines them. Column shares are those of the groups within an
+        outcome.
+    comparing
+        reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
+        their numbers where all categories are numbers, else 0..r−1).
+    simultaneous
+        intervals that hold for all rows together (Bonferroni).
+
+    Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores that do
+        not differ. SingularMarginal where the mechanism hides the table.
+    """
+    check_confidence(confidence)
+    comparing = comparing or Comparing()
+    _check(counts, name, comparing)
+    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    kernel.check_invertible()
+    sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
+    compared = list(asked(counts, name, comparing))
+    tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
+    rows, wide = [], []
+    for named, odds in compared:
+        inversion = Inversion.of(odds, sampling, observed)
+        low, high = inversion.limits(tail)
+        rows.append(_row(named, odds, inversion, (low, high)))
+        if high - low > _WIDE:
+            wide.append(label(rows[-1]) or name)
+    groups, outcomes = counts.domain.names
+    return Measures(
+        measure=name,
+        groups=groups,
+        outcomes=outcomes,
+        n=counts.n,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        rows=tuple(rows),
+        warnings=tuple(map(_said_of_wide, wide)),
+    )
+
+
+def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, float]) -> Row:
+    position = min(max(inversion.position, limits[0]), limits[1])
+    error = inversion.deviation() * odds.slope(position)
+    return Row(
+        **vars(named),
+        estimate=odds.shown(position),
+        standard_error=error if isfinite(error) else nan,
+        lower=odds.shown(limits[0]),
+        upper=odds.shown(limits[1]),
+    )
+
+
+def _said_of_wide(what: str) -> str:
+    return f"the records say next to nothing on {what}; collect more, or give the attributes a larger epsilon"
+
+
+def _check(counts: Counts, name: str, comparing: Comparing) -> None:
+    if name not in MEASURES:
+        raise InvalidInput(f"there is no measure {name!r}; choose among {', '.join(MEASURES)}")
+    sizes = tuple(map(int, counts.domain.sizes))
+    if len(sizes) != 2:
+        raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
+    if name in _ORDINAL and prod(sizes) > MAX_CELLS:
+        raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
+    if counts.n < 2:
+        raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
+    unused = {
+        "reference": comparing.reference is not None and name not in _AGAINST_REFERENCE,
+        "reference_outcome": comparing.reference_outcome is not None and name != "odds-ratio",
+        "scores": comparing.scores is not None and name not in _SCORED,
+    }
+    for option, given in unused.items():
+        if given:
+            raise InvalidInput(f"{name!r} takes no {option.replace('_', ' ')}; leave it out")
+
+
+def asked(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+    """What a measure compares in a table, row by row; see :func:`measure`."""
+    groups, outcomes = counts.domain
+    shape = (groups.size, outcomes.size)
+    row, column = (each.reshape(-1) for each in np.indices(shape))
+    if name in _ORDINAL:
+        yield Named(), _ORDINAL[name](shape)
+    elif name in ("row-shares", "column-shares"):
+        for g, c in np.ndindex(shape):
+            cell, within = (row == g) & (column == c), row == g if name == "row-shares" else column == c
+            named = Named(_text(groups, g), outcome=_text(outcomes, c))
+            yield named, quantities.share(_marks(cell), _marks(within & ~cell))
+    elif name == "means":
+        scores = checked_scores(outcomes, comparing.scores)[column]
+        for g in range(groups.size):
+            yield Named(_text(groups, g)), quantities.mean(_marks(row == g), scores)
+    else:
+        yield from _against_reference(counts, name, comparing)
+
+
+def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+    groups, outcomes = counts.domain
+    row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
+    h = _code(groups, comparing.reference)
+    for g in range(groups.size):
+        if g == h:
+            continue
+        group, reference, names = _marks(row == g), _marks(row == h), (_text(groups, g), _text(groups, h))
+        if name == "mean-difference":
+            scores = checked_scores(outcomes, comparing.scores)[column]
+            yield Named(*names), quantities.difference(scores, group, reference)
+            continue
+        z = _code(outcomes, comparing.reference_outcome)
+        # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
+        for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
+            hit, miss = _marks(column == c), _marks(column == z)
+            yield Named(*names, _text(outcomes, c)), _compared(name, hit, miss, group, reference)
+
+
+def _compared(name: str, hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
+    if name == "odds-ratio":
+        return quantities.odds_ratio(hit, miss, group, reference)
+    if name == "risk-ratio":
+        return quantities.risk_ratio(hit, group, reference)
+    return quantities.difference(hit, group, reference)
+
+
+def checked_scores(outcomes: Attribute, scores: ArrayLike | None) -> FloatArray:
+    """(r,) numbers for an attribute's categories: as given, or the categories' own where they are numbers, or 0..r−1.
+
+    Raises
+    ------
+    InvalidInput
+        for another number of scores than categories, or scores that are not finite or all alike.
+    """
+    given: Any = scores
+    if given is None:
+        own = [isinstance(c, int | float) and not isinstance(c, bool) for c in outcomes.categories]
+        given = outcomes.categories if all(own) else range(outcomes.size)
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"the scores of {outcomes.name!r} must be numbers; give {outcomes.size} of them") from None
+    if values.shape != (outcomes.size,) or not np.isfinite(values).all():
+        raise InvalidInput(f"{outcomes.name!r} has {outcomes.size} categories; give a finite score for each of them")
+    if values.min() == values.max():
+        raise InvalidInput(
+            f"the scores of {outcomes.name!r} are all alike, so means of them cannot differ; give others"
+        )
+    return values
+
+
+def _marks(cells: np.ndarray) -> FloatArray:
+    return cells.astype(np.float64)
+
+
+def _text(attribute: Attribute, code: int) -> str:
+    text = attribute.texts[code]
+    return "(missing)" if text is None else text
+
+
+def _code(attribute: Attribute, category: Category | None) -> int:
+    if category is None:
+        return 0
+    text = category_text(category)
+    if text not in attribute.codes:
+        raise InvalidInput(f"attribute {attribute.name!r} has no category {category!r}; choose among its declared ones")
+    return int(attribute.codes[text])
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value
