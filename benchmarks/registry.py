@@ -58,6 +58,7 @@ def long(script: str, agrees: float | None, **more: tuple[str, ...]) -> Benchmar
 
 BENCHMARKS = (
     long("allocation", TIMED),
+    long("auditing", TIMED),
     long("auto_extremes", TIMED),
     long("ball_sampling", TIMED),
     long("ball_scaling", TIMED),

@@ -7,6 +7,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     read        paths, frames and whatever else holds records are taken everywhere; RecordsAt says how a place is written
     design      design, Design (save, load, verify), verify, Wishes, SolveOptions
     or choose   allocate, advise, tradeoff, Workload; Asking, SampledTables, load_asking
+    check       audit, AuditOptions: a client, from outside, against its label
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
     from optrr.allocating.workload import WantedTable, Workload
     from optrr.asking import Asking
+    from optrr.auditing.audit import AuditOptions, audit
+    from optrr.auditing.report import Audit
     from optrr.designing.design import Design
     from optrr.designing.proposing import Proposing
     from optrr.designing.solving import design
@@ -73,6 +76,8 @@ _HOMES = {
         "Workload",
     ),
     "asking": ("Asking",),
+    "auditing.audit": ("AuditOptions", "audit"),
+    "auditing.report": ("Audit",),
     "designing.design": ("Design",),
     "designing.solving": ("design",),
     "designing.proposing": ("Proposing",),
@@ -139,6 +144,8 @@ __all__ = [
     "Allocation",
     "Asking",
     "Attribute",
+    "Audit",
+    "AuditOptions",
     "Bins",
     "Comparing",
     "Counts",
@@ -170,6 +177,7 @@ __all__ = [
     "Workload",
     "advise",
     "allocate",
+    "audit",
     "cap_tradeoff",
     "consistent_tables",
     "count",

@@ -15,7 +15,17 @@ from registry import BENCHMARKS, Benchmark, cheap
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
 # What serves the benchmarks and writes no result.
-SERVING = {"comparison", "count_queries", "people", "registry", "run", "rvl_data", "sources", "staleness"}
+SERVING = {
+    "broken_clients",
+    "comparison",
+    "count_queries",
+    "people",
+    "registry",
+    "run",
+    "rvl_data",
+    "sources",
+    "staleness",
+}
 NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 
 

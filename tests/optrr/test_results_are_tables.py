@@ -18,7 +18,7 @@ DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
-    *("Bins", "Proposing", "RecordsAt"),
+    *("AuditOptions", "Bins", "Proposing", "RecordsAt"),
     *(
         "Budget",
         "Cohort",
@@ -64,6 +64,7 @@ MADE = {
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "Advice": lambda: optrr.advise(DOMAIN, 1.0),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
+    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
     "Associations": scanned,

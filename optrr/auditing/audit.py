@@ -1,0 +1,142 @@
+"""The audit of a client against its label: ask, then every check, each with its share of one stated level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr.auditing import bounds
+from optrr.auditing.answers import Answers
+from optrr.auditing.clients import Answering, Client, FunctionClient, own_client
+from optrr.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
+from optrr.auditing.exact_tests import Worst
+from optrr.auditing.independence import asked_again, noise_that_repeats, records_in_a_row
+from optrr.auditing.label import Label, Labelling, label_of
+from optrr.auditing.questions import Layout, Questions, planned
+from optrr.auditing.report import (
+    AGAIN,
+    CHANGES,
+    DECLARED,
+    IN_A_ROW,
+    INPUTS,
+    REPLACEMENTS,
+    SHARING,
+    TWO_RUNS,
+    Audit,
+    Finding,
+)
+from optrr.errors import InvalidInput
+from optrr_solvers.randomness import RandomState
+
+__all__ = ["AuditOptions", "audit", "audited"]
+
+QUERIES = 100_000
+LEVEL = 1e-6
+# Planted records that are this unlikely to be uniform were not drawn by us.
+_NOT_UNIFORM = 1e-9
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """How an audit is done.
+
+    Parameters
+    ----------
+    queries
+        records to plant in all; fewer where records are wide. At least 200.
+    level
+        the largest probability of a false alarm, in (0, 1).
+    once
+        the client promises one answer for each person.
+    random_state
+        of the planted records.
+
+    Raises
+    ------
+    InvalidInput
+        for a level outside (0, 1).
+    """
+
+    queries: int = QUERIES
+    level: float = LEVEL
+    once: bool = False
+    random_state: RandomState = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise InvalidInput(f"a level of {self.level} is no probability of a false alarm; give one between 0 and 1")
+
+
+def audit(label: Labelling, client: Client | Answering | None = None, options: AuditOptions | None = None) -> Audit:
+    """Ask a client planted records, and test what it answers against the label by exact tests.
+
+    Parameters
+    ----------
+    label
+        a design, its mechanism, a deployment, or a file of a design or deployment.
+    client
+        what is asked: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, which is run in two
+        forked processes; a client of :mod:`optrr.auditing.clients`; by default our own randomizer.
+
+    Returns
+    -------
+    Audit
+        ``holds`` is false with probability at most the level if the client does what its label says. That it holds is no
+        proof: what so many queries would have seen is in the bounds.
+
+    Raises
+    ------
+    InvalidInput
+        where the label does not hold by itself, or the client fails.
+    """
+    how, promised = options or AuditOptions(), label_of(label)
+    layout = Layout.of(how.queries, promised.domain.m)
+    runs = planned(layout, promised.sizes, how.random_state)
+    if client is None:
+        client = own_client(promised)
+    elif callable(client):
+        client = FunctionClient(client)
+    return audited(promised, client, layout, runs, how)
+
+
+def audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
+    """The audit of a client that is asked these questions."""
+    codes = client.answers(runs)
+
+    def result(findings: Sequence[Finding]) -> Audit:
+        return Audit(client.name, 2 * layout.rows, how.level, label.epsilon, tuple(findings))
+
+    foreign = sum(int(np.count_nonzero(((c < 0) | (c >= label.sizes)).any(axis=1))) for c in codes)
+    if foreign:
+        says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
+        return result([Finding(DECLARED, True, says, 0.0)])
+    answers = Answers.of(label.sizes, layout, runs, codes)
+    if uniformly_planted(label, answers) < _NOT_UNIFORM:
+        raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
+    tests = {
+        CHANGES: changes_together(label, answers),
+        REPLACEMENTS: replacements(label, answers),
+        INPUTS: true_values(label, answers),
+        IN_A_ROW: records_in_a_row(label, answers),
+        TWO_RUNS: noise_that_repeats(label, answers),
+    }
+    return result(
+        [
+            Finding(DECLARED, False, f"all of {2 * layout.rows} answers hold the label's categories only"),
+            bounds.total_epsilon(label, answers, how.level),
+            bounds.conditional_epsilons(label, answers, how.level),
+            bounds.attribute_epsilons(label, answers, how.level),
+            *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
+            _again(*asked_again(label, layout, codes, once=how.once), how),
+        ]
+    )
+
+
+def _again(worst: Worst, equal: int, pairs: int, how: AuditOptions) -> Finding:
+    finding = Finding.of_tests(AGAIN, worst, how.level, len(SHARING))
+    if finding.violates:
+        return finding
+    kind = "the same answer" if equal == pairs else "a fresh answer: each is a release, and its epsilon adds up"
+    return Finding(AGAIN, False, f"{pairs} people who were asked again got {kind}", finding.p_value, worst.tests)
