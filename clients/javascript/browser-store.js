@@ -24,8 +24,8 @@ export function browserStore(name = "optrr") {
     all: () => transact((answers) => done(answers.getAll())),
     update: (key, change) =>
       transact(async (answers) => {
-        const kept = await done(answers.get(key));
-        const changed = change(kept);
+        const [kept, all] = await Promise.all([done(answers.get(key)), done(answers.getAll())]);
+        const changed = change(kept, all);
         if (changed !== kept) await done(answers.put(changed, key));
         return changed;
       }),

@@ -42,12 +42,13 @@ export interface Entry {
 /** Where entries are kept by the digest of their design. */
 export interface Store {
   /**
-   * Replaces the entry under `key` by what `change` makes of it (undefined: there was none) and returns the new one.
+   * Replaces the entry under `key` by what `change` makes of it (undefined: there was none) and of all entries, and returns
+   * the new one.
    *
    * Nothing else, in no other tab or process, may read or write between the reading and the writing, and the promise
    * resolves only when the entry is written for good: a second draw is a second release.
    */
-  update<E extends Entry | undefined>(key: string, change: (kept: Entry | undefined) => E): Promise<E>;
+  update<E extends Entry | undefined>(key: string, change: (kept: Entry | undefined, all: Entry[]) => E): Promise<E>;
   /** All entries. */
   all(): Promise<Entry[]>;
 }
@@ -69,8 +70,16 @@ export function randomize(deployment: Deployment, answers: Answers): Category[];
 /**
  * The entry that the store has for this design, whatever the answers are now; where there is none, a draw, which is
  * stored before it is returned (`isNew`). The answers are not kept.
+ *
+ * `limit` is the most, in nats, that all designs in the store may cost together. A design that would bring the sum above it
+ * is refused before anything is drawn; what was sent before can be sent again whatever the limit is.
  */
-export function answerOnce(deployment: Deployment, answers: Answers, store: Store): Promise<Entry & { isNew: boolean }>;
+export function answerOnce(
+  deployment: Deployment,
+  answers: Answers,
+  store: Store,
+  limit?: number,
+): Promise<Entry & { isNew: boolean }>;
 
 /** Every design that was answered, and the sum of their ε in nats, added as decimals. */
 export function ledger(store: Store): Promise<{ entries: Entry[]; epsilon: string }>;

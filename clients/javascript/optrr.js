@@ -1,4 +1,4 @@
-// Randomizes one person's record, as docs/deployment-format.md of optrr specifies; optrr.d.ts describes what is exported.
+// Randomizes one person's record by docs/deployment-format.md; optrr.d.ts describes what is exported.
 
 export class Refused extends Error {}
 
@@ -20,7 +20,7 @@ export async function readDeployment(bytes) {
     const file = JSON.parse(text);
     const { digest, ...content } = file;
     must(file.format === "optrr-deployment/1", "format");
-    // parsing keeps the order of keys, and keysOf is compared with sorted ones
+    // parsing keeps the order of keys
     must(keysOf(file) === "attributes,bits,design,digest,epsilon,format,layers,software", "keys");
     must(text.replace(/\n$/, "") === JSON.stringify(file), "form");
     const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(content)));
@@ -33,7 +33,7 @@ export async function readDeployment(bytes) {
     checkEpsilon(file, totalOf(layers, bits));
     return { ...file, layers };
   } catch (cause) {
-    throw new Refused("this file cannot be used: " + cause.message, { cause });
+    throw new Refused("unusable file: " + cause.message, { cause });
   }
 }
 
@@ -53,7 +53,7 @@ function readLayers({ attributes, bits, layers }) {
   const digits = bits / 4;
   const visited = layers.flatMap((x) => (x.kind === "choice" ? [] : [x.attribute])).sort((a, b) => a - b);
   must(visited.length === attributes.length && visited.every((x, i) => x === i), "layers of attributes");
-  must(layers.at(-1).kind !== "choice", "the last layer");
+  must(layers.at(-1).kind !== "choice", "last layer");
   return layers.map((layer, k) => {
     const { kind, attribute, ends, next, second_threshold, threshold, second, changed, kept } = layer;
     const choice = kind === "choice";
@@ -94,7 +94,7 @@ function totalOf(layers, bits) {
           : logSum(paths) - Math.log(size);
       });
     });
-  must(after.length === 1, "the first layer");
+  must(after.length === 1, "first layer");
   return after[0][0] - after[0][1];
 }
 
@@ -126,7 +126,7 @@ export function randomize({ attributes, bits, layers }, answers) {
   for (const { kind, attribute, size, texts, lists } of layers) {
     const word = kind === "uniform" || hex(random(bits / 8));
     const way = texts.filter((x) => cut(x, bits / 4, s) <= word).length;
-    // taken whether or not the attribute changes, so that how much is taken says nothing of the answer
+    // taken in any case, so that how much is taken says nothing of the answer
     const step = kind === "change" ? 1 + numberBelow(size - 1) : numberBelow(size);
     if (kind === "uniform") codes[attribute] = step;
     if (kind === "change" && way < texts.length) codes[attribute] = (codes[attribute] + step) % size;
@@ -135,20 +135,23 @@ export function randomize({ attributes, bits, layers }, answers) {
   return codes.map((code, i) => attributes[i].categories[code]);
 }
 
-export async function answerOnce(deployment, answers, store) {
-  const { design, epsilon } = deployment;
+const spent = (entries) => entries.reduce((sum, x) => sum + nats(x.epsilon), 0n);
+
+export async function answerOnce(deployment, answers, store, limit) {
+  const { design, epsilon: { total: epsilon } } = deployment;
   let isNew = false;
-  const entry = await store.update(design, (kept) => {
+  const entry = await store.update(design, (kept, all) => {
     if (kept) return kept;
+    must(limit === undefined || spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "above the limit");
     isNew = true;
     const values = randomize(deployment, answers);
-    return { epsilon: epsilon.total, report: { format: "optrr-report/1", design, id: hex(random(16)), values } };
+    return { epsilon, report: { format: "optrr-report/1", design, id: hex(random(16)), values } };
   });
   return { ...entry, isNew };
 }
 
 export async function ledger(store) {
   const entries = await store.all();
-  const sum = String(entries.reduce((total, x) => total + nats(x.epsilon), 0n)).padStart(16, "0");
+  const sum = String(spent(entries)).padStart(16, "0");
   return { entries, epsilon: sum.slice(0, -15) + "." + sum.slice(-15) };
 }

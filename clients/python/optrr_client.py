@@ -1,11 +1,17 @@
 """A client of optrr in one file: randomizes one person's record where the person is. Standard library only.
 
     sampler = Sampler.load("sampler.json")          # refuses a file that is not what it claims
-    diary = Diary("~/.optrr")                       # what this person has answered
+    diary = Diary("~/.optrr", limit=4)              # what this person has answered, and the most that they want to spend
     report = diary.answer(sampler, {"sex": "F", "income": "3"})
     send(json.dumps(report))                        # and nothing else
     diary.report(sampler)                           # the same again, never a second draw
     diary.ledger()                                  # every design answered, with its epsilon, and the sum
+
+As a program it takes answers as a JSON object from standard input or a file, never as arguments: shells keep those, and
+lists of processes show them.
+
+    optrr_client.py [--limit EPSILON] sampler.json DIARY [ANSWERS]      prints the report
+    optrr_client.py DIARY                                               prints the ledger
 
 The file is specified in docs/deployment-format.md of the project. Random bytes come from the operating system; there is
 no seed.
@@ -13,19 +19,26 @@ no seed.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import ROUND_CEILING, Context, Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["AlreadyAnswered", "Diary", "Ledger", "Refused", "Sampler"]
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; there, a limit does not hold for two answers at the same moment
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["AlreadyAnswered", "BeyondLimit", "Diary", "Ledger", "Refused", "Sampler"]
 
 FORMAT = "optrr-deployment/1"
 REPORT = "optrr-report/1"
@@ -54,6 +67,10 @@ class Refused(ValueError):
 
 class AlreadyAnswered(Refused):
     """A design that this person has answered: a second draw would be a second release."""
+
+
+class BeyondLimit(Refused):
+    """A design that would bring the person's total epsilon above the limit that was declared."""
 
 
 class _Layer(NamedTuple):
@@ -171,16 +188,32 @@ class Diary:
     """A folder with one small file for each design answered: the report that was sent, and what it cost.
 
     The true record is never written. Two processes that answer at once end with one report: whoever comes second gets
-    AlreadyAnswered, and sends nothing.
+    AlreadyAnswered, and sends nothing. ``limit`` is the most, in nats, that all designs together may cost the person.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], limit: Decimal | float | str | None = None) -> None:
         self._folder = Path(folder).expanduser()
+        self._limit = None if limit is None else _epsilon(str(limit))
 
     def answer(self, sampler: Sampler, record: dict[str, Any]) -> dict[str, Any]:
-        """Randomize, remember and return the report; raises AlreadyAnswered for a design that was answered before."""
+        """Randomize, remember and return the report.
+
+        Raises AlreadyAnswered for a design that was answered before, and BeyondLimit, before anything is drawn, for one
+        that would bring the ledger's sum above the limit.
+        """
         if self._path(sampler.design).exists():
             raise AlreadyAnswered("this design was answered; send the same report again with report()")
+        if self._limit is None:
+            return self._answered(sampler, record)
+        with self._alone():
+            total = self.ledger().total + sampler.epsilon
+            if total > self._limit:
+                raise BeyondLimit(
+                    f"with this design the total epsilon would be {total:f}, above the limit {self._limit:f}"
+                )
+            return self._answered(sampler, record)
+
+    def _answered(self, sampler: Sampler, record: dict[str, Any]) -> dict[str, Any]:
         report = sampler.report(record)
         entry = {"format": _ENTRY, "epsilon": f"{sampler.epsilon:f}", "report": report}
         self._write(sampler.design, json.dumps(entry, ensure_ascii=False).encode("utf-8"))
@@ -197,6 +230,15 @@ class Diary:
         kept = [self._entry(p) for p in sorted(self._folder.glob("*.json"))]
         entries = [(x["report"]["design"], Decimal(x["epsilon"])) for x in kept]
         return Ledger(entries, sum((e for _, e in entries), Decimal(0)))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While nobody else adds to the sum that is compared with the limit."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self._folder / "lock").open("w") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _path(self, design: str) -> Path:
         return self._folder / f"{design}.json"
@@ -237,6 +279,16 @@ class Diary:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def _epsilon(text: str) -> Decimal:
+    try:
+        epsilon = Decimal(text)
+    except ArithmeticError:
+        epsilon = Decimal(-1)
+    if not (epsilon.is_finite() and epsilon >= 0):
+        raise Refused(f"the limit {text!r} is no total epsilon; give a number of nats from 0")
+    return epsilon
 
 
 def _taken(take: Take, n: int) -> bytes:
@@ -382,24 +434,57 @@ def _print_ledger(folder: Path) -> None:
     print(f"total epsilon {ledger.total:f}")
 
 
+def _answers(place: str | None) -> dict[str, Any]:
+    """The object in a file or, without one, on standard input. No message repeats what stands there, nor the file's name."""
+    if place is None and sys.stdin.isatty():
+        print('your answers as a JSON object, such as {"sex": "F"}, then the end of input:', file=sys.stderr)
+    try:
+        text = sys.stdin.buffer.read() if place is None else Path(place).expanduser().read_bytes()
+        record = json.loads(text.decode("utf-8-sig"), object_pairs_hook=_different)
+    except (OSError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise Refused(
+            "no answers can be read; give a JSON object on standard input, or the name of a file with one, every name once"
+        )
+    return record
+
+
+def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
+
+
+def _run(limit: str | None, places: Sequence[str]) -> None:
+    if len(places) == 1:
+        _print_ledger(Path(places[0]).expanduser())
+        return
+    sampler, diary = Sampler.load(places[0]), Diary(places[1], limit)
+    report = diary.report(sampler)
+    if report is None:
+        report = diary.answer(sampler, _answers(*places[2:] or [None]))
+    print(json.dumps(report, ensure_ascii=False))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`optrr_client.py FILE DIARY name=value …` prints the report; `optrr_client.py DIARY` prints the ledger."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given:
-        print(main.__doc__, file=sys.stderr)
+    """Answer, or print the ledger; see the top of this file."""
+    usage = "%(prog)s [--limit EPSILON] SAMPLER DIARY [ANSWERS], or %(prog)s DIARY; answers come from standard input or a file"
+    parser = argparse.ArgumentParser(prog="optrr_client.py", usage=usage, allow_abbrev=False)
+    parser.add_argument("--limit", metavar="EPSILON", help="most that all designs in DIARY together may cost, in nats")
+    parser.add_argument(
+        "places", nargs="*", help="a deployment file; a folder of reports; answers, by default standard input"
+    )
+    known, others = parser.parse_known_args(arguments)
+    if others or not 1 <= len(known.places) <= 3:
+        # what is too much may be an answer, so it is not repeated
+        print(f"error: these arguments cannot be used; {usage % {'prog': parser.prog}}", file=sys.stderr)
         return 2
     try:
-        if len(given) == 1:
-            _print_ledger(Path(given[0]).expanduser())
-            return 0
-        sampler, diary = Sampler.load(given[0]), Diary(given[1])
-        report = diary.report(sampler)
-        if report is None:
-            report = diary.answer(sampler, dict(x.partition("=")[::2] for x in given[2:]))
+        _run(known.limit, known.places)
     except (Refused, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(report, ensure_ascii=False))
     return 0
 
 

@@ -116,6 +116,20 @@ export async function answering(client, { deployments, storeModule, path }) {
   return { rounds, ledger: await client.ledger(fileStore(path)) };
 }
 
+/** Answers each design with a limit: the message where it is refused, and how many bytes were drawn, null where it is answered. */
+export async function limited(client, { deployments, storeModule, path, limit }) {
+  const { fileStore } = await import(storeModule);
+  const refused = [];
+  for (const text of deployments) {
+    const deployment = await client.readDeployment(encode(text));
+    const answers = answersOf(deployment, deployment.attributes.map((x) => x.categories[0]));
+    const taken = feed(new Uint8Array(1000));
+    const answering = client.answerOnce(deployment, answers, fileStore(path), limit);
+    refused.push(await answering.then(() => null, (error) => [error instanceof client.Refused, error.message, taken()]));
+  }
+  return { refused, ledger: await client.ledger(fileStore(path)) };
+}
+
 /** What a store that fails gives, and whether bytes were drawn for an entry that was there. */
 export async function notAnswering(client, { text }) {
   const deployment = await client.readDeployment(encode(text));
@@ -124,6 +138,7 @@ export async function notAnswering(client, { text }) {
   const failed = await client.answerOnce(deployment, answers, full).catch((error) => error.message);
   feed(new Uint8Array());
   const kept = { epsilon: "1.000000000000000", report: { id: "kept" } };
-  const again = await client.answerOnce(deployment, answers, { update: async (_, change) => change(kept) });
+  // a limit is no reason not to send again what was sent
+  const again = await client.answerOnce(deployment, answers, { update: async (_, change) => change(kept, [kept]) }, 0);
   return { failed, again };
 }

@@ -264,25 +264,120 @@ def test_a_source_that_runs_short_draws_nothing(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "new").exists()
 
 
-def test_runs_by_itself(tmp_path: Path) -> None:
-    """As a script without the project's packages: report, the same report again, ledger."""
+def records(names: list[str]) -> list[tuple[Any, dict[str, Any]]]:
+    """Samplers of vector files, each with a record."""
+    samplers = [client.Sampler(vectors.read(name)["deployment"].encode()) for name in names]
+    return [(s, {n: x[0] for n, x in zip(s.names, s.categories, strict=True)}) for s in samplers]
+
+
+def test_a_limit_is_reached_exactly_and_never_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, answers), (second, more) = records(["small", "joint"])
+    limit = first.epsilon + second.epsilon
+    below = client.Diary(tmp_path, limit - Decimal("1e-15"))
+    below.answer(first, answers)
+    with monkeypatch.context() as drawing:
+        drawing.setattr(client.Sampler, "report", None)  # nothing is drawn
+        with pytest.raises(client.BeyondLimit, match="above the limit"):
+            below.answer(second, more)
+        with pytest.raises(client.AlreadyAnswered):
+            client.Diary(tmp_path, 0).answer(first, answers)
+    # what was sent before can be sent again, whatever the limit is
+    assert client.Diary(tmp_path, 0).report(first) == below.report(first)
+    client.Diary(tmp_path, str(limit)).answer(second, more)
+    assert client.Diary(tmp_path).ledger().total == limit
+    for wrong in ("-1", "nan", "inf", "four", -0.5):
+        with pytest.raises(client.Refused, match="limit"):
+            client.Diary(tmp_path, wrong)
+
+
+def test_a_ledger_that_cannot_be_added_up_is_no_reason_to_go_on(tmp_path: Path) -> None:
+    (first, answers), (second, more) = records(["small", "joint"])
+    client.Diary(tmp_path, 100).answer(first, answers)
+    (path,) = tmp_path.glob("*.json")
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(client.Refused, match="no entry"):
+        client.Diary(tmp_path, 100).answer(second, more)
+
+
+def test_answers_at_the_same_moment_stay_within_the_limit(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl", reason="this system has no locks of files")
+    asked = records([name for name in vectors.NAMES if name.startswith("optimum")])
+    limit = sum((sampler.epsilon for sampler, _ in asked), Decimal(0)) / 3
+
+    def answer(given: tuple[Any, dict[str, Any]]) -> bool:
+        try:
+            client.Diary(tmp_path, limit).answer(*given)
+        except client.BeyondLimit:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(answer, asked))
+    ledger = client.Diary(tmp_path).ledger()
+    assert len(ledger.entries) == sum(made)
+    assert 0 < sum(made) < len(asked)
+    assert ledger.total <= limit
+    # nobody was refused without need
+    assert all(ledger.total + s.epsilon > limit for (s, _), done in zip(asked, made, strict=True) if not done)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The client as a script, without the project's packages."""
     (tmp_path / "sampler.json").write_bytes(SMALL)
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def started(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", str(CLIENT), *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, input=given, encoding="utf-8", check=False
+        )
 
-    first = run("sampler.json", "diary", "Größe=1", "a1=no")
+    return started
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_runs_by_itself(run: Run, tmp_path: Path) -> None:
+    """Report, the same report again, ledger, limit."""
+    first = run("sampler.json", "diary", given=json.dumps(ANSWERS))
     assert first.returncode == 0, first.stderr
-    assert run("sampler.json", "diary", "Größe=2", "a1=no").stdout == first.stdout
+    assert json.loads(first.stdout)["format"] == "optrr-report/1"
+    assert run("sampler.json", "diary").stdout == first.stdout
+    (tmp_path / "answers.json").write_text("\ufeff" + json.dumps(ANSWERS), encoding="utf-8")
+    assert run("sampler.json", "from a file", "answers.json").returncode == 0
     assert "total epsilon 1.1" in run("diary").stdout
+    limited = run("--limit", "1", "sampler.json", "other", "answers.json")
+    assert limited.returncode == 2 and "above the limit 1" in limited.stderr
     mistyped = run("dairy")
     assert (mistyped.returncode, mistyped.stdout) == (2, "") and "no such folder" in mistyped.stderr
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "x.json").write_text("{")
     torn = run("torn")
     assert torn.returncode == 2 and torn.stderr.startswith("error: ") and torn.stderr.count("\n") == 1
-    refused = run("sampler.json", "other", "Größe=1", "a1=secret")
-    assert refused.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        # as arguments, in the way that others' programs take values
+        (["Größe=secret", "a1=secret"], "{}"),
+        (["Größe=secret"], json.dumps(ANSWERS)),
+        (["--Größe", "secret"], json.dumps(ANSWERS)),
+        (["--Größe=secret"], json.dumps(ANSWERS)),
+        ([], "secret"),
+        ([], '["secret"]'),
+        ([], '{"Größe": "1", "a1": null, "a1": "secret"}'),
+        ([], '{"Größe": "1", "a1": "secret"}'),
+        ([], '{"Größe": "1", "secret": null}'),
+        ([], '{"Größe": "1", "a1": ["secret"]}'),
+        ([], ""),
+    ],
+)
+def test_what_cannot_be_answered_is_one_line_and_shows_no_answer(arguments: list[str], given: str, run: Run) -> None:
+    refused = run("sampler.json", "diary", *arguments, given=given)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: ") and refused.stderr.count("\n") == 1
     assert "secret" not in refused.stderr
+    assert "no such folder" in run("diary").stderr
