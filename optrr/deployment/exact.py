@@ -63,8 +63,8 @@ def epsilons(automaton: Layers) -> Epsilons:
             f"exact sums over {automaton.states} states with thresholds of {automaton.bits} bits take too long; "
             "export it to a smaller size"
         )
-    total = _total(automaton)
-    flips = tuple(_flips(automaton))
+    total = total_epsilon(automaton)
+    flips = tuple(flip_probabilities(automaton))
     attributes = tuple(
         log_ceiling((int(r) - 1) * (whole - part), part)
         for r, (part, whole) in zip(automaton.sizes, flips, strict=True)
@@ -92,7 +92,8 @@ def places(value: Decimal) -> Decimal:
     return out if out else abs(out)
 
 
-def _total(automaton: Layers) -> Decimal:
+def total_epsilon(automaton: Layers) -> Decimal:
+    """The total ε, rounded up; exact without choices and second ways to change, an upper bound with them."""
     top = bottom = [1]
     for layer in reversed(automaton.layers):
         if isinstance(layer, ChoiceLayer):
@@ -132,7 +133,7 @@ def component_chances(layer: ChoiceLayer, bits: int) -> list[int]:
     return [high - low for low, high in zip([0, *ends], [*ends, 1 << bits], strict=True)]
 
 
-def _flips(automaton: Layers) -> list[tuple[int, int]]:
+def flip_probabilities(automaton: Layers) -> list[tuple[int, int]]:
     """(part, whole) of the probability that each attribute changes."""
     out = [(0, 1)] * automaton.sizes.size
     mass, bits = [1], automaton.bits

@@ -7,7 +7,7 @@ from dataclasses import replace
 from optrr import __version__
 from optrr.deployment.deployment_file import Deployment, StatedEpsilons, read_deployment_text
 from optrr.deployment.exact import Epsilons, epsilons
-from optrr.deployment.narrow import narrowed
+from optrr.deployment.short import shortened
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
@@ -15,11 +15,11 @@ from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
 __all__ = ["deployment_of"]
 
 
-def deployment_of(mechanism: Mechanism, *, narrow: bool = False) -> Deployment:
-    """The deployment of a mechanism, whatever its size; ``narrow``: with thresholds of 64 bits where that is harmless.
+def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
+    """The deployment of a mechanism, whatever its size; ``short``: with no more digits than the total ε needs.
 
     Its ε are those of the integers that a device draws with, exactly (with hidden choices: bounded from above), rounded
-    up in the 15th place; they do not exceed the mechanism's labels by more than that.
+    up in the 15th place. The total does not exceed the mechanism's label by more than that, or, where ``short``, by 1e-9.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def deployment_of(mechanism: Mechanism, *, narrow: bool = False) -> Deployment:
         where the law has no automaton, or one too large for exact sums.
     """
     layers = plain_automaton(mechanism)
-    layers = narrowed(layers) if narrow else layers
+    layers = shortened(layers) if short else layers
     made = written(mechanism, layers, stated_epsilons(epsilons(layers)))
     # what a reader would refuse is refused here, before anybody is asked
     return read_deployment_text(made.to_bytes())

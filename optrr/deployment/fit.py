@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from optrr.deployment.deployment_file import Deployment, StatedEpsilons
 from optrr.deployment.export import deployment_of, plain_automaton, written
-from optrr.deployment.narrow import narrowed
+from optrr.deployment.short import shortened
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
@@ -30,9 +30,9 @@ DEFAULT_SIZE = 64 * 1024
 # A state takes at least this many compressed bytes; so a diagram with more states need not be built.
 _LEAST_BYTES = 6
 # ... and usually about this many, from which the search starts.
-_USUAL_BYTES = 18
+_USUAL_BYTES = 13
 # Widths of the radius tried, in units.
-_RATIOS = (1.0, 0.5, 2.0, 0.25)
+_RATIOS = (1.0, 0.25, 0.06)
 # Attributes of a block at least.
 _SMALLEST_BLOCK = 8
 # The first step of the search for the finest unit that fits, and how often it is halved.
@@ -73,7 +73,7 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE) -> Fitted:
     drafts = list(_coarser(design, size))
     for draft in sorted((d for d in drafts if d.size <= size), key=lambda d: d.law.epsilon):
         made = _designed(design, draft)
-        deployment = deployment_of(made.mechanism, narrow=True)
+        deployment = deployment_of(made.mechanism, short=True)
         bytes_ = compressed_size(deployment)
         if bytes_ <= size:
             return Fitted(made, deployment, bytes_, anew=True)
@@ -89,7 +89,7 @@ def _own(design: Design, size: int) -> Fitted | None:
         return None
     deployment = deployment_of(design.mechanism)
     if compressed_size(deployment) > size:
-        deployment = deployment_of(design.mechanism, narrow=True)
+        deployment = deployment_of(design.mechanism, short=True)
     return Fitted(design, deployment, compressed_size(deployment), anew=False)
 
 
@@ -157,7 +157,7 @@ def _draft(design: Design, law: Law, size: int, started: float) -> _Draft | None
     if law.diagram(4 * size // _LEAST_BYTES) is None or law.automaton is None:
         return None
     mechanism = Mechanism(design.domain, law)
-    file = written(mechanism, narrowed(plain_automaton(mechanism)), _unknown(design.domain.m))
+    file = written(mechanism, shortened(plain_automaton(mechanism)), _unknown(design.domain.m))
     return _Draft(law, started, compressed_size(file))
 
 

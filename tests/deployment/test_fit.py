@@ -11,15 +11,18 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
+from optrr.deployment.deployment_file import hexadecimal
 from optrr.deployment.exact import epsilons
 from optrr.deployment.export import plain
 from optrr.deployment.fit import fitted_deployment
-from optrr.deployment.narrow import narrowed
+from optrr.deployment.short import shortened
 from optrr.deployment.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr_solvers import Problem
+from optrr_solvers.automaton.layers import Layers
 from optrr_solvers.balls.coarse import CoarseBlocks
 from optrr_solvers.laws import BlockLaw, ProductLaw
+from tests.solvers.test_automaton import random_law
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +60,10 @@ def test_the_command_writes_the_design_to_estimate_with(
     large.save(tmp_path / "design.json")
     output = tmp_path / "sampler.json"
     capsys.readouterr()
-    assert run(["export", str(tmp_path / "design.json"), "-o", str(output), "--size", "3000", "--json"]) == 0
+    assert run(["export", str(tmp_path / "design.json"), "-o", str(output), "--size", "2000", "--json"]) == 0
     shown = capsys.readouterr()
     summary = json.loads(shown.out)
-    assert summary["compressed_bytes"] <= 3000
+    assert summary["compressed_bytes"] <= 2000
     assert summary["cost"] > 0
     assert "estimate with" in shown.err
     made = optrr.Design.load(summary["design"])
@@ -94,21 +97,40 @@ def test_blocks_are_independent_balls_that_meet_every_accuracy() -> None:
     assert law.epsilon > whole.epsilon
 
 
-def test_narrow_thresholds_keep_every_number() -> None:
-    # a ratio of 1e8 between two conditional ε asks for more than 64 bits, which no probability here needs
-    law = ProductLaw(np.array([3, 2, 4]), np.array([1e-6, 3.0, 8.0]))
-    wide = plain(law.automaton.layers)
-    assert wide.bits > 64
-    narrow = narrowed(wide)
-    assert narrow.bits == 64
-    before, after = epsilons(wide), epsilons(narrow)
-    assert abs(before.total - after.total) < 1e-9
-    for (a, b), (c, d) in zip(before.flips, after.flips, strict=True):
-        assert abs(a * d - c * b) <= 1e-12 * a * d
+@pytest.mark.parametrize("kind", ["product", "ball", "balls", "table", "blocks"])
+def test_short_thresholds_keep_every_number(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        whole = plain(random_law(kind, rng, 6).automaton.layers)
+        short = shortened(whole)
+        before, after = epsilons(whole), epsilons(short)
+        assert abs(before.total - after.total) <= 1e-9
+        for (a, b), (c, d) in zip(before.flips, after.flips, strict=True):
+            assert abs(a * d - c * b) <= 1e-14 * a * d
+        for x, y in zip(before.attributes, after.attributes, strict=True):
+            assert abs(x - y) <= 1e-12
+        assert all(abs(x - y) <= 1e-8 for x, y in zip(before.conditional, after.conditional, strict=True))
 
 
-def test_probabilities_that_need_their_bits_keep_them() -> None:
+def test_short_thresholds_take_fewer_bytes() -> None:
+    rng = np.random.default_rng(2)
+    problem = Problem(rng.integers(2, 5, 20), rng.uniform(0.4, 1.5, 20))
+    whole = plain(CoarseBlocks(problem, 1).law(0.1, 0.01).automaton.layers)
+    short = shortened(whole)
+    assert [layer.states for layer in short.layers] == [layer.states for layer in whole.layers]
+    assert compressed(short) < 0.75 * compressed(whole)
+
+
+def test_probabilities_that_need_many_bits_keep_them() -> None:
     law = ProductLaw(np.array([3, 2]), np.array([45.0, 1.0]))
-    wide = plain(law.automaton.layers)
-    assert wide.bits > 64
-    assert narrowed(wide) is wide
+    whole = plain(law.automaton.layers)
+    assert whole.bits > 64
+    a, b = epsilons(whole), epsilons(shortened(whole))
+    assert abs(a.attributes[0] - b.attributes[0]) <= 1e-12
+    assert a.attributes[0] == pytest.approx(45)
+
+
+def compressed(layers: Layers) -> int:
+    """Bytes of the thresholds, written as a file writes them."""
+    words = [w for x in layers.layers for w in (x.words, x.high_words) if w is not None]
+    return len(gzip.compress("".join(map(hexadecimal, words)).encode(), 9))

@@ -117,7 +117,7 @@ def test_another_design_is_not_this_one(files: tuple[Path, Path], tmp_path: Path
 
 def test_the_work_is_known_before_it_starts(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "MOST_WORK", 1)
-    monkeypatch.setattr(exact, "_total", lambda *_: pytest.fail("work was begun"))
+    monkeypatch.setattr(exact, "total_epsilon", lambda *_: pytest.fail("work was begun"))
     with pytest.raises(InvalidInput, match="too long"):
         verify_deployment(files[1])
 
