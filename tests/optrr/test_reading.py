@@ -120,6 +120,28 @@ def test_parquet_does_not_come_through_a_pipe(monkeypatch):
         open_source("-", DOMAIN)
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+@pytest.mark.parametrize("dictionary_pages", [True, False])
+def test_text_of_parquet_is_read_by_its_dictionary(tmp_path, kind, dictionary_pages):
+    """Several row groups with dictionaries of their own, a gap, a dot in a name; types come out as they went in."""
+    answers = ["b", None, "a", "ä", "b"] * 400
+    table = pa.table({"a.b": pa.array(answers).cast(kind), "n": [k % 2 for k in range(2_000)]})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, row_group_size=333, use_dictionary=dictionary_pages)
+    domain = Domain.of({"a.b": ["a", "b", "ä", None], "n": 2})
+    assert count(path, domain, ["a.b", "n"]).table.tolist() == count(table, domain, ["a.b", "n"]).table.tolist()
+    # a value changes with a chance of e^-40
+    unchanged = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 40.0)))
+    perturb(path, unchanged, tmp_path / "r.parquet", 1)
+    released = pq.read_table(tmp_path / "r.parquet")
+    assert released.schema.remove_metadata().equals(unchanged.perturb(table, 1).schema.remove_metadata())
+    assert released.to_pylist() == table.to_pylist()
+    with pytest.raises(InvalidInput, match="column 'a.b', record 4: unknown category"):
+        count(path, Domain.of({"a.b": ["a", "b", None]}), ["a.b"], allow_extra=True)
+
+
 def test_directories_patterns_and_lists(tmp_path):
     folder = tmp_path / "out.parquet"
     folder.mkdir()

@@ -1,4 +1,8 @@
-"""Parquet files as record batches, page by page."""
+"""Parquet files as record batches, page by page.
+
+A file keeps text as numbers and a dictionary. Declared columns of text are handed on like that, since a category is then looked
+up once in the dictionary instead of once per record; ``schema`` names the type that the file's columns have.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +34,22 @@ class ParquetFile(Source):
             raise InvalidInput("a Parquet file ends with its index and cannot come through a pipe; name the file")
         path = Path(str(where.place))
         self.name, self.paths = str(path), (path,)
+        self._texts: list[str] = []
         declared = () if domain is None else domain.names
         with self._parquet() as file:
             written = file.schema_arrow
             self.rows = file.metadata.num_rows
         columns = [f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)]
+        self._texts = [f.name for f in columns if f.name in declared and _is_text(f.type)]
         self.schema = pa.schema(columns, metadata=written.metadata)
 
     def _parquet(self) -> pq.ParquetFile:
         # with a small buffer and no pre-buffering, pages are read as they are needed, not a whole row group at once
         with readable(self.name):
             try:
-                return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=_BUFFER)
+                return pq.ParquetFile(
+                    self.paths[0], pre_buffer=False, buffer_size=_BUFFER, read_dictionary=self._texts
+                )
             except pa.ArrowException:
                 raise InvalidInput(
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"
@@ -56,3 +64,7 @@ class ParquetFile(Source):
                 yield from file.iter_batches(batch_size=size, columns=wanted)
             except pa.ArrowException:
                 raise InvalidInput(f"cannot read {self.name}: it is damaged; write it again") from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
