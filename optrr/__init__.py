@@ -20,8 +20,9 @@ More: optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix, optrr.studie
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from optrr.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
@@ -137,7 +138,6 @@ _HOMES = {
     ),
     "solvers": ("SolveOptions",),
 }
-_MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Advice",
@@ -200,14 +200,8 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'optrr' has no attribute {name!r}")
-    # no module here bears the name of a function: importing a submodule sets that name on the package
-    value = globals()[name] = getattr(importlib.import_module(f"optrr.{_MODULES[name]}"), name)
-    return value
+__getattr__, _names = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*_names(), "__version__"])

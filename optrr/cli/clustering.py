@@ -9,9 +9,8 @@ from typing import Any, get_args
 import click
 
 from optrr.account import Spent
-from optrr.cli.inputs import input_argument
+from optrr.cli.inputs import design_option, input_argument, split_names
 from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of

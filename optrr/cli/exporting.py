@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from optrr.cli.inputs import split_names
 from optrr.cli.output import json_option, print_json, warn
-from optrr.cli.records import split_names
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text

@@ -29,6 +29,10 @@ _OPTIONS = {
 }
 _KEY = "optrr.cli.inputs"
 
+design_option = click.option(
+    "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
+)
+
 
 def input_argument(command: _Command) -> _Command:
     """INPUT, one or more places of records, and the options that say how they are written, as one :class:`RecordsAt`."""
@@ -62,3 +66,8 @@ def keep_input(output: Path, input: RecordsAt) -> None:
     places = [input.place] if isinstance(input.place, str | os.PathLike) else input.place
     if output.exists() and any(p.exists() and output.samefile(p) for p in files_at(places) or []):
         raise InvalidInput(f"{output} is an input of this command; write to another file")
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Names separated by commas; a doubled comma stands for one inside a name."""
+    return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))

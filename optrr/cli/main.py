@@ -5,9 +5,12 @@ Exit 0: done. 1: a check or a solve failed. 2: bad input, one line ``error: …`
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -23,8 +26,8 @@ _COMMANDS = {
     "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
     "allocate": ("optrr.cli.advising", "allocate", "Split one total epsilon over the attributes for a workload."),
     "advise": ("optrr.cli.advising", "advise", "Which way of asking is most accurate for a workload."),
-    "perturb": ("optrr.cli.records", "perturb", "Randomize a CSV or Parquet file."),
-    "estimate": ("optrr.cli.records", "estimate", "Estimate a table from randomized records."),
+    "perturb": ("optrr.cli.perturbing", "perturb", "Randomize a CSV or Parquet file."),
+    "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
     "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
     "measure": ("optrr.cli.measuring", "measure", "Shares in groups, risks, odds, means, ordinal association."),
     "power": ("optrr.cli.testing", "power", "Records needed to detect an association."),
@@ -57,12 +60,25 @@ class _LazyGroup(click.Group):
             hint = did_you_mean(cmd_name, _COMMANDS) or "; optrr --help lists them"
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
         module, function, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), function)
+        with _no_collection():
+            command: click.Command = getattr(importlib.import_module(module), function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No search for garbage meanwhile: what is imported stays, and looking through it is a tenth of a short command's time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import input_argument, keep_input
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput

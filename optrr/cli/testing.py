@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import input_argument
+from optrr.cli.inputs import design_option, input_argument, split_names
 from optrr.cli.output import json_option, print_json, say, warn
-from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design

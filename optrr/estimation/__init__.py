@@ -1,20 +1,47 @@
 """Estimation from randomized records: proportions, counts, derived statistics, and their errors."""
 
-from optrr.estimation.accuracy import (
-    absolute_error,
-    expected_squared_error,
-    independence_bound,
-    mean_absolute_error,
-    mean_squared_error,
-    relative_error,
-)
-from optrr.estimation.adjusted_table import estimate_adjusted
-from optrr.estimation.adjustment import AdjustedRecords, adjust, distinct_records
-from optrr.estimation.consistency import ConsistentTables, consistent_tables
-from optrr.estimation.derived import STATISTICS, Derived, derive
-from optrr.estimation.estimator import METHODS, estimate
-from optrr.estimation.queries import QueryAnswer, count_query, estimated_count, query_errors, synthetic_records
-from optrr.estimation.result import Convergence, Estimate
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optrr.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from optrr.estimation.accuracy import (
+        absolute_error,
+        expected_squared_error,
+        independence_bound,
+        mean_absolute_error,
+        mean_squared_error,
+        relative_error,
+    )
+    from optrr.estimation.adjusted_table import estimate_adjusted
+    from optrr.estimation.adjustment import AdjustedRecords, adjust, distinct_records
+    from optrr.estimation.consistency import ConsistentTables, consistent_tables
+    from optrr.estimation.derived import Derived, derive
+    from optrr.estimation.estimator import METHODS, estimate
+    from optrr.estimation.queries import QueryAnswer, count_query, estimated_count, query_errors, synthetic_records
+    from optrr.estimation.result import Convergence, Estimate
+    from optrr.estimation.statistics import STATISTICS
+
+_HOMES = {
+    "estimation.accuracy": (
+        "absolute_error",
+        "expected_squared_error",
+        "independence_bound",
+        "mean_absolute_error",
+        "mean_squared_error",
+        "relative_error",
+    ),
+    "estimation.adjusted_table": ("estimate_adjusted",),
+    "estimation.adjustment": ("AdjustedRecords", "adjust", "distinct_records"),
+    "estimation.consistency": ("ConsistentTables", "consistent_tables"),
+    "estimation.derived": ("Derived", "derive"),
+    "estimation.estimator": ("METHODS", "estimate"),
+    "estimation.queries": ("QueryAnswer", "count_query", "estimated_count", "query_errors", "synthetic_records"),
+    "estimation.statistics": ("STATISTICS",),
+    "estimation.result": ("Convergence", "Estimate"),
+}
 
 __all__ = [
     "METHODS",
@@ -42,3 +69,5 @@ __all__ = [
     "relative_error",
     "synthetic_records",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, isnan, log10, prod
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,13 +26,11 @@ from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments,
 from optrr.estimation.intervals import Path, Sampling, interval
 from optrr.estimation.result import check_bootstrap, check_confidence
 from optrr.estimation.simplex import projection
+from optrr.estimation.statistics import STATISTICS, StatisticName
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.results import Result
 from optrr_solvers.arrays import FloatArray
-
-StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
-STATISTICS: tuple[str, ...] = get_args(StatisticName)
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,9 @@ from scipy.special import xlogy
 
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray
+
+StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
+STATISTICS: tuple[str, ...] = get_args(StatisticName)
 
 
 @dataclass(frozen=True, eq=False)

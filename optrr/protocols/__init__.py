@@ -4,20 +4,44 @@ A :class:`Client` holds one record and sends one message; a :class:`Collector` t
 from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all.
 """
 
-from optrr.account import Account, Spent
-from optrr.protocols.client import Client
-from optrr.protocols.collector import Collector
-from optrr.protocols.kinds import (
-    of_design,
-    optimum,
-    rr_clusters,
-    rr_ind_joint,
-    rr_independent,
-    rr_joint,
-    sic_clusters,
-)
-from optrr.protocols.message import Message
-from optrr.protocols.protocol import Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optrr.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from optrr.account import Account, Spent
+    from optrr.protocols.client import Client
+    from optrr.protocols.collector import Collector
+    from optrr.protocols.kinds import (
+        of_design,
+        optimum,
+        rr_clusters,
+        rr_ind_joint,
+        rr_independent,
+        rr_joint,
+        sic_clusters,
+    )
+    from optrr.protocols.message import Message
+    from optrr.protocols.protocol import Protocol
+
+_HOMES = {
+    "account": ("Account", "Spent"),
+    "protocols.client": ("Client",),
+    "protocols.collector": ("Collector",),
+    "protocols.kinds": (
+        "of_design",
+        "optimum",
+        "rr_clusters",
+        "rr_ind_joint",
+        "rr_independent",
+        "rr_joint",
+        "sic_clusters",
+    ),
+    "protocols.message": ("Message",),
+    "protocols.protocol": ("Protocol",),
+}
 
 __all__ = [
     "Account",
@@ -34,3 +58,5 @@ __all__ = [
     "rr_joint",
     "sic_clusters",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from optrr.asking import Asking
 from optrr.designing.design import Design
-from optrr.protocols.sampled_tables import SampledTables
 from optrr.protocols.sampled_tables_file import is_sampled_tables
 
 
@@ -18,4 +17,8 @@ def load_asking(path: str | Path) -> Asking:
     InvalidInput
         where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """
-    return SampledTables.load(path) if is_sampled_tables(path) else Design.load(path)
+    if not is_sampled_tables(path):
+        return Design.load(path)
+    from optrr.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
+
+    return SampledTables.load(path)

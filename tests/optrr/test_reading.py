@@ -138,7 +138,7 @@ def test_text_of_parquet_is_read_by_its_dictionary(tmp_path, kind, dictionary_pa
     released = pq.read_table(tmp_path / "r.parquet")
     assert released.schema.remove_metadata().equals(unchanged.perturb(table, 1).schema.remove_metadata())
     assert released.to_pylist() == table.to_pylist()
-    with pytest.raises(InvalidInput, match="column 'a.b', record 4: unknown category"):
+    with pytest.raises(InvalidInput, match=r"column 'a\.b', record 4: unknown category"):
         count(path, Domain.of({"a.b": ["a", "b", None]}), ["a.b"], allow_extra=True)
 
 

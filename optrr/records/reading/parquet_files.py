@@ -47,9 +47,7 @@ class ParquetFile(Source):
         # with a small buffer and no pre-buffering, pages are read as they are needed, not a whole row group at once
         with readable(self.name):
             try:
-                return pq.ParquetFile(
-                    self.paths[0], pre_buffer=False, buffer_size=_BUFFER, read_dictionary=self._texts
-                )
+                return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=_BUFFER, read_dictionary=self._texts)
             except pa.ArrowException:
                 raise InvalidInput(
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"

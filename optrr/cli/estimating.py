@@ -1,110 +1,32 @@
-"""optrr perturb, optrr estimate."""
+"""optrr estimate."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from optrr.asking import Asking
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import input_argument, keep_input
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
-from optrr.cli.releases import (
-    again_option,
-    doubts_about,
-    epsilon_phrase,
-    limit_option,
-    releases_in,
-    replaced_release,
-    report_release,
-    seed_option,
-)
-from optrr.cli.signals import cleaned_up
+from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
-from optrr.estimation import METHODS, STATISTICS, Derived, Estimate, derive, estimate_adjusted
-from optrr.estimation import estimate as estimate_table
+from optrr.estimation.estimator import METHODS
+from optrr.estimation.estimator import estimate as estimate_table
 from optrr.estimation.impossible import impossible
-from optrr.mechanisms.piping import release_pipe
-from optrr.mechanisms.release import ReleaseOptions
+from optrr.estimation.statistics import STATISTICS
 from optrr.protocols.saved import load_asking
-from optrr.records.counts import count
-from optrr.records.provenance import SEEDED
-from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
+from optrr.records.counts import Counts, count
+from optrr.records.reading.source import RecordsAt
 
-design_option = click.option(
-    "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
-)
-
-
-@click.command()
-@input_argument
-@design_option
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="CSV or Parquet file to write, or - for CSV on standard output.",
-)
-@click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
-@again_option
-@click.option(
-    "--after",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Earlier release of the same people, to be added up in the account; repeatable.",
-)
-@limit_option
-@seed_option
-@json_option
-def perturb(
-    input: RecordsAt,
-    design_file: Path,
-    output: Path,
-    drop: tuple[str, ...],
-    again: bool,
-    after: tuple[Path, ...],
-    limit: float | None,
-    random_state: int | None,
-    as_json: bool,
-) -> None:
-    """Randomize the records of INPUT, one column per attribute of the design.
-
-    INPUT is a CSV, TSV, Parquet, JSON lines or Arrow file (text also compressed), a directory or several of them, a database
-    with --query, or - for standard input.
-    """
-    asking = load_asking(design_file)
-    earlier = (*asking.earlier, *releases_in(after))
-    replaced = replaced_release(output)
-    options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
-    with late_bar() as show:
-        place = input.watched(lambda done, share: show(f"{done} records randomized", share))
-        if str(output) == STANDARD_INPUT:
-            # what has gone into a pipe is out: there is nothing to clean up, and nothing to be said of it
-            _release_to_pipe(asking, place, random_state, options, as_json)
-            return
-        with cleaned_up():
-            made = asking.release_file(place, output, random_state, options)
-    warn(replaced)
-    report_release(made, output, as_json)
-
-
-def _release_to_pipe(
-    asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions, as_json: bool
-) -> None:
-    """Randomized records on standard output, so what is said of them goes to standard error."""
-    if as_json or not isinstance(asking, Design):
-        raise InvalidInput(
-            "standard output takes only records that a design randomized, without --json; name a file with -o"
-        )
-    made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, options)
-    said = [f"{made.records} records randomized at {epsilon_phrase(made.provenance)}; a pipe keeps no account of that"]
-    warn([*said, *([f"they were {SEEDED}"] if made.provenance.seeded else [])])
+if TYPE_CHECKING:
+    from optrr.estimation.derived import Derived
+    from optrr.estimation.result import Estimate
+    from optrr.mechanisms.randomizer import Randomizer
 
 
 @click.command()
@@ -161,14 +83,23 @@ def estimate(
     doubts += impossible([counts], design.mechanism)
     wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if method == "adjusted":
+        from optrr.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
+
         result = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)
     else:
         result = estimate_table(counts, design.mechanism, method=method, **wished)
-    derived = [
-        derive(counts, design.mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
+    derived = _derived(counts, design.mechanism, statistics, confidence) if statistics else []
+    _give_estimate(result, derived, doubts, output, as_json)
+
+
+def _derived(counts: Counts, mechanism: Randomizer, statistics: Sequence[str], confidence: float) -> list[Derived]:
+    # takes longer to import than most tables take to estimate, and few ask for it
+    from optrr.estimation.derived import derive  # noqa: PLC0415
+
+    return [
+        derive(counts, mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
         for s in statistics
     ]
-    _give_estimate(result, derived, doubts, output, as_json)
 
 
 def _summary(result: Estimate, derived: list[Derived], doubts: list[str]) -> dict[str, Any]:
@@ -212,8 +143,3 @@ def _print_derived(derived: list[Derived]) -> None:
 
 def _known(number: float) -> float | None:
     return None if isnan(number) else number
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Names separated by commas; a doubled comma stands for one inside a name."""
-    return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))

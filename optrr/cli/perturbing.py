@@ -1,0 +1,96 @@
+"""optrr perturb."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from optrr.asking import Asking
+from optrr.cli.inputs import design_option, input_argument
+from optrr.cli.output import json_option, late_bar, warn
+from optrr.cli.releases import (
+    again_option,
+    epsilon_phrase,
+    limit_option,
+    releases_in,
+    replaced_release,
+    report_release,
+    seed_option,
+)
+from optrr.cli.signals import cleaned_up
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+from optrr.mechanisms.release import ReleaseOptions
+from optrr.protocols.saved import load_asking
+from optrr.records.provenance import SEEDED
+from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="CSV or Parquet file to write, or - for CSV on standard output.",
+)
+@click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
+@again_option
+@click.option(
+    "--after",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Earlier release of the same people, to be added up in the account; repeatable.",
+)
+@limit_option
+@seed_option
+@json_option
+def perturb(
+    input: RecordsAt,
+    design_file: Path,
+    output: Path,
+    drop: tuple[str, ...],
+    again: bool,
+    after: tuple[Path, ...],
+    limit: float | None,
+    random_state: int | None,
+    as_json: bool,
+) -> None:
+    """Randomize the records of INPUT, one column per attribute of the design.
+
+    INPUT is a CSV, TSV, Parquet, JSON lines or Arrow file (text also compressed), a directory or several of them, a database
+    with --query, or - for standard input.
+    """
+    asking = load_asking(design_file)
+    earlier = (*asking.earlier, *releases_in(after))
+    replaced = replaced_release(output)
+    options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
+    with late_bar() as show:
+        place = input.watched(lambda done, share: show(f"{done} records randomized", share))
+        if str(output) == STANDARD_INPUT:
+            # what has gone into a pipe is out: there is nothing to clean up, and nothing to be said of it
+            _release_to_pipe(asking, place, random_state, options, as_json)
+            return
+        with cleaned_up():
+            made = asking.release_file(place, output, random_state, options)
+    warn(replaced)
+    report_release(made, output, as_json)
+
+
+def _release_to_pipe(
+    asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions, as_json: bool
+) -> None:
+    """Randomized records on standard output, so what is said of them goes to standard error."""
+    if as_json or not isinstance(asking, Design):
+        raise InvalidInput(
+            "standard output takes only records that a design randomized, without --json; name a file with -o"
+        )
+    from optrr.mechanisms.piping import release_pipe  # noqa: PLC0415 (most releases are files)
+
+    made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, options)
+    said = [f"{made.records} records randomized at {epsilon_phrase(made.provenance)}; a pipe keeps no account of that"]
+    warn([*said, *([f"they were {SEEDED}"] if made.provenance.seeded else [])])

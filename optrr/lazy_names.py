@@ -1,0 +1,30 @@
+"""Packages whose public names are imported on first use: a command that estimates need not load a solver."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package; ``homes`` lists its public names by the module of optrr they live in.
+
+    No module may bear the name of something public in the package, for importing a module sets its name on the package.
+    """
+    modules = {name: module for module, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"optrr.{modules[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted(modules)
+
+    return get, names
