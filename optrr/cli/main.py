@@ -36,6 +36,7 @@ _COMMANDS = {
     "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),
     "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design or deployment file."),
     "audit": ("optrr.cli.auditing", "audit", "Test a client from outside against its label."),
+    "sign": ("optrr.cli.verifying", "sign", "Sign a design or deployment file: who made it."),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
     "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),

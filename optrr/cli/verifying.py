@@ -1,14 +1,18 @@
-"""optrr verify."""
+"""optrr verify; optrr sign."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from optrr.cli.output import json_option, print_json
+from optrr.cli.output import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
+from optrr.designing.checks import Verification
+from optrr.designing.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designing.verify import verify as verified
 from optrr.errors import InvalidInput
 
@@ -26,23 +30,76 @@ from optrr.errors import InvalidInput
     is_flag=True,
     help="Check a design however long it takes and however much memory; otherwise estimates above 30 s or 1 GB are refused.",
 )
+@click.option(
+    "--key",
+    metavar="PUBLIC.PEM",
+    type=click.Path(path_type=Path),
+    help="Also check that FILE was signed by the owner of this public key (optrr sign).",
+)
+@click.option("--signature", type=click.Path(path_type=Path), help="Where the signature is; by default FILE.sig.")
 @json_option
-def verify(file: Path, design_file: Path | None, no_limit: bool, as_json: bool) -> int:
+def verify(
+    file: Path, design_file: Path | None, no_limit: bool, key: Path | None, signature: Path | None, as_json: bool
+) -> int:
     """Recompute every number of FILE; exit 1 where one does not hold.
 
-    A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers.
+    A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers. With --key
+    also who made it.
     """
-    if is_deployment(file):
-        result = verify_deployment(file, design_file)
-    elif design_file is not None:
-        raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
-    else:
-        result = verified(file, limited=not no_limit)
+    if signature is not None and key is None:
+        raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
+    # asked first, because a stranger's file may be refused before it is read
+    signed = None if key is None else signature_check(file, key, signature)
+    result = _verified(file, design_file, limited=not no_limit)
+    if signed is not None:
+        result = replace(result, checks=(signed, *result.checks))
     if as_json:
         print_json(result.summary())
     else:
-        for check in result.checks:
-            click.echo(check.line())
-        click.echo("digest holds" if result.digest else "digest FAILS: the file was changed after it was written")
-        click.echo("verified" if result.holds else "NOT verified")
+        _show(result)
     return 0 if result.holds else 1
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--key", metavar="KEY.PEM", required=True, type=click.Path(path_type=Path), help="Your private Ed25519 key, in PEM."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Signature to write; by default FILE.sig.")
+@json_option
+def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
+    """Sign a design or deployment file that verifies; exit 1, and nothing written, where it does not.
+
+    The signature is Ed25519 over the bytes of FILE: optrr verify --key checks it, and so does openssl pkeyutl.
+    """
+    result = _verified(file, None, limited=False)
+    if not result.holds:
+        _show(result)
+        return 1
+    known = sign_file(file, key, output, _asked if sys.stdin.isatty() else None)
+    target = signature_path(file) if output is None else output
+    if as_json:
+        print_json({"output": str(target), "key": known})
+    else:
+        say(f"{target}: signed by key {known}")
+    warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
+    return 0
+
+
+def _asked() -> str:
+    return str(click.prompt("Passphrase", hide_input=True, err=True))
+
+
+def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verification:
+    if is_deployment(file):
+        return verify_deployment(file, design_file)
+    if design_file is not None:
+        raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
+    return verified(file, limited=limited)
+
+
+def _show(result: Verification) -> None:
+    for check in result.checks:
+        say(check.line())
+    click.echo("digest holds" if result.digest else "digest FAILS: the file was changed after it was written")
+    click.echo("verified" if result.holds else "NOT verified")

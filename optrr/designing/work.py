@@ -32,6 +32,10 @@ MOST_MEMORY = 1 << 30
 MOST_BYTES = 1 << 26
 # Seconds for one state of an automaton: in words of 64 bits, and more where a threshold has many.
 _STATE, _STATE_WORD = 1e-6, 5e-8
+# Words of a threshold at most: one more is refused before it is used.
+MOST_WORDS = 96
+# Bytes that may be passed over to count the totals that balls reach: a third of a second.
+_COUNTING = float(1 << 30)
 # Seconds for one ball, however small: for each of its layers, and for its sums.
 _LAYER, _BALL = 2e-4, 3e-3
 # Nats that one more word of a threshold resolves.
@@ -88,17 +92,20 @@ def _of_law(law: Law) -> Work:
         return sum((_of_law(inner) for _, inner in law.blocks), Work(0.0, 0.0))
     nats = float(np.ptp(law.log_density_range()))
     if isinstance(law, BallLaw):
-        return sum((_of_ball(law, x.ball, nats) for x in law.balls), Work(0.0, 0.0))
+        balls = [_of_sums(law, x.ball) for x in law.balls]
+        # the sums of one ball are done when those of the next begin
+        return Work(sum(x.seconds for x in balls), max(x.memory for x in balls)) + _of_ball_states(law, nats)
     if isinstance(law, (CountLaw, TableLaw)):
         cells = law.log_density.size
         states = min(cells * (law.m if isinstance(law, CountLaw) else 2), MOST_STATES)
         sums = Work(_STEP * cells * law.log_density.ndim**2, 64.0 * cells)
         return _of_states(states, nats) + sums + _of_rationals(law, cells, nats)
-    return _of_states(min(4 * law.m, MOST_STATES), nats)
+    # a law of more attributes than layers has no automaton
+    return _of_states(min(4 * law.m, MOST_STATES) if law.m <= MOST_LAYERS else 0, nats)
 
 
 def _of_states(states: float, nats: float) -> Work:
-    words = 2 + nats / _WORD_NATS
+    words = 2 + min(nats / _WORD_NATS, MOST_WORDS)
     return Work(states * (_STATE + _STATE_WORD * words**2), states * (60 + 24 * words))
 
 
@@ -110,7 +117,7 @@ def _of_rationals(law: CountLaw | TableLaw, cells: int, nats: float) -> Work:
     return Work(cells * (law.log_density.ndim + 4) * (_INTEGER_STEP + _STATE_WORD * words), cells * 16 * words)
 
 
-def _of_ball(law: BallLaw, ball: WeightedBall, nats: float) -> Work:
+def _of_sums(law: BallLaw, ball: WeightedBall) -> Work:
     groups = len(law.classes)
     cells = math.prod(int(n) + 1 for n in law.counts) if groups <= math.log2(MAX_COUNTED) else math.inf
     if cells <= MAX_COUNTED and not ball.fractions.any():
@@ -120,8 +127,54 @@ def _of_ball(law: BallLaw, ball: WeightedBall, nats: float) -> Work:
         sums = Work(
             _FREQUENCY * nodes * (4 + groups / 2), _FREQUENCY_BYTES * nodes * (1 + min(groups, _CLASSES_AT_ONCE) / 2)
         )
-    calls = Work(_BALL + _LAYER * min(law.m, MOST_LAYERS), 0.0)
-    return sums + calls + _of_states(_ball_states(law, ball), nats)
+    return sums + Work(_BALL + _LAYER * min(law.m, MOST_LAYERS), 0.0)
+
+
+def _of_ball_states(law: BallLaw, nats: float) -> Work:
+    """The totals of one ball after another, until they are too many for an automaton, and the automaton of all."""
+    if law.m > MOST_LAYERS:
+        return Work(0.0, 0.0)
+    reached, kept, budget = 0.0, 0.0, _COUNTING
+    for x in law.balls:
+        if budget > 0:
+            exact, spent = _counted_states(law, x.ball, budget)
+            budget -= spent
+        else:
+            exact = None
+        states = _ball_states(law, x.ball) if exact is None else float(exact)
+        reached += states
+        kept += states
+        if exact is not None and exact > MOST_STATES:
+            # this ball alone has too many, so that no automaton is built
+            return Work(_STATE * reached, 60 * min(reached, MOST_STATES))
+    return Work(_STATE * reached, 0.0) + _of_states(min(kept, MOST_STATES), nats)
+
+
+def _counted_states(law: BallLaw, ball: WeightedBall, budget: float) -> tuple[int | None, float]:
+    """How many totals are reached before all attributes, with one bit a total, and the bytes that took.
+
+    None where it would take more than ``budget`` bytes; a number above ``MOST_STATES`` where there are more than those.
+    """
+    floors, rounded = ball.floors[law.class_of], ball.fractions[law.class_of] > 0
+    if law.m * max(ball.end, 1) / 2 > budget:
+        return None, 0.0
+    order = np.argsort(-law.balls[0].ball.weights[law.class_of], kind="stable")
+    reach = (floors + rounded)[order]
+    lowest = (int(ball.knots[0]) - np.append(np.cumsum(reach[::-1])[::-1], 0)).tolist()
+    end, bits, count, spent = max(ball.end, 0), 1, 1, 0.0
+    for k, i in enumerate(order.tolist(), 1):
+        step = min(int(floors[i]), end)
+        bits |= (bits << step) | ((bits << (step + 1)) if rounded[i] else 0)
+        if bits >> end:
+            bits = bits & ((1 << end) - 1) | (1 << end)
+        low = min(lowest[k], end)
+        if low > 0 and bits & ((1 << low) - 1):
+            bits = ((bits >> low) | 1) << low
+        count += bits.bit_count()
+        spent += bits.bit_length() / 2
+        if count > MOST_STATES:
+            break
+    return count, spent
 
 
 def _nodes(law: BallLaw, ball: WeightedBall) -> float:
