@@ -37,6 +37,17 @@ _COMMANDS = {
     "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design or deployment file."),
     "audit": ("optrr.cli.auditing", "audit", "Test a client from outside against its label."),
     "sign": ("optrr.cli.verifying", "sign", "Sign a design or deployment file: who made it."),
+    "longitudinal-design": (
+        "optrr.cli.longitudinal",
+        "longitudinal_design",
+        "Design for people who report again and again.",
+    ),
+    "longitudinal-perturb": ("optrr.cli.longitudinal", "longitudinal_perturb", "Everybody's report of one round."),
+    "longitudinal-estimate": (
+        "optrr.cli.longitudinal",
+        "longitudinal_estimate",
+        "Estimate a table from several rounds of reports.",
+    ),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
     "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),

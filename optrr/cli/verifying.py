@@ -15,6 +15,8 @@ from optrr.designing.checks import Verification
 from optrr.designing.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designing.verify import verify as verified
 from optrr.errors import InvalidInput
+from optrr.longitudinal.design_file import is_longitudinal
+from optrr.longitudinal.verify import verify_longitudinal
 
 
 @click.command()
@@ -95,6 +97,8 @@ def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verific
         return verify_deployment(file, design_file)
     if design_file is not None:
         raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
+    if is_longitudinal(file):
+        return verify_longitudinal(file, limited=limited)
     return verified(file, limited=limited)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from optrr.asking import FullRecords
 from optrr.charts import COLOURS, new_figure
 from optrr.designing.checks import Verification, checks, failed_checks
-from optrr.designing.design_file import read_design_file, save_design
+from optrr.designing.design_file import DesignRecord, read_design_file, save_design
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
@@ -72,7 +72,11 @@ class Design(Labelled, FullRecords, TableResult):
         InvalidInput
             where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
-        record = read_design_file(path)
+        return Design.checked(read_design_file(path), path)
+
+    @staticmethod
+    def checked(record: DesignRecord, path: str | Path) -> Design:
+        """The design of a file's record; raises as :meth:`load`, naming ``path``."""
         if not record.intact:
             raise InvalidInput(
                 f"design file {path} was changed after it was written (its digest differs); design again"

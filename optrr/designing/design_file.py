@@ -84,6 +84,12 @@ class _Versioned(msgspec.Struct):
 
 def save_design(design: Design, path: str | Path) -> None:
     """Write a design file, whole or not at all."""
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(encoded_design(design))
+
+
+def encoded_design(design: Design) -> bytes:
+    """The content of a design file."""
     problem, solution = design.solution.problem, design.solution
     caps: list[float | None] = [None] * problem.m
     if problem.caps is not None:
@@ -118,8 +124,7 @@ def save_design(design: Design, path: str | Path) -> None:
         earlier=[r.to_record() for r in design.earlier] or msgspec.UNSET,
     )
     record.digest = _digest(record)
-    with whole_file(Path(path)) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))
+    return msgspec.json.format(msgspec.json.encode(record), indent=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +149,28 @@ def read_design_file(path: str | Path) -> DesignRecord:
     source = Path(path)
     try:
         raw = source.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
+    return decoded_design(raw, source)
+
+
+def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
+    """What the content of a design file holds, unchecked; ``source`` is where it stands, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where it is malformed, or of an unknown version.
+    """
+    try:
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:
             raise InvalidInput(
                 f"design file {source} has format {written!r}; this version reads {FORMAT!r}: design again"
             )
         record = msgspec.json.decode(raw, type=_Record)
-        _refuse_repeats(raw)
+        refuse_repeats(raw)
         _refuse_caps(record)
-    except OSError as error:
-        raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
     digest, record.digest = record.digest, ""
@@ -165,7 +182,7 @@ def read_design_file(path: str | Path) -> DesignRecord:
     return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), earlier)
 
 
-def _refuse_repeats(raw: bytes) -> None:
+def refuse_repeats(raw: bytes) -> None:
     """Raise DecodeError where an object has a key twice: readers differ in which they take, so that people see another."""
 
     def unique(pairs: list[tuple[str, object]]) -> None:

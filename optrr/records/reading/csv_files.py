@@ -116,10 +116,10 @@ class CsvFile(Source):
 
 
 def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
-    """Settle what an empty field means for each attribute (see the module's text)."""
-    columns = []
+    """Settle what an empty field means for each attribute (see the module's text); other columns stay as they are."""
+    columns, declared = [], frozenset(domain.names)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        missing, empty = (text in domain[name].codes for text in (None, ""))
+        missing, empty = (name in declared and text in domain[name].codes for text in (None, ""))
         if missing == empty:
             columns.append(column)
         else:

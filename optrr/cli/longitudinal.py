@@ -1,0 +1,221 @@
+"""optrr longitudinal-design, optrr longitudinal-perturb, optrr longitudinal-estimate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from optrr.cli.designing import MethodName, attribute_option, preserve_option, read_wanted, spec_argument
+from optrr.cli.inputs import input_argument
+from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn, watched
+from optrr.cli.records import split_names
+from optrr.cli.releases import limit_option, releases_in, replaced_release, report_release
+from optrr.cli.signals import cleaned_up
+from optrr.errors import InvalidInput
+from optrr.longitudinal.design import LongitudinalDesign
+from optrr.longitudinal.keyed import Key
+from optrr.longitudinal.panel import PanelEstimate, estimate_rounds
+from optrr.longitudinal.rounds import release_round
+from optrr.longitudinal.solving import SECONDS, Stages, longitudinal
+from optrr.mechanisms.release import ReleaseOptions
+from optrr.records.reading.source import RecordsAt
+from optrr.rounding import bound_text, epsilon_text
+
+design_option = click.option(
+    "--design",
+    "design_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File from optrr longitudinal-design.",
+)
+person_option = click.option(
+    "--person", required=True, metavar="COLUMN", help="Column that tells people apart, the same in every round."
+)
+
+
+@click.command()
+@spec_argument
+@attribute_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@click.option("--forever", type=float, required=True, help="Most that all reports of a person may ever cost, in nats.")
+@click.option(
+    "--one-report",
+    type=float,
+    help="Most that one report may cost, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
+)
+@click.option(
+    "--second",
+    type=click.Choice(SECONDS),
+    default="whole",
+    show_default=True,
+    help="How a report is drawn from the permanent answer: by a coin for the whole record, or attribute by attribute.",
+)
+@click.option(
+    "--method",
+    type=MethodName(),
+    default="auto",
+    show_default=True,
+    help="Solver of the optimum, the best one by default.",
+)
+@preserve_option
+@json_option
+def longitudinal_design(
+    spec: Path | None,
+    attributes: tuple[str, ...],
+    output: Path | None,
+    forever: float,
+    one_report: float | None,
+    second: str,
+    method: str,
+    preserve: str,
+    as_json: bool,
+) -> None:
+    """Design for people who report again and again: a permanent answer, and a report drawn from it in every round.
+
+    One report has the accuracies in SPEC (TOML or JSON) at the smallest total epsilon; all reports of a person together never
+    cost more than --forever, however many rounds there are.
+    """
+    wanted = read_wanted(spec, attributes)
+    if spec is not None and output is not None and output.exists() and output.samefile(spec):
+        raise InvalidInput(f"{output} is the specification itself; write the design to another file")
+    with watched("designing") as options:
+        stages = Stages(second, method, preserve, options=options)  # type: ignore[arg-type]  # the choices are the literals
+        asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
+        made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
+    if output is not None:
+        made.save(output)
+    if as_json:
+        print_json(made.summary())
+    else:
+        show_longitudinal(made)
+    warn(made.warnings())
+
+
+def show_longitudinal(made: LongitudinalDesign) -> None:
+    """Print the totals by number of reports and one row per attribute."""
+    summary = made.summary()
+    say(made.headline())
+    say(f"certified lower bound of {summary['lower_bound_of']} {bound_text(made.lower_bound)}")
+    print_table(
+        "total epsilon of one person's reports, in nats",
+        ["reports", "epsilon", ""],
+        [
+            (each["reports"], epsilon_text(each["epsilon"], TABLE_DECIMALS), "exact" if each["exact"] else "at most")
+            for each in summary["reports"]
+        ]
+        + [("for ever", epsilon_text(made.epsilon, TABLE_DECIMALS), "exact")],
+    )
+    print_table(
+        "epsilon per attribute, in nats",
+        ["attribute", "size", "requested", "one report", "conditional", "for ever", "conditional for ever"],
+        [
+            (
+                row["name"],
+                row["size"],
+                row["requested_epsilon"],
+                row["epsilon"],
+                epsilon_text(row["conditional_epsilon"], TABLE_DECIMALS),
+                row["forever_epsilon"],
+                epsilon_text(row["forever_conditional_epsilon"], TABLE_DECIMALS),
+            )
+            for row in summary["attributes"]
+        ],
+    )
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
+@click.option(
+    "--key",
+    "key_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Secret that permanent answers are drawn from; stays with the true records.",
+)
+@click.option("--new-key", is_flag=True, help="Make the key first; its file must not exist yet.")
+@person_option
+@click.option("--round", "round_name", required=True, help="Name of the round; the same name gives the same reports.")
+@click.option(
+    "--after",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Earlier release of the same people, to be added up; rounds of this design and key count once; repeatable.",
+)
+@limit_option
+@json_option
+def longitudinal_perturb(
+    input: RecordsAt,
+    design_file: Path,
+    output: Path,
+    key_file: Path,
+    new_key: bool,
+    person: str,
+    round_name: str,
+    after: tuple[Path, ...],
+    limit: float | None,
+    as_json: bool,
+) -> None:
+    """Everybody's report of one round from the true records of INPUT, one column per attribute and one that names the person.
+
+    Permanent answers are drawn from the key, the person and the record, so that every round starts from the same ones.
+    """
+    design = LongitudinalDesign.load(design_file)
+    if new_key:
+        Key.new().save(key_file)
+    key, options = Key.load(key_file), ReleaseOptions(earlier=releases_in(after), limit=limit)
+    replaced = replaced_release(output)
+    with late_bar() as show, cleaned_up():
+        place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
+        made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
+    warn(replaced)
+    report_release(made, output, as_json)
+
+
+@click.command()
+@click.argument("rounds", metavar="ROUND...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@design_option
+@person_option
+@click.option(
+    "--attributes",
+    required=True,
+    metavar="A,B",
+    help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
+)
+@click.option("--change", is_flag=True, help="Also how much each cell moved from the first round to the last.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval.")
+@json_option
+def longitudinal_estimate(
+    rounds: tuple[Path, ...],
+    design_file: Path,
+    person: str,
+    attributes: str,
+    change: bool,
+    confidence: float,
+    as_json: bool,
+) -> None:
+    """Proportions from the reports of several rounds, in order: their average, and with --change what moved.
+
+    Errors are computed from people, whose reports depend on each other through the permanent answer.
+    """
+    design = LongitudinalDesign.load(design_file)
+    panel, doubts = estimate_rounds(rounds, design, split_names(attributes), person=person)
+    results = [panel.average(confidence), *([panel.change(confidence=confidence)] if change else [])]
+    warn(doubts)
+    if as_json:
+        print_json({**{r.what: r.summary() for r in results}, "doubts": doubts})
+        return
+    for result in results:
+        show_panel(result)
+
+
+def show_panel(result: PanelEstimate) -> None:
+    """Print one row per cell."""
+    table = result.to_arrow()
+    print_table(
+        f"{result.headline()}, {100 * result.confidence:g}% intervals",
+        table.column_names,
+        [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
+    )

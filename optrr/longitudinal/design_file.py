@@ -1,0 +1,158 @@
+"""Files of longitudinal designs: versioned JSON that holds the optimum's design file and both stages.
+
+One JSON object: ``format``, ``software``, ``optimum`` (a design file's object, with its certificate and its digest),
+``permanent`` (the permanent law's record; left out where it is the optimum's), ``threshold`` of the coin (decimal text) or
+``each`` (ε_i of the second stage), ``requested`` and ``attributes`` (ε_i of one report), ``one_report`` and ``epsilon`` (total
+ε of one report and for ever), and ``digest``. Whoever reads it recomputes every ε from what is drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from optrr import __version__
+from optrr.designing.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
+from optrr.errors import InvalidInput, in_one_line
+from optrr.longitudinal.two_stage import TwoStage
+from optrr.longitudinal.whole import WholeOrUniform
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.whole_files import whole_file
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.laws.record import law_of, record_of
+
+if TYPE_CHECKING:
+    from optrr.longitudinal.design import LongitudinalDesign
+
+FORMAT = "optrr-longitudinal/1"
+_THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
+
+__all__ = ["FORMAT", "LongitudinalRecord", "is_longitudinal", "read_longitudinal_file", "save_longitudinal"]
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    format: str
+    software: str
+    optimum: msgspec.Raw
+    requested: list[float]
+    attributes: list[float]
+    one_report: float
+    epsilon: float
+    permanent: dict[str, Any] | None = None
+    threshold: str | None = None
+    each: list[float] | None = None
+    digest: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    format: str
+
+
+@dataclass(frozen=True, eq=False)
+class LongitudinalRecord:
+    """What a file holds, unchecked: the optimum's record, one report, what was asked for and is stated, whether it is intact.
+
+    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``.
+    """
+
+    optimum: DesignRecord
+    mechanism: TwoStage
+    requested: FloatArray
+    stated: dict[str, FloatArray]
+    intact: bool
+
+
+def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
+    """Write the file, whole or not at all."""
+    second = design.instantaneous
+    coin = isinstance(second, WholeOrUniform)
+    record = _Record(
+        format=FORMAT,
+        software=f"optrr {__version__}",
+        optimum=msgspec.Raw(encoded_design(design.optimum)),
+        requested=design.requested_epsilons.tolist(),
+        attributes=design.mechanism.attribute_epsilons.tolist(),
+        one_report=design.mechanism.epsilon,
+        epsilon=design.epsilon,
+        permanent=record_of(design.permanent.law) if coin else None,
+        threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
+        each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
+    )
+    record.digest = _digest(record)
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))
+
+
+def is_longitudinal(path: str | Path) -> bool:
+    """Whether this is a file of a longitudinal design; False for what cannot be read."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=_Versioned).format.startswith("optrr-longitudinal/")
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
+    """The content of a file, unchecked.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, or of an unknown version.
+    """
+    record = _decoded(Path(path))
+    optimum = decoded_design(bytes(record.optimum), path)
+    try:
+        mechanism = _mechanism(record, optimum)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"longitudinal design {path}: {in_one_line(error)}") from error
+    stated = {
+        "one_report": np.array([record.one_report]),
+        "epsilon": np.array([record.epsilon]),
+        "attributes": np.asarray(record.attributes),
+    }
+    intact = optimum.intact and record.digest == _digest(record)
+    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact)
+
+
+def _decoded(path: Path) -> _Record:
+    try:
+        raw = path.read_bytes()
+        written = msgspec.json.decode(raw, type=_Versioned).format
+        if written != FORMAT:
+            raise InvalidInput(f"{path} has format {written[:40]!r}; this version reads {FORMAT!r}: design again")
+        record = msgspec.json.decode(raw, type=_Record)
+        refuse_repeats(raw)
+    except OSError as error:
+        raise InvalidInput(f"cannot read longitudinal design {path}: {in_one_line(error)}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{path} is no longitudinal design: {in_one_line(error)}") from error
+    return record
+
+
+def _mechanism(record: _Record, optimum: DesignRecord) -> TwoStage:
+    domain = optimum.domain
+    if not len(record.requested) == len(record.attributes) == domain.m:
+        raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
+    if (record.threshold is None) == (record.each is None):
+        raise InvalidInput("it has both a coin and a second law, or neither; one of them makes the reports")
+    law = optimum.solution.law if record.permanent is None else law_of(record.permanent, domain.sizes)
+    permanent = Mechanism(domain, law)
+    if record.threshold is None:
+        return TwoStage(
+            permanent, Mechanism(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
+        )
+    if not _THRESHOLD.fullmatch(record.threshold):
+        raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
+    return TwoStage(permanent, WholeOrUniform(domain, int(record.threshold)))
+
+
+def _digest(record: _Record) -> str:
+    content = msgspec.json.decode(msgspec.json.encode(record))
+    content.pop("digest", None)
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

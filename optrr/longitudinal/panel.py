@@ -1,0 +1,250 @@
+"""Proportions from several rounds of the same people: each round's, their average, and changes between rounds.
+
+A report of a person in round t adds g(z) to the unbiased estimate of a cell, with g = P⁻¹ 1_cell of both stages together. The
+reports of one person depend on each other through the permanent answer and the record, so errors are computed from people, not
+from reports: with d_jt = (g(z_jt) − π̂_t)/n_t for the n_t people of round t and 0 for the others,
+
+    Cov(π̂_s, π̂_t) ≈ n/(n−1) Σ_j d_js d_jt,
+
+whatever the dependence is. People who miss rounds are left out of these rounds only; that is unbiased where missing has nothing
+to do with the answer. Nothing needs the record to stay as it is.
+
+Intervals of averages are Wilson's with the mechanism's share of the variance added; intervals of changes are Student's.
+Variances are never taken below what the mechanism alone causes, so that a cell that nobody reported has an interval, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from optrr.errors import InvalidInput
+from optrr.estimation.result import check_confidence
+from optrr.longitudinal.design import LongitudinalDesign
+from optrr.longitudinal.rounds import people_of
+from optrr.longitudinal.two_stage import TwoStage
+from optrr.records.cells import cells_table
+from optrr.records.domain import Domain
+from optrr.records.frames import FrameCodec
+from optrr.records.origins import check_design
+from optrr.records.reading.registry import open_source
+from optrr.results import TableResult
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Cells of a table for which every person's weights are looked at.
+MOST_CELLS = 4096
+_FEWEST = 2
+ABSENT = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PanelEstimate(TableResult):
+    """A combination of rounds for every cell of ``domain``: arrays have the shape of its sizes.
+
+    ``what`` is "average" or "change"; ``people`` are those with at least one report. Averages lie in [0, 1], and so do their
+    intervals; changes in [−1, 1].
+    """
+
+    domain: Domain
+    what: Literal["average", "change"]
+    people: int
+    rounds: int
+    estimate: FloatArray
+    standard_errors: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    confidence: float
+    warnings: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """What it is, of which table, from how many people and rounds."""
+        names = " × ".join(self.domain.names)
+        return f"{self.what} of {names} over {self.rounds} rounds, {self.people} people"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per cell: the categories' texts, estimate, standard_error, lower, upper."""
+        columns = {
+            "estimate": self.estimate,
+            "standard_error": self.standard_errors,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+        return cells_table(self.domain, columns)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return {
+            "what": self.what,
+            "attributes": list(self.domain.names),
+            "categories": [list(a.texts) for a in self.domain],
+            "people": self.people,
+            "rounds": self.rounds,
+            "confidence": self.confidence,
+            "estimate": self.estimate.tolist(),
+            "standard_error": self.standard_errors.tolist(),
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Reports of n people in R rounds on one table: ``cells`` holds flat cell numbers, shape (n, R), −1 where absent.
+
+    Raises
+    ------
+    InvalidInput
+        for a table of too many cells, and a round of fewer than two people.
+    """
+
+    domain: Domain
+    mechanism: TwoStage
+    cells: IntArray
+
+    def __post_init__(self) -> None:
+        count = int(np.prod(self.domain.sizes))
+        if count > MOST_CELLS:
+            raise InvalidInput(
+                f"the table has {count} cells; at most {MOST_CELLS} over several rounds: ask for fewer attributes"
+            )
+        if self.present.sum(axis=0).min() < _FEWEST:
+            raise InvalidInput("a round has fewer than two people; leave it out")
+
+    @property
+    def present(self) -> FloatArray:
+        """1 where a person reported, shape (n, R)."""
+        return np.asarray(self.cells != ABSENT, dtype=np.float64)
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """g for every cell (rows) and report, shape (C, C)."""
+        kernel = self.mechanism.kernel(self.domain.names)
+        rows = [kernel.solve_adjoint(row.reshape(kernel.sizes)).ravel() for row in np.eye(kernel.cells)]
+        return np.asarray(rows)
+
+    @cached_property
+    def _least_variances(self) -> tuple[FloatArray, FloatArray]:
+        """For every cell, over the records a person can have: least variance of one report given y, and that of y's mean."""
+        permanent = self.mechanism.permanent.kernel(self.domain.names)
+        second = self.mechanism.instantaneous.kernel(self.domain.names)
+        each, whole = [], []
+        for weights in self._weights:
+            g = weights.reshape(permanent.sizes)
+            mean = second.adjoint(g)
+            each.append(float(permanent.adjoint(second.adjoint(g * g) - mean * mean).min()))
+            whole.append(float((permanent.adjoint(mean * mean) - permanent.adjoint(mean) ** 2).min()))
+        return np.maximum(each, 0.0), np.maximum(whole, 0.0)
+
+    @cached_property
+    def by_round(self) -> tuple[FloatArray, FloatArray]:
+        """Estimates, shape (C, R), and their covariances, shape (C, R, R)."""
+        present = self.present
+        counts, n = present.sum(axis=0), len(self.cells)
+        means, covariances = [], []
+        for weights in self._weights:
+            values = np.where(present > 0, weights[self.cells], 0.0)
+            mean = values.sum(axis=0) / counts
+            influence = np.where(present > 0, values - mean, 0.0) / counts
+            means.append(mean)
+            covariances.append(influence.T @ influence * (n / (n - 1)))
+        return np.asarray(means), np.asarray(covariances)
+
+    def _combined(self, combination: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of Σ c_t π̂_t: estimate, variance, and the least variance that the mechanism alone causes; shape (C,) each."""
+        means, covariances = self.by_round
+        each, whole = self._least_variances
+        counts = self.present.sum(axis=0)
+        least = each * np.sum(combination**2 / counts) + whole * combination.sum() ** 2 / len(self.cells)
+        variance = np.einsum("s,cst,t->c", combination, covariances, combination)
+        return means @ combination, np.maximum(variance, least), least
+
+    def average(self, confidence: float = 0.95) -> PanelEstimate:
+        """The mean over the rounds of every cell's proportion."""
+        rounds, n = self.cells.shape[1], len(self.cells)
+        estimate, variance, least = self._combined(np.full(rounds, 1 / rounds))
+        quantile = self._quantile(confidence)
+        # what people differ by has variance p (1 − p)/n at most, and moves with p; the mechanism's part stays
+        noise = np.maximum(variance - np.clip(estimate * (1 - estimate), 0, None) / n, least)
+        half, z = quantile**2 / (2 * n), quantile
+        centre = (estimate + half) / (1 + 2 * half)
+        spread = z * np.sqrt(np.clip(estimate * (1 - estimate) / n + noise * (1 + 2 * half) + half / (2 * n), 0, None))
+        ends = np.clip([centre - spread / (1 + 2 * half), centre + spread / (1 + 2 * half)], 0.0, 1.0)
+        return self._result("average", estimate, variance, ends, confidence)
+
+    def change(self, first: int = 0, last: int = -1, confidence: float = 0.95) -> PanelEstimate:
+        """By how much every cell's proportion moved from one round to another."""
+        combination = np.zeros(self.cells.shape[1])
+        combination[last] += 1
+        combination[first] -= 1
+        if not combination.any():
+            raise InvalidInput("a change is between two different rounds; give at least two")
+        estimate, variance, _ = self._combined(combination)
+        spread = self._quantile(confidence) * np.sqrt(variance)
+        ends = np.clip([estimate - spread, estimate + spread], -1.0, 1.0)
+        return self._result("change", estimate, variance, ends, confidence)
+
+    def _quantile(self, confidence: float) -> float:
+        check_confidence(confidence)
+        return float(stdtrit(self.present.sum(axis=0).min() - 1, (1 + confidence) / 2))
+
+    def _result(
+        self,
+        what: Literal["average", "change"],
+        estimate: FloatArray,
+        variance: FloatArray,
+        ends: Any,
+        confidence: float,
+    ) -> PanelEstimate:
+        shape = tuple(int(r) for r in self.domain.sizes)
+        point, error, lower, upper = (x.reshape(shape) for x in (estimate, np.sqrt(variance), *ends))
+        people, rounds = self.cells.shape
+        return PanelEstimate(self.domain, what, people, rounds, point, error, lower, upper, confidence)
+
+
+def estimate_rounds(
+    rounds: Sequence[Any], design: LongitudinalDesign, attributes: str | Iterable[str], *, person: str
+) -> tuple[Panel, list[str]]:
+    """The panel of several rounds' reports (files or frames, in order), and warnings about where they come from.
+
+    Raises
+    ------
+    InvalidInput
+        for reports of another design, a person who stands in a round twice, and what :class:`Panel` refuses.
+    """
+    if not rounds:
+        raise InvalidInput("there are no rounds; give at least one file of reports")
+    chosen = design.domain.subset(attributes)
+    doubts = [line for data in rounds for line in check_design(data, design.digest)]
+    numbers: dict[str, int] = {}
+    each = [_round_cells(data, chosen, person) for data in rounds]
+    for people, _ in each:
+        for name in people:
+            numbers.setdefault(name, len(numbers))
+    cells = np.full((len(numbers), len(rounds)), ABSENT, dtype=np.int64)
+    for t, (people, values) in enumerate(each):
+        cells[[numbers[name] for name in people], t] = values
+    return Panel(chosen, design.mechanism, cells), list(dict.fromkeys(doubts))
+
+
+def _round_cells(data: Any, domain: Domain, person: str) -> tuple[list[str], IntArray]:
+    source = open_source(data, domain)
+    if person not in source.column_names():
+        raise InvalidInput(f"{source.name} has no column {person!r}; name the column that tells people apart")
+    codec = FrameCodec(
+        domain, pa.schema([source.schema.field(name) for name in domain.names if name in source.schema.names])
+    )
+    people, parts = [], []
+    for batch in source.batches([person, *codec.schema.names]):
+        people += people_of(batch.column(person), codec.records)
+        codes = codec.encode(batch.select(codec.schema.names))
+        parts.append(np.ravel_multi_index(tuple(codes.T), tuple(int(r) for r in domain.sizes)))
+    if len(set(people)) < len(people):
+        raise InvalidInput(f"{source.name} has a person twice; give one report for each person and round")
+    return people, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,69 @@
+"""Checks of a longitudinal design: its optimum's, and every number of one report and of all, from what both stages draw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks
+from optrr.designing.design import Design
+from optrr.designing.work import refuse_heavy, refuse_large
+from optrr.errors import InvalidInput, in_one_line
+from optrr.longitudinal.design_file import LongitudinalRecord, read_longitudinal_file
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from optrr.longitudinal.two_stage import TwoStage
+
+__all__ = ["stage_checks", "verify_longitudinal"]
+
+
+def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verification:
+    """Recompute every number of a file, its optimum's certificate included; see :func:`optrr.verify`.
+
+    Raises
+    ------
+    InvalidInput
+        where it cannot be read, or its checks would take too long; a number that does not hold is in the result.
+    """
+    if limited:
+        refuse_large(Path(path))
+    record = read_longitudinal_file(path)
+    try:
+        if limited:
+            refuse_heavy(record.optimum.solution)
+        optimum = Design(record.optimum.domain, record.optimum.solution)
+        return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"longitudinal design {path}: {in_one_line(error)}") from error
+
+
+def stage_checks(record: LongitudinalRecord) -> list[Check]:
+    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for."""
+    mechanism, stated = record.mechanism, record.stated
+    accuracies = mechanism.attribute_epsilons
+    scale = 1 + accuracies
+    same = np.abs(stated["attributes"] - accuracies) <= LAST_PLACES * scale
+    met = accuracies >= record.requested - SAME * scale
+    return [
+        _total("epsilon of one report", float(stated["one_report"][0]), mechanism.epsilon, _how(mechanism)),
+        _total("epsilon for ever", float(stated["epsilon"][0]), mechanism.permanent.epsilon, "rounded up"),
+        Check(
+            "accuracies of one report", _ends(stated["attributes"]), _ends(accuracies), "both stages", bool(same.all())
+        ),
+        Check("accuracies asked for", _ends(record.requested), _ends(accuracies), "of one report", bool(met.all())),
+    ]
+
+
+def _how(mechanism: TwoStage) -> str:
+    return "exact, rounded up" if mechanism.spending.on(1).exact else "upper bound"
+
+
+def _total(name: str, stated: float, value: float, how: str) -> Check:
+    return Check(name, repr(stated), repr(value), how, bool(value <= stated <= value + SAME * (1 + value)))
+
+
+def _ends(values: FloatArray) -> str:
+    return f"{values.min():.9g}..{values.max():.9g}"

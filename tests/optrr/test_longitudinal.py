@@ -1,0 +1,499 @@
+"""Longitudinal designs: what reports cost against the list of all their sequences, laws, keys, rounds, panels and files."""
+
+import hashlib
+import json
+from fractions import Fraction
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binom, chisquare
+
+import optrr
+from optrr.cli.main import run
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+from optrr.longitudinal import (
+    Key,
+    LongitudinalDesign,
+    Panel,
+    Stages,
+    TwoStage,
+    WholeOrUniform,
+    estimate_rounds,
+    longitudinal,
+    release_round,
+    verify_longitudinal,
+)
+from optrr.longitudinal.growth import cascade
+from optrr.longitudinal.keyed import permanent_answers, reports
+from optrr.longitudinal.sharpen import sharpened
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.domain import Domain
+from optrr_solvers.laws import BallLaw, CountLaw, ProductLaw, TableLaw
+from tests.optrr import longitudinal_truth as truth
+
+ROUNDING = 1e-11
+KEY = Key(bytes(range(32)))
+
+
+def random_design(rng, sizes, second=None):
+    """A design over these sizes at random accuracies, at a random total for ever."""
+    domain = {f"a{i}": int(r) for i, r in enumerate(sizes)}
+    asked = rng.uniform(0.1, 1.2, len(sizes))
+    least = optrr.design(domain, asked).epsilon
+    second = second or str(rng.choice(["whole", "kronecker"]))
+    return longitudinal(domain, asked, least * rng.uniform(1.2, 3), stages=Stages(second))
+
+
+def assert_labels_hold(design, count):
+    """The label is the truth, rounded up, where it says so, and never below it; so are conditional ε."""
+    label = design.spent(count)
+    total, conditional = truth.spent(design, count)
+    assert label.epsilon >= total
+    assert not label.exact or label.epsilon - total <= ROUNDING
+    assert all(x >= y for x, y in zip(label.conditional, conditional, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_reports_cost_is_what_all_their_sequences_tell(seed):
+    rng = np.random.default_rng([1, seed])
+    design = random_design(rng, rng.integers(2, 4, int(rng.integers(1, 3))))
+    for count in (1, 2, int(rng.integers(3, 6))):
+        assert_labels_hold(design, count)
+        assert design.spent(count).exact
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+@pytest.mark.parametrize("sizes", [(2,), (5,), (2, 2), (3, 2), (2, 2, 2), (2, 2, 2, 2)])
+def test_ten_reports_cost_what_all_their_sequences_tell(sizes, second):
+    for seed in range(2):
+        design = random_design(np.random.default_rng([2, seed, *sizes]), sizes, second)
+        assert_labels_hold(design, 10)
+        assert design.spent(10).exact
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_hold_where_sequences_are_not_listed(seed):
+    rng = np.random.default_rng([3, seed])
+    design = random_design(rng, rng.integers(2, 4, 2))
+    for count in (1, 2, 4):
+        total, conditional = truth.spent(design, count)
+        bound = design.mechanism.spending._bounded(count)
+        assert bound.epsilon >= total and all(x >= y for x, y in zip(bound.conditional, conditional, strict=True))
+        assert bound.epsilon <= min(design.epsilon, count * design.instantaneous.epsilon)
+
+
+def test_one_attribute_of_two_categories_meets_the_bound():
+    design = longitudinal({"a": 2}, 0.5, 2.0)
+    for count in (1, 2, 7):
+        assert design.spent(count).epsilon == pytest.approx(
+            cascade(design.epsilon, design.instantaneous.epsilon, count), abs=1e-12
+        )
+
+
+def test_many_reports_may_cost_more_than_each_alone_together():
+    """A law that shows only the pair of two attributes: T reports tell more than T times one."""
+    domain = Domain.of({"a": 2, "b": 2})
+    density = np.log(np.array([[1 + 0.9, 1 - 0.9], [1 - 0.9, 1 + 0.9]]))
+    permanent = Mechanism(domain, TableLaw(domain.sizes, density))
+    both = TwoStage(permanent, Mechanism(domain, ProductLaw(domain.sizes, np.array([0.2, 0.2]))))
+    one, ten = both.spending.on(1).epsilon, both.spending.on(10).epsilon
+    assert ten > 10 * one * 1.5
+
+
+def test_more_reports_cost_more_and_never_more_than_all():
+    for second in ("whole", "kronecker"):
+        design = random_design(np.random.default_rng(4), (3, 2), second)
+        spent = [design.spent(count).epsilon for count in (1, 2, 3, 5, 9)]
+        assert all(a < b for a, b in pairwise(spent)) and spent[-1] <= design.spent().epsilon == design.epsilon
+        assert design.spent(5000).epsilon <= design.epsilon
+    with pytest.raises(InvalidInput, match="at least 1"):
+        design.spent(0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_report_is_the_certified_optimum(seed):
+    rng = np.random.default_rng([5, seed])
+    m = int(rng.integers(1, 8))
+    domain = {f"a{i}": int(r) for i, r in enumerate(rng.integers(2, 9, m))}
+    asked = rng.uniform(0.05, 2, m)
+    optimum = optrr.design(domain, asked)
+    design = longitudinal(domain, asked, optimum.epsilon * 1.5)
+    assert optimum.epsilon - ROUNDING <= design.spent(1).epsilon <= optimum.epsilon * (1 + 1e-9)
+    assert design.epsilon <= optimum.epsilon * 1.5
+    assert np.all(design.mechanism.attribute_epsilons >= asked - 1e-12)
+    names = list(domain)[: min(m, 4)]
+    np.testing.assert_allclose(
+        design.mechanism.kernel(names).eigenvalues, optimum.mechanism.kernel(names).eigenvalues, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+def test_both_totals_are_kept(second):
+    for total, forever in ((0.4, 0.9), (1.5, 4.0)):
+        design = longitudinal({"a": 3, "b": 4, "c": 2}, 1.0, forever, one_report=total, stages=Stages(second))
+        assert total - 1e-5 <= design.spent(1).epsilon <= total and forever * (1 - 1e-5) <= design.epsilon <= forever
+
+
+def test_permanent_accuracies_can_be_asked_for_by_name():
+    design = longitudinal({"a": 3, "b": 4}, 0.5, {"a": 2.0, "b": 1.0}, stages=Stages("kronecker"))
+    np.testing.assert_allclose(design.permanent.attribute_epsilons, [2.0, 1.0], atol=1e-9)
+    np.testing.assert_allclose(design.mechanism.attribute_epsilons, [0.5, 0.5], atol=1e-9)
+    assert np.all(design.mechanism.attribute_epsilons >= 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (({"a": 2}, 1.0, 0.5), {}, "must be larger"),
+        (({"a": 2}, 1.0, 0.5), {"stages": Stages("kronecker")}, "cannot cost 0.5"),
+        (({"a": 2}, 1.0, -1.0), {}, "forever = -1.0"),
+        (({"a": 2}, 1.0, 1.0), {"one_report": 2.0}, "give one report less"),
+        (({"a": 2}, 1.0, {"a": 2.0}), {}, "need the second stage 'kronecker'"),
+        (({"a": 2}, 1.0, {"a": 0.5}), {"stages": Stages("kronecker")}, "less for ever"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        longitudinal(*arguments, **options)
+
+
+def laws():
+    yield TableLaw(np.array([2, 3]), np.array([[1.3, 0.2], [0.4, -0.5]]))
+    yield ProductLaw(np.array([4]), np.array([0.7]))
+    yield ProductLaw(np.array([2, 3]), np.array([0.7, 0.2]))
+    yield optrr.design({f"a{i}": 3 for i in range(6)}, 0.4, method="classes").law
+    yield optrr.design({f"a{i}": 2 + i for i in range(5)}, 0.4, method="ball").law
+
+
+@pytest.mark.parametrize("law", list(laws()), ids=lambda law: f"{law.kind}-{law.m}")
+def test_a_sharper_law_mixed_with_uniform_answers_is_the_law(law):
+    assert isinstance(law, TableLaw | ProductLaw | CountLaw | BallLaw)
+    sharper = sharpened(law, 2.5 * law.epsilon)
+    assert sharper.epsilon == pytest.approx(2.5 * law.epsilon, abs=1e-12)
+    one, other = law.marginal(range(law.m)), sharper.marginal(range(law.m))
+    share = law.one_way_eigenvalues()[0] / sharper.one_way_eigenvalues()[0]
+    uniform = np.array(1.0)
+    for r in law.sizes:
+        uniform = np.multiply.outer(uniform, [1 / r, 1 - 1 / r])
+    assert 0 < share < 1
+    np.testing.assert_allclose(one, share * other + (1 - share) * uniform, atol=1e-12)
+
+
+def small_design(second="whole"):
+    return longitudinal({"a": 2, "b": 3}, 0.8, 3.0, stages=Stages(second))
+
+
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+def test_keyed_answers_are_repeated_and_others_are_independent(second):
+    design, people = small_design(second), [str(i) for i in range(4000)]
+    codes = np.tile([0, 2], (len(people), 1))
+    answers = permanent_answers(design, KEY, people, codes)
+    assert np.array_equal(answers, permanent_answers(design, KEY, people, codes))
+    back = permanent_answers(design, KEY, people[::-1], codes)[::-1]
+    assert np.array_equal(answers, back)
+    other_key = permanent_answers(design, Key(bytes(32)), people, codes)
+    other_people = permanent_answers(design, KEY, [f"{p}." for p in people], codes)
+    first, again, second_round = (reports(design, KEY, name, people, answers) for name in ("1", "1", "2"))
+    assert np.array_equal(first, again)
+    matrix = design.permanent.matrix()[2]
+    agree = float(matrix @ matrix)
+    for other in (other_key, other_people):
+        # two independent answers to one record agree this often; false alarm 1e-6 on either side
+        same = int((answers == other).all(axis=1).sum())
+        assert binom.ppf(1e-6, len(people), agree) <= same <= binom.isf(1e-6, len(people), agree)
+    assert not np.array_equal(first, second_round)
+
+
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+def test_keyed_answers_follow_the_law(second):
+    design, people = small_design(second), [str(i) for i in range(30_000)]
+    codes = np.tile([1, 0], (len(people), 1))
+    answers = permanent_answers(design, KEY, people, codes)
+    sent = reports(design, KEY, "r", people, codes)
+    for drawn, stage in ((answers, design.permanent), (sent, design.instantaneous)):
+        counts = np.bincount(drawn @ [3, 1], minlength=6)
+        # false alarm 1e-6
+        assert chisquare(counts, stage.matrix()[3] * len(people)).pvalue > 1e-6
+
+
+def test_a_changed_record_gets_an_answer_of_its_own():
+    """The difference of two answers must not be that of the records, as it would be with one noise for both."""
+    design, people = small_design(), [str(i) for i in range(5000)]
+    one, two = (permanent_answers(design, KEY, people, np.tile([0, b], (5000, 1)))[:, 1] for b in (0, 1))
+    joint = np.zeros((3, 3))
+    np.add.at(joint, (one, two), 1)
+    marginal = design.permanent.kernel("b").matrix()
+    # false alarm 1e-6
+    assert chisquare(joint.ravel(), 5000 * np.outer(marginal[0], marginal[1]).ravel()).pvalue > 1e-6
+
+
+def naive_walk(design, person, record):
+    """One permanent answer of a design whose permanent law has thresholds only, number by number."""
+    layers = design.permanent.law.automaton.layers
+    hashed = hashlib.shake_256(KEY.secret.ljust(136, b"\0"))
+    parts = [b"optrr-permanent/1", b"permanent", design.digest.encode(), person.encode()]
+    for part in parts:
+        hashed.update(len(part).to_bytes(8, "big") + part)
+    hashed.update(b"".join(int(x).to_bytes(4, "little") for x in record))
+    stream, at, state, out = hashed.digest(8 * 1000), 0, 0, list(record)
+
+    def word():
+        nonlocal at
+        at += 8
+        return int.from_bytes(stream[at - 8 : at], "little")
+
+    for layer in layers.layers:
+        digits = layer.words.shape[0]
+        drawn = sum(word() << 64 * (digits - 1 - d) for d in range(digits))
+        bound = sum(int(w) << 64 * (digits - 1 - d) for d, w in enumerate(layer.words[:, state]))
+        other = (word() << 64) + word()
+        size = int(layers.sizes[layer.attribute])
+        if drawn < bound:
+            out[layer.attribute] = (out[layer.attribute] + 1 + other % (size - 1)) % size
+        state = int((layer.changed if drawn < bound else layer.kept)[state])
+    return out
+
+
+def test_the_walk_is_the_documented_one():
+    design, rng = longitudinal({"a": 2, "b": 3, "c": 5}, 0.8, 5.0), np.random.default_rng(6)
+    codes = rng.integers(0, [2, 3, 5], (200, 3))
+    people = [f"p{i}" for i in range(200)]
+    answers = permanent_answers(design, KEY, people, codes)
+    assert answers.tolist() == [naive_walk(design, p, c.tolist()) for p, c in zip(people, codes, strict=True)]
+
+
+def test_a_key_is_a_secret_file(tmp_path):
+    Key.new().save(tmp_path / "key")
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    read = Key.load(tmp_path / "key")
+    assert len(read.secret) == 32 and read.secret.hex() not in repr(read)
+    with pytest.raises(InvalidInput, match="exists already"):
+        Key.new().save(tmp_path / "key")
+    (tmp_path / "none").write_text("not a key")
+    for name in ("none", "absent"):
+        with pytest.raises(InvalidInput):
+            Key.load(tmp_path / name)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    n = 500
+    table = pa.table(
+        {"who": np.arange(n), "a": rng.choice(["x", "y"], n, p=[0.8, 0.2]), "b": rng.choice(["1", "2", "3"], n)}
+    )
+    pa_csv.write_csv(table, "true.csv")
+    pq.write_table(table, "true.parquet")
+    longitudinal({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.0, 4.0).save("design.json")
+    KEY.save("key")
+    return tmp_path
+
+
+def rounds(names=("one", "two"), source="true.csv", suffix="csv"):
+    design = LongitudinalDesign.load("design.json")
+    files = [f"{name}.{suffix}" for name in names]
+    for name, file in zip(names, files, strict=True):
+        release_round(source, design, file, key=KEY, round_name=name, person="who")
+    return design, files
+
+
+def test_a_round_made_again_is_the_same_reports(here):
+    _, (one, two) = rounds()
+    first = (here / one).read_bytes()
+    rounds()
+    assert (here / one).read_bytes() == first != (here / two).read_bytes()
+    rounds(("one",), "true.parquet", "parquet")
+    again = pq.read_table("one.parquet")
+    assert again["who"].to_pylist() == list(range(500))
+    csv = pa_csv.read_csv("one.csv", convert_options=pa_csv.ConvertOptions(column_types={"b": pa.string()}))
+    assert again["b"].to_pylist() == csv["b"].to_pylist()
+
+
+def said(capsys, *arguments, code=0):
+    capsys.readouterr()
+    assert run(list(arguments)) == code, capsys.readouterr().err
+    return capsys.readouterr()
+
+
+def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
+    design, files = rounds()
+    spent = json.loads(said(capsys, "account", *files, "--json").out)
+    assert spent["epsilon"] == design.epsilon and len(spent["releases"]) == 1
+    # records that another design randomized come on top
+    optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 0.5).save("other.json")
+    said(capsys, "perturb", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
+    both = json.loads(said(capsys, "account", *files, "other.csv", "--json").out)
+    assert both["epsilon"] == pytest.approx(design.epsilon + Design.load("other.json").epsilon)
+    arguments = ("--design", "design.json", "--key", "key", "--person", "who", "--round", "3", "-o", "three.csv")
+    limit = ("--after", "one.csv", "--limit", str(design.epsilon))
+    said(capsys, "longitudinal-perturb", "true.csv", *arguments, *limit)
+    assert (
+        "above the limit"
+        in said(capsys, "longitudinal-perturb", "true.csv", *arguments, *limit, "--after", "other.csv", code=2).err
+    )
+
+
+def test_people_and_designs_that_do_not_fit_are_refused(here):
+    design, files = rounds()
+    keyed = {"key": KEY, "round_name": "1"}
+    for person, message in (("a", "is an attribute"), ("nobody", "is not in the data")):
+        with pytest.raises(InvalidInput, match=message):
+            release_round("true.csv", design, "out.csv", person=person, **keyed)
+    pa_csv.write_csv(pa.table({"who": [1, 1], "a": ["x", "x"], "b": ["1", "2"]}), "twice.csv")
+    with pytest.raises(InvalidInput, match="record 2 stands in the data already"):
+        release_round("twice.csv", design, "out.csv", person="who", **keyed)
+    (here / "nameless.csv").write_text("who,a,b\n1,x,1\n,y,2\n")
+    with pytest.raises(InvalidInput, match="record 2 names no person"):
+        release_round("nameless.csv", design, "out.csv", person="who", **keyed)
+    assert not (here / "out.csv").exists()
+    with pytest.raises(InvalidInput, match="already randomized"):
+        release_round(files[0], design, "out.csv", person="who", **keyed)
+    with pytest.raises(InvalidInput, match="another design"):
+        estimate_rounds(files, longitudinal(design.domain, 0.5, 4.0), ["a"], person="who")
+
+
+def test_from_the_command_line(here, capsys):
+    attributes = ("--attribute", "a=2:1", "--attribute", "b=3:1")
+    made = json.loads(
+        said(capsys, "longitudinal-design", *attributes, "--forever", "4", "-o", "made.json", "--json").out
+    )
+    assert made["one_report_epsilon"] < made["reports"][1]["epsilon"] < made["epsilon"] <= 4
+    assert "for ever" in said(capsys, "longitudinal-design", *attributes, "--forever", "4", "--second", "kronecker").out
+    assert json.loads(said(capsys, "verify", "made.json", "--json").out)["holds"]
+    files = []
+    for name in ("1", "2", "3"):
+        files.append(f"{name}.csv")
+        new = ("--new-key",) if name == "1" else ()
+        said(
+            *(capsys, "longitudinal-perturb", "true.csv", "--design", "design.json", "--key", "fresh", *new),
+            *("--person", "who", "--round", name, "-o", files[-1]),
+        )
+    arguments = ("--design", "design.json", "--person", "who", "--attributes", "a")
+    out = json.loads(said(capsys, "longitudinal-estimate", *files, *arguments, "--change", "--json").out)
+    assert sum(out["average"]["estimate"]) == pytest.approx(1) and out["average"]["people"] == 500
+    assert sum(out["change"]["estimate"]) == pytest.approx(0, abs=1e-12)
+    assert "average of a over 3 rounds" in said(capsys, "longitudinal-estimate", *files, *arguments).out
+
+
+def lies():
+    yield "epsilon", lambda r: r.update(epsilon=r["epsilon"] - 1e-6)
+    yield "one report", lambda r: r.update(one_report=r["one_report"] * 0.99)
+    yield "accuracies", lambda r: r["attributes"].__setitem__(0, r["attributes"][0] + 0.1)
+    yield "asked for", lambda r: r["requested"].__setitem__(0, 2.0)
+    yield "coin", lambda r: r.update(threshold=str(int(r["threshold"]) + (1 << 60)))
+    yield "permanent", lambda r: r["permanent"].update(log_density=[9.0 for _ in r["permanent"]["log_density"]])
+
+
+@pytest.mark.parametrize(("name", "lie"), list(lies()), ids=[name for name, _ in lies()])
+def test_a_file_that_lies_is_refused_and_does_not_verify(here, monkeypatch, name, lie):
+    record = json.loads((here / "design.json").read_text())
+    lie(record)
+    (here / "lie.json").write_text(json.dumps(record))
+    with pytest.raises(InvalidInput):
+        LongitudinalDesign.load("lie.json")
+    assert not verify_longitudinal("lie.json").holds
+    # whoever makes the digest right again does not pass either
+    content = {k: v for k, v in record.items() if k != "digest"}
+    record["digest"] = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    (here / "lie.json").write_text(json.dumps(record))
+    result = verify_longitudinal("lie.json")
+    assert result.digest and not result.holds
+    with pytest.raises(InvalidInput, match="does not hold"):
+        LongitudinalDesign.load("lie.json")
+
+
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+def test_a_file_reads_back(tmp_path, second):
+    design = small_design(second)
+    design.save(tmp_path / "d.json")
+    back = LongitudinalDesign.load(tmp_path / "d.json")
+    assert back.digest == design.digest and back.spent(3).epsilon == design.spent(3).epsilon
+    assert verify_longitudinal(tmp_path / "d.json").holds
+
+
+def simulated(design, codes, count, rng):
+    """Flat cells of everybody's reports in several rounds, shape (n, R); codes of shape (R, n, m), answers kept while alike."""
+    answers = design.permanent.perturb_codes(codes[0], rng)
+    out = []
+    for t in range(count):
+        moved = (codes[t] != codes[t - 1]).any(axis=1) if t else np.zeros(len(answers), dtype=bool)
+        answers = np.where(moved[:, None], design.permanent.perturb_codes(codes[t], rng), answers)
+        out.append(
+            np.ravel_multi_index(tuple(design.instantaneous.perturb_codes(answers, rng).T), tuple(design.domain.sizes))
+        )
+    return np.stack(out, axis=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+def test_averages_and_changes_are_unbiased_and_covered(second):
+    """400 panels of 300 people in 4 rounds; a fifth of them changes between the second round and the third."""
+    design, runs, n = small_design(second), 400, 300
+    rng = np.random.default_rng([8, len(second)])
+    shares = np.array([[0.5, 0.2, 0.1], [0.1, 0.1, 0.0]]).ravel()
+    later = np.array([[0.3, 0.2, 0.1], [0.1, 0.1, 0.2]]).ravel()
+    errors, inside = [], np.zeros(2)
+    for _ in range(runs):
+        first = rng.choice(6, n, p=shares)
+        last = np.where((first == 0) & (rng.random(n) < 0.4), 5, first)
+        codes = np.stack([np.stack(np.divmod(c, 3), axis=1) for c in (first, first, last, last)])
+        panel = Panel(design.domain, design.mechanism, simulated(design, codes, 4, rng))
+        for k, (result, target) in enumerate(
+            ((panel.average(), (shares + later) / 2), (panel.change(), later - shares))
+        ):
+            errors.append((result.estimate.ravel() - target) / result.standard_errors.ravel())
+            inside[k] += ((result.lower.ravel() <= target) & (target <= result.upper.ravel())).sum()
+    # means of 400 standardised errors: false alarm 12 · 2e-6
+    assert np.abs(np.array(errors).reshape(runs, 2, 6).mean(axis=0)).max() < 5 / np.sqrt(runs)
+    # 2400 intervals, dependent within a panel: their effective number is at least 400; below 0.92 with probability 3e-3
+    # of 400, and far less of the 2400; above 0.99 they would be far too wide
+    assert np.all(inside / (6 * runs) > 0.93) and np.all(inside / (6 * runs) < 0.985)
+
+
+def test_variances_of_rounds_are_those_of_the_mechanism():
+    """With everybody's record alike, the covariance within and between rounds is the kernels', to sampling error."""
+    design, n = small_design("kronecker"), 200_000
+    rng = np.random.default_rng(9)
+    codes = np.tile([0, 1], (3, n, 1))
+    panel = Panel(design.domain, design.mechanism, simulated(design, codes, 3, rng))
+    means, covariances = panel.by_round
+    permanent, second = design.permanent.matrix()[1], design.instantaneous.matrix()
+    inverse = np.linalg.inv(design.mechanism.matrix())
+    for cell, weights in enumerate(inverse.T):
+        given = second @ weights
+        between = permanent @ given**2 - (permanent @ given) ** 2
+        within = permanent @ (second @ weights**2) - (permanent @ given) ** 2
+        expected = (between + (within - between) * np.eye(3)) / n
+        # covariances of 200,000 people are right to about a percent; five times that
+        np.testing.assert_allclose(covariances[cell], expected, rtol=0.05, atol=0.02 * within / n)
+        assert np.all(np.abs(means[cell] - (cell == 1)) < 5 * np.sqrt(within / n))
+
+
+def test_people_who_miss_rounds_are_left_out_of_these_only():
+    design = small_design()
+    cells = np.array([[0, 1], [2, -1], [-1, 4], [3, 3]])
+    panel = Panel(design.domain, design.mechanism, cells)
+    means, _ = panel.by_round
+    inverse = np.linalg.inv(design.mechanism.matrix())
+    np.testing.assert_allclose(means[:, 0], inverse[[0, 2, 3]].mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(means[:, 1], inverse[[1, 4, 3]].mean(axis=0), atol=1e-10)
+    with pytest.raises(InvalidInput, match="fewer than two people"):
+        Panel(design.domain, design.mechanism, np.array([[0, -1], [1, -1]])).average()
+
+
+def test_a_coin_is_exact():
+    domain = Domain.of({"a": 2, "b": 3})
+    coin = WholeOrUniform(domain, 3 << 62)
+    assert coin.share == Fraction(3, 4) and coin.growth == 1 + 6 * 3
+    assert coin.epsilon == pytest.approx(np.log(19), abs=1e-14) and coin.epsilon >= np.log(19)
+    np.testing.assert_allclose(coin.matrix(), 0.75 * np.eye(6) + 0.25 / 6)
+    with pytest.raises(InvalidInput, match="above 0 and below 1"):
+        WholeOrUniform(domain, 1 << 64)
