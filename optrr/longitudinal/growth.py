@@ -11,7 +11,7 @@ enumerated
     exact (up to rounding) by looking at every multiset of T reports, up to a limit of work.
 cascade
     for any stages: L stays within a factor e^{T ε_I}, so ε_T ≤ ln (1 + e^{ε_P + T ε_I})/(e^{ε_P} + e^{T ε_I}), which is below
-    ε_P and below T ε_I. T times the ε of one report is no bound: two reports together may tell what neither does
+    ε_P and below T ε_I. T times the ε of one report is no bound: many reports together may tell what each hardly does
     (proofs/prove_longitudinal.py has a case).
 """
 
