@@ -143,7 +143,7 @@ def prove_the_bound_in_hyperbolic_tangents():
 
 
 def prove_many_reports_may_cost_more_than_each_alone():
-    """P shows only the pair of two binary attributes, with λ = 9/10; I keeps either with λ = 1/10. Ten reports: over 15 times one."""
+    """P shows only the pair of two binary attributes, with λ = 9/10; I keeps either with λ = 1/10. Ten cost over 15 times."""
     pair, each = Fraction(9, 10), Fraction(1, 10)
 
     def ratio(reports):

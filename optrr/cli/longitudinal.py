@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from optrr.cli.designing import MethodName, attribute_option, preserve_option, read_wanted, spec_argument
-from optrr.cli.inputs import input_argument
+from optrr.cli.inputs import input_argument, split_names
 from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn, watched
-from optrr.cli.records import split_names
 from optrr.cli.releases import limit_option, releases_in, replaced_release, report_release
 from optrr.cli.signals import cleaned_up
 from optrr.errors import InvalidInput
