@@ -10,7 +10,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     check       audit, AuditOptions: a client, from outside, against its label
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
-    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records
+    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
     test        test, homogeneity, goodness_of_fit, TestResult; power, required_records
     errors      OptrrError and the kinds below it (optrr.errors)
@@ -41,7 +41,17 @@ if TYPE_CHECKING:
     from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
     from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
-    from optrr.estimation import Derived, Estimate, consistent_tables, count_query, derive, estimate, synthetic_records
+    from optrr.estimation import (
+        Derived,
+        Estimate,
+        Poisoning,
+        consistent_tables,
+        count_query,
+        derive,
+        estimate,
+        poisoning,
+        synthetic_records,
+    )
     from optrr.inference import TestResult, goodness_of_fit, homogeneity, power, required_records, test
     from optrr.kernel import SingularMarginal
     from optrr.matrix import MatrixMechanism
@@ -99,10 +109,12 @@ _HOMES = {
     "estimation": (
         "Derived",
         "Estimate",
+        "Poisoning",
         "consistent_tables",
         "count_query",
         "derive",
         "estimate",
+        "poisoning",
         "synthetic_records",
     ),
     "inference": (
@@ -161,6 +173,7 @@ __all__ = [
     "Mechanism",
     "MethodTooLarge",
     "OptrrError",
+    "Poisoning",
     "Proposing",
     "Randomizer",
     "RecordsAt",
@@ -191,6 +204,7 @@ __all__ = [
     "load_asking",
     "measure",
     "perturb",
+    "poisoning",
     "power",
     "read_specification",
     "required_records",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
+from optrr.cli.fake_reports import fake_reports_option, print_poisoning
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
@@ -24,7 +26,9 @@ from optrr.records.counts import Counts, count
 from optrr.records.reading.source import RecordsAt
 
 if TYPE_CHECKING:
+    from optrr.asking import Asking
     from optrr.estimation.derived import Derived
+    from optrr.estimation.fake_reports import Poisoning
     from optrr.estimation.result import Estimate
     from optrr.mechanisms.randomizer import Randomizer
 
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     type=click.Choice(STATISTICS),
     help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
 )
+@fake_reports_option
 @json_option
 def estimate(
     input: RecordsAt,
@@ -61,6 +66,7 @@ def estimate(
     confidence: float,
     simultaneous: bool,
     statistics: tuple[str, ...],
+    fakes: int | None,
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
@@ -74,8 +80,7 @@ def estimate(
             raise InvalidInput(
                 "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
             )
-        sampled = design.estimate(input, split_names(attributes), confidence)
-        _give_estimate(sampled, [], doubts, output, as_json)
+        _give_estimate(_of_answers(design, input, split_names(attributes), confidence, fakes, doubts), output, as_json)
         return
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records counted", share))
@@ -89,7 +94,14 @@ def estimate(
     else:
         result = estimate_table(counts, design.mechanism, method=method, **wished)
     derived = _derived(counts, design.mechanism, statistics, confidence) if statistics else []
-    _give_estimate(result, derived, doubts, output, as_json)
+    moved = _moved(counts, design.mechanism, fakes, method) if fakes else None
+    _give_estimate(_Estimated(result, doubts, derived, moved), output, as_json)
+
+
+def _moved(counts: Counts, mechanism: Randomizer, fakes: int, method: str) -> Poisoning:
+    from optrr.estimation.fake_reports import poisoning  # noqa: PLC0415 (as in _derived)
+
+    return poisoning(counts, mechanism, fakes, method)
 
 
 def _derived(counts: Counts, mechanism: Randomizer, statistics: Sequence[str], confidence: float) -> list[Derived]:
@@ -102,19 +114,43 @@ def _derived(counts: Counts, mechanism: Randomizer, statistics: Sequence[str], c
     ]
 
 
-def _summary(result: Estimate, derived: list[Derived], doubts: list[str]) -> dict[str, Any]:
-    return result.summary() | {"doubts": doubts} | ({"derived": [d.summary() for d in derived]} if derived else {})
+@dataclass(frozen=True, eq=False)
+class _Estimated:
+    """Everything that was asked about a table."""
+
+    result: Estimate
+    doubts: list[str]
+    derived: list[Derived] = field(default_factory=list)
+    poisoning: Poisoning | None = None
+
+    def summary(self) -> dict[str, Any]:
+        out = self.result.summary() | {"doubts": self.doubts}
+        if self.derived:
+            out["derived"] = [d.summary() for d in self.derived]
+        if self.poisoning is not None:
+            out["poisoning"] = self.poisoning.summary()
+        return out
 
 
-def _give_estimate(
-    result: Estimate, derived: list[Derived], doubts: list[str], output: Path | None, as_json: bool
-) -> None:
+def _of_answers(
+    asking: Asking, answers: RecordsAt, names: Sequence[str], confidence: float, fakes: int | None, doubts: list[str]
+) -> _Estimated:
+    """A table from answers to one random table each."""
+    from optrr.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
+
+    result = asking.estimate(answers, names, confidence)
+    moved = asking.poisoning(answers, names, fakes) if fakes and isinstance(asking, SampledTables) else None
+    return _Estimated(result, doubts, poisoning=moved)
+
+
+def _give_estimate(estimated: _Estimated, output: Path | None, as_json: bool) -> None:
     """Write the estimate where asked to, then print it."""
+    result = estimated.result
     if output is not None:
-        write_estimate(result, _summary(result, derived, doubts), output)
-    warn(doubts)
+        write_estimate(result, estimated.summary(), output)
+    warn(estimated.doubts)
     if as_json:
-        print_json(_summary(result, derived, doubts))
+        print_json(estimated.summary())
         return
     table = result.to_arrow()
     print_table(
@@ -125,8 +161,10 @@ def _give_estimate(
     click.echo(f"{result.method}: {result.bias}")
     click.echo(result.interval_note)
     warn(result.warnings)
-    if derived:
-        _print_derived(derived)
+    if estimated.derived:
+        _print_derived(estimated.derived)
+    if estimated.poisoning is not None:
+        print_poisoning(estimated.poisoning)
 
 
 def _print_derived(derived: list[Derived]) -> None:

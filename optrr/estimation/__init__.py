@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optrr.estimation.consistency import ConsistentTables, consistent_tables
     from optrr.estimation.derived import Derived, derive
     from optrr.estimation.estimator import METHODS, estimate
+    from optrr.estimation.fake_reports import Poisoning, poisoning
     from optrr.estimation.queries import QueryAnswer, count_query, estimated_count, query_errors, synthetic_records
     from optrr.estimation.result import Convergence, Estimate
     from optrr.estimation.statistics import STATISTICS
@@ -38,6 +39,7 @@ _HOMES = {
     "estimation.consistency": ("ConsistentTables", "consistent_tables"),
     "estimation.derived": ("Derived", "derive"),
     "estimation.estimator": ("METHODS", "estimate"),
+    "estimation.fake_reports": ("Poisoning", "poisoning"),
     "estimation.queries": ("QueryAnswer", "count_query", "estimated_count", "query_errors", "synthetic_records"),
     "estimation.statistics": ("STATISTICS",),
     "estimation.result": ("Convergence", "Estimate"),
@@ -51,6 +53,7 @@ __all__ = [
     "Convergence",
     "Derived",
     "Estimate",
+    "Poisoning",
     "QueryAnswer",
     "absolute_error",
     "adjust",
@@ -65,6 +68,7 @@ __all__ = [
     "independence_bound",
     "mean_absolute_error",
     "mean_squared_error",
+    "poisoning",
     "query_errors",
     "relative_error",
     "synthetic_records",

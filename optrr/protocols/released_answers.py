@@ -35,26 +35,44 @@ def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.Recor
     return pa.RecordBatch.from_arrays([pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA)
 
 
-def counted(answers: Any, table: int, size: int) -> tuple[FloatArray, int]:
+def counted(answers: Any, table: int, size: int, supported: int | None) -> tuple[FloatArray, int]:
     """How many answers support each cell of a table (numbered from 0), shape (size,), and how many answers there are.
+
+    Every answer supports ``supported`` different cells; None where that may be any number. An answer that named a cell twice
+    would count twice for it, so that one fake could move an estimate anywhere.
 
     Raises
     ------
     InvalidInput
-        for cells outside the table, texts that are no cell numbers, or a table that nobody was asked.
+        for cells outside the table, texts that are no cell numbers, answers that support another number of cells or one of
+        them twice, or a table that nobody was asked.
     """
     n, out = 0, np.zeros(size)
     for batch in record_batches(answers, _COLUMNS, None):
         chosen = batch.column("table").cast(pa.string()).to_numpy(zero_copy_only=False) == str(table + 1)
         texts = batch.column("cells").cast(pa.string()).to_numpy(zero_copy_only=False)[chosen]
         n += int(chosen.sum())
-        supported = _numbers(texts)
-        if supported.size and (supported.min() < 0 or supported.max() >= size):
+        cells = _numbers(texts)
+        if cells.size and (cells.min() < 0 or cells.max() >= size):
             raise InvalidInput(f"an answer names a cell outside 0..{size - 1}; estimate with the file it was asked by")
-        out += np.bincount(supported, minlength=size)
+        _check_supports(texts, cells, size, supported)
+        out += np.bincount(cells, minlength=size)
     if not n:
         raise InvalidInput(f"nobody was asked for table {table + 1}; collect from more people")
     return out, n
+
+
+def _check_supports(texts: Sequence[Any], cells: NDArray[np.int64], size: int, supported: int | None) -> None:
+    """Refuse answers that name a cell twice, or not as many as an answer to this table does."""
+    lengths = np.array([len(text.split()) if text else 0 for text in texts], dtype=np.int64)
+    if supported is not None and np.any(lengths != supported):
+        raise InvalidInput(
+            f"an answer names {lengths[lengths != supported][0]} cells where every answer to this table names {supported}; "
+            "take the answers that perturb wrote"
+        )
+    each = np.repeat(np.arange(lengths.size), lengths) * size + cells
+    if np.unique(each).size < each.size:
+        raise InvalidInput("an answer names a cell twice; take the answers that perturb wrote")
 
 
 def _numbers(texts: Sequence[Any]) -> NDArray[np.int64]:

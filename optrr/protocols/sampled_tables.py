@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf, prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ from optrr.protocols.oracles import (
     drawn_epsilon,
     report,
     report_error,
+    subset_size,
     support_probabilities,
 )
 from optrr.protocols.released_answers import SCHEMA, counted, released, report_texts
@@ -55,6 +56,9 @@ from optrr.records.reading.source import Places
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+if TYPE_CHECKING:
+    from optrr.estimation.fake_reports import Poisoning
 
 # A report by bits holds one for each cell; a table of more cells should be coarsened first.
 MAX_CELLS = 1 << 16
@@ -251,6 +255,28 @@ class SampledTables(Asking):
         InvalidInput
             for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
         """
+        check_confidence(confidence)
+        place, supports, n = self._counted(answers, attributes)
+        return self._estimated(place, supports, n, confidence)
+
+    def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
+        """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.estimation.fake_reports`).
+
+        Raises
+        ------
+        InvalidInput
+            as :meth:`estimate`; for a number of fakes that is not below the number of answers to this table.
+        """
+        # few ask for it, and estimators take a while to import
+        from optrr.estimation.fake_reports import supported_poisoning  # noqa: PLC0415
+
+        place, supports, n = self._counted(answers, attributes)
+        domain = self.domain.subset(self.tables[place])
+        chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
+        return supported_poisoning(domain, supports.astype(np.int64), n, chances, fakes)
+
+    def _counted(self, answers: Any, attributes: str | Iterable[str]) -> tuple[int, FloatArray, int]:
+        """Which table this is, its cells' supports, and how many people answered it."""
         place = self._place(attributes)
         if place is None:
             names = [attributes] if isinstance(attributes, str) else attributes
@@ -259,10 +285,8 @@ class SampledTables(Asking):
                 f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
             )
-        check_confidence(confidence)
         check_design(answers, self.digest)
-        supports, n = counted(answers, place, self.sizes[place])
-        return self._estimated(place, supports, n, confidence)
+        return place, *counted(answers, place, self.sizes[place], self._supported(place))
 
     def _estimated(self, place: int, supports: FloatArray, n: int, confidence: float) -> Estimate:
         p, q = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
@@ -289,6 +313,12 @@ class SampledTables(Asking):
             bias="unbiased; cells may be negative",
             warnings=tuple(impossible_tables([_supported(domain, supports, n, kernel)])),
         )
+
+    def _supported(self, place: int) -> int | None:
+        """How many cells each answer to a table supports; None where it may be any number."""
+        if self.oracles[place] == "ss":
+            return subset_size(self.sizes[place], self.answer_epsilon)
+        return 1 if self.oracles[place] == "grr" else None
 
     def save(self, path: str | Path) -> None:
         """Write the way of asking as a JSON file, whole or not at all."""
