@@ -93,8 +93,10 @@ def _whole_folder(session: Any, path: str) -> Iterator[str]:
     storage = target.getFileSystem(session._jsc.hadoopConfiguration())
     parent = target.getParent() or hadoop.Path(".")
     folder = hadoop.Path(parent, f".{target.getName()}.partial")
+    storage.delete(
+        folder, True
+    )  # before a target that holds something is refused, so that nothing is left beside it either
     _make_room(storage, target)
-    storage.delete(folder, True)
     new = hadoop.Path(folder, secrets.token_hex(8))
     try:
         storage.mkdirs(folder)

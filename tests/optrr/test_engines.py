@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -173,8 +175,8 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr_solvers.laws import ProductLaw
 
-session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
 domain = Domain.of({"a": 4})
 frame = session.range(4000).selectExpr("cast(id % 4 as int) as a").repartition(4)
 print("start", flush=True)
@@ -182,28 +184,80 @@ perturb_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.ones(1))), sys
 print("done", flush=True)
 """
 
+# What is on disk when a job is killed, from its first line to after its last.
+MOMENTS = {
+    "before it writes": lambda folder: True,
+    "its folder is there": lambda folder: (folder / ".out.partial").exists(),
+    "a task has begun": lambda folder: any(folder.glob(".out.partial/*/_temporary/*/*")),
+    "a file is begun": lambda folder: any(folder.glob(".out.partial/**/*.parquet")),
+    "all is written": lambda folder: any(folder.glob(".out.partial/*/_SUCCESS")) or (folder / "out").exists(),
+    "all is in its place": lambda folder: (folder / "out").exists(),
+}
+
+
+def _kill_once(folder, moment, whole_group, number, wait):
+    """Start a job, kill its driver (or everything) at that moment, and return once it is gone; whether it was killed."""
+    job = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(folder / "out")], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert job.stdout.readline() == "start\n"
+    while job.poll() is None and not MOMENTS[moment](folder):
+        time.sleep(0.005)
+    time.sleep(wait)
+    killed = job.poll() is None
+    os.killpg(job.pid, number) if whole_group else job.send_signal(number)
+    job.wait()
+    return killed, job.pid
+
+
+def _still_running(session):
+    """Processes of a session that are no zombies: what is left of a killed job."""
+    out = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, theirs = stat.read_text().rpartition(")")[2].split()[:4]
+            out += [stat.parent.name] if int(theirs) == session and state != "Z" else []
+    return out
+
+
+def _contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
 
 @pytest.mark.full
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see what is left of a killed job")
 def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
-    """Killed at four moments; the job run again leaves one release, whole, and nothing else."""
-    target, killed = tmp_path / "out", 0
-    for wait in (0.2, 0.8, 1.6, 3.0):
-        shutil.rmtree(target, ignore_errors=True)
-        job = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(target)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    """Killed at random moments and started again at once: one release, whole, earlier ones untouched, nothing beside it."""
+    random, killed = np.random.default_rng(int(os.environ.get("OPTRR_KILLS_SEED", "5"))), 0
+    domain = Domain.of({"a": 4})
+    mechanism = Mechanism(domain, ProductLaw(domain.sizes, np.ones(1)))
+    frame = spark.range(4000).selectExpr("cast(id % 4 as int) as a")
+    perturb_once(frame, mechanism, str(tmp_path / "earlier"))
+    (tmp_path / "notes.csv").write_text("a\n1\n")
+    earlier = _contents(tmp_path)
+    ways = [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+    kills = [(moment, *ways[k % 3]) for k, moment in enumerate([*MOMENTS, *random.permutation(list(MOMENTS))[:3]])]
+    for moment, number, whole_group in kills:
+        stopped, session = _kill_once(tmp_path, moment, whole_group, number, random.uniform(0, 0.3))
+        killed += stopped
+        published = _contents(tmp_path / "out")
+        try:
+            perturb_once(frame, mechanism, str(tmp_path / "out"))
+            assert not published
+        except InvalidInput as refused:
+            # the kill came too late: the release is whole, so a second one of the same people is not made
+            assert "exists and holds something" in str(refused)
+            assert published and _contents(tmp_path / "out") == published
+        until = time.monotonic() + 60
+        while _still_running(session) and time.monotonic() < until:
+            time.sleep(0.1)
+        print(
+            f"{moment}, {number.name}{' to all' if whole_group else ''}: killed {stopped}, published {bool(published)}"
         )
-        assert job.stdout.readline() == "start\n"
-        time.sleep(wait)
-        os.killpg(job.pid, signal.SIGKILL)
-        killed += "done" not in job.communicate()[0]
-        existed = target.exists()
-        assert not existed or len(pq.read_table(target)) == 4000
-        if not existed:
-            subprocess.run([sys.executable, "-c", KILLED, str(target)], check=True, capture_output=True)
-        assert len(pq.read_table(target)) == 4000
-        assert [p.name for p in tmp_path.iterdir()] in (["out"], [".out.partial", "out"], ["out", ".out.partial"])
-        if not existed:
-            assert [p.name for p in tmp_path.iterdir()] == ["out"]
-        shutil.rmtree(tmp_path / ".out.partial", ignore_errors=True)
-    print(f"{killed} of 4 jobs killed before their end")
-    assert killed >= 1
+        assert not _still_running(session)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["earlier", "notes.csv", "out"]
+        assert len(pq.read_table(tmp_path / "out")) == 4000
+        assert check_design(tmp_path / "out", mechanism.digest) == []
+        shutil.rmtree(tmp_path / "out")
+        assert _contents(tmp_path) == earlier
+    assert killed >= len(MOMENTS) - 2
