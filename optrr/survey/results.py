@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from optrr.charts import figure_svg
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput, OptrrError
-from optrr.estimation import Estimate, estimate
+from optrr.estimation import Estimate, estimate, poisoning
 from optrr.inference import test as test_association
 from optrr.records.counts import Counts, count_many
 from optrr.reports.page import Chart, Page, Section, Table, Text
@@ -110,6 +110,7 @@ class Results:
         parts += [Text(line, warning=True) for line in estimated.warnings]
         if counts.domain.m == 2:
             parts.append(self._association(counts))
+        parts.append(Text(f"{poisoning(counts, self.design.mechanism, 1).hundredth}."))
         return Section(title, parts)
 
     def _association(self, counts: Counts) -> Text:

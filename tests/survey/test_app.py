@@ -27,7 +27,7 @@ from optrr.deployment.export import deployment_of
 from optrr.designing.design import Design
 from optrr.designing.solving import design
 from optrr.errors import InvalidInput
-from optrr.estimation import estimate
+from optrr.estimation import estimate, poisoning
 from optrr.records.counts import count
 from optrr.records.provenance import Provenance
 from optrr.survey import incoming
@@ -386,6 +386,8 @@ def test_results_show_the_estimates_of_what_is_stored(app: Any, survey: Survey, 
     assert page.status == 200
     assert b"900 reports" in page.body
     assert b"Test of independence: statistic" in page.body
+    crossed = count(codes, survey.design.domain, ["income", "sex"])
+    assert poisoning(crossed, survey.design.mechanism, 1).hundredth.encode() in page.body
     tags = Tags(page.body)
     assert sum(tag == "svg" for tag, _ in tags.tags) == 1
     assert not [t for t, a in tags.tags if t == "script" or any(name.startswith("on") for name in a)]
