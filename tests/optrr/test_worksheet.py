@@ -1,0 +1,103 @@
+"""optrr worksheet: what is stated is what the design states, and what only a deployer can know stays a question."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import optrr
+from optrr.cli.evaluating import markdown
+from optrr.cli.main import run
+from optrr.designing.design import Design
+from optrr.designing.worksheet import worksheet
+from optrr.records.provenance import Release
+
+TOPICS = {
+    "epsilon", "unit of privacy", "composition", "trust model", "correct implementation", "side channels", "utility", "bias",
+    "security and access", "data collection exposure",
+}  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, [0.5, 1.0, 0.8]).save(
+        tmp_path / "d.json"
+    )
+    return tmp_path / "d.json"
+
+
+def said(design: Design, topic: str, records: int = 1000) -> str:
+    return "\n".join(line for e in worksheet(design, records).entries if e.topic == topic for line in e.holds)
+
+
+def test_every_topic_has_what_holds_and_what_must_be_answered(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["worksheet", str(file), "--json"]) == 0
+    sheet = json.loads(capsys.readouterr().out)
+    assert {e["topic"] for e in sheet["entries"]} == TOPICS
+    assert all(e["holds"] and e["for_you_to_answer"] for e in sheet["entries"])
+    assert all(text.endswith(("?", ".")) and "?" in text for e in sheet["entries"] for text in e["for_you_to_answer"])
+    assert sheet["design"] == Design.load(file).digest and sheet["records"] == 10_000
+
+
+def test_its_numbers_are_those_of_the_design(file: Path) -> None:
+    design = Design.load(file)
+    shown = said(design, "epsilon")
+    total = float(shown.split("total epsilon ")[1].split()[0])
+    assert design.epsilon <= total <= design.epsilon + 1e-6
+    factor = float(shown.split("at most ")[1].split()[0])
+    assert math.exp(design.epsilon) <= factor <= math.exp(design.epsilon) + 1.1e-3
+    bound = float(shown.split("below ")[1].split()[0])
+    assert design.lower_bound - 1e-6 <= bound <= design.lower_bound
+    for name, own, conditional in zip(
+        design.domain.names, design.attribute_epsilons, design.conditional_epsilons, strict=True
+    ):
+        line = next(x for x in shown.splitlines() if x.startswith(repr(name)))
+        numbers = [float(x.split()[0]) for x in (line.split("response at ")[1], line.split("at most ")[1])]
+        assert own - 1e-6 <= numbers[0] <= own and conditional <= numbers[1] <= conditional + 1e-6
+    errors = said(design, "utility", records=400)
+    for name in design.domain.names:
+        line = next(x for x in errors.splitlines() if x.startswith(repr(name)))
+        # a share's standard error under the mechanism of one attribute, √((c/λ²)/(n r)), c = (r−1)/r
+        lam, r = design.law.one_way_eigenvalues()[design.domain.index(name)], design.domain[name].size
+        assert float(line.split("known to ")[1].split()[0]) == pytest.approx(
+            math.sqrt((r - 1) / r / lam**2 / (400 * r)), rel=0.05
+        )
+
+
+def test_what_does_not_hold_for_a_design_is_not_said() -> None:
+    small, optimum = {"a": 2, "b": 3}, optrr.design({"a": 2, "b": 3}, 1.0)
+    baseline = optrr.design(small, 1.0, method="kronecker")
+    assert "claims no optimality" in said(baseline, "epsilon")
+    assert "claims no optimality" not in said(optimum, "epsilon")
+    assert "names no earlier release" in said(optimum, "composition")
+    followed = Design(optimum.domain, optimum.solution, (Release(optimum.digest, 0.75),))
+    assert f"{optimum.epsilon + 0.75:.4f}"[:-1] in said(followed, "composition")
+    assert "drawn from whole numbers of 64 bits" in said(optimum, "correct implementation")
+    # above 2^14 attributes nothing is drawn from an automaton
+    large = optrr.design({f"a{i}": 2 for i in range((1 << 14) + 1)}, 0.01, method="kronecker")
+    assert "whole numbers of" not in said(large, "correct implementation")
+    assert "64-bit thresholds rounded towards privacy" in said(large, "correct implementation")
+
+
+def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["[/b]<script>alert(1)</script>", "| a | `b`\n# heading", "\x1b[2J\u202egnp.exe", "x" * 20_000]
+    design = optrr.design(dict.fromkeys(names, 2), 1.0)
+    design.save(tmp_path / "d.json")
+    assert run(["worksheet", str(tmp_path / "d.json"), "-o", str(tmp_path / "sheet.md")]) == 0
+    capsys.readouterr()
+    text = (tmp_path / "sheet.md").read_text(encoding="utf-8")
+    for forbidden in ("<script>", "[/b]", "`", "\x1b", "\u202e", "\n# heading"):
+        assert forbidden not in text
+    assert len(text) < 60_000
+    assert "\n".join(markdown(worksheet(design, 10_000))) + "\n" == text
+    assert run(["worksheet", str(tmp_path / "d.json")]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_the_design_is_not_written_over(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = file.read_bytes()
+    assert run(["worksheet", str(file), "-o", str(file)]) == 2
+    assert "is the design itself" in capsys.readouterr().err and file.read_bytes() == before
