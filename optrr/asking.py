@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from math import inf, prod, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,7 +182,10 @@ class FullRecords(Asking):
         from optrr.estimation import estimate  # noqa: PLC0415 (as above)
         from optrr.records.counts import count  # noqa: PLC0415
         from optrr.records.origins import check_design  # noqa: PLC0415
+        from optrr.records.reading.registry import open_source  # noqa: PLC0415
 
-        check_design(answers, self.digest)
-        counts = count(answers, self.domain, attributes, allow_extra=True)
+        # what can be read only once is opened, to see what it says of itself before it is counted
+        records = open_source(answers, self.domain) if isinstance(answers, Iterator) else answers
+        check_design(records, self.digest)
+        counts = count(records, self.domain, attributes, allow_extra=True)
         return estimate(counts, self.mechanism, confidence=confidence)

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import click
 
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+# Seconds after which a signal that Python lost is sent again.
+_AGAIN = 0.05
 
 
 class _Ended(BaseException):
@@ -40,10 +46,14 @@ def cleaned_up() -> Iterator[None]:
             signal.signal(s, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
         raise KeyboardInterrupt if number == signal.SIGINT else _Ended(number)
 
-    try:
+    def arm() -> None:
         for s in caught:
             signal.signal(s, end)
-        yield
+
+    try:
+        arm()
+        with _not_lost(arm):
+            yield
     except _Ended as ended:
         click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
         signal.signal(ended.number, signal.SIG_DFL)
@@ -51,3 +61,24 @@ def cleaned_up() -> Iterator[None]:
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)
+
+
+@contextmanager
+def _not_lost(arm: Callable[[], None]) -> Iterator[None]:
+    """Send a signal again that came while Python finalized an object: it drops whatever is raised there, and goes on."""
+    before = sys.unraisablehook
+
+    def dropped(what: Any) -> None:
+        if not isinstance(what.exc_value, _Ended | KeyboardInterrupt):
+            before(what)
+            return
+        arm()
+        number = what.exc_value.number if isinstance(what.exc_value, _Ended) else signal.SIGINT
+        # raised from here it would be dropped, too
+        threading.Timer(_AGAIN, os.kill, (os.getpid(), number)).start()
+
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

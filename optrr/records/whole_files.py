@@ -69,6 +69,11 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
         if _is_special(path):
             # a move would put a file in the place of the pipe or the device
             raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
+        if path.is_symlink():
+            # a move would replace the link, and leave what it points to: an earlier release, perhaps
+            raise InvalidInput(
+                f"cannot write {path}: it is a symbolic link; name the file that it points to, {path.resolve()}"
+            )
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
     try:

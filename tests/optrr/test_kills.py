@@ -181,3 +181,27 @@ def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
         )
     interrupted = subprocess.run([sys.executable, "-c", script, "SIGINT"], capture_output=True, text=True, check=False)
     assert interrupted.stdout == "cleaned\n" and "KeyboardInterrupt" in interrupted.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
+    """Python drops what is raised in a finalizer: without a second signal the run would go on, and could not be ended."""
+    script = (
+        "import os, signal, sys, time\n"
+        "from optrr.cli.signals import cleaned_up\n"
+        "class Batch:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
+        "        time.sleep(0)\n"
+        "with cleaned_up():\n"
+        "    try:\n"
+        "        batch = Batch()\n"
+        "        del batch\n"
+        "        time.sleep(20)\n"
+        "        print('went on')\n"
+        "    finally:\n"
+        "        print('cleaned')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
+    assert done.stdout == "cleaned\n" and "Exception ignored" not in done.stderr
+    assert done.returncode != 0

@@ -257,6 +257,32 @@ def test_streams_say_so_too(folder):
     assert len(origins_of(twice[0])[0].bound.randomizations) == 2
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (1, 2)])
+def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
+    """True records (0) and two releases (1, 2): whatever comes first, the others are refused, and nothing is written."""
+    true, design = people().combine_chunks().to_batches()[0], optrr.design(DOMAIN, 1.0)
+    batches = [true, *(design.mechanism.perturb(true) for _ in range(2))]
+    mixed = [batches[k] for k in order]
+    for use in (
+        lambda: perturb_file(iter(mixed), design.mechanism, folder / "out.parquet", again=True),
+        lambda: perturb_file(mixed, design.mechanism, folder / "out.parquet", again=True),
+        lambda: list(optrr.perturb(iter(mixed), design.mechanism, again=True)),
+        lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True),
+        lambda: design.estimate(iter(mixed), ["sex"]),
+    ):
+        with pytest.raises(InvalidInput, match="batches of different releases, or true records among randomized ones"):
+            use()
+    assert not (folder / "out.parquet").exists()
+
+
+def test_an_iterator_of_another_design_s_records_is_not_estimated():
+    design, other = optrr.design(DOMAIN, 1.0), optrr.design(DOMAIN, 2.0)
+    batches = other.mechanism.perturb(people()).to_batches()
+    with pytest.raises(InvalidInput, match="randomized by another design"):
+        design.estimate(iter(batches), ["sex"])
+    assert other.estimate(iter(batches), ["sex"]).n == 50
+
+
 def test_ways_of_asking_refuse_each_other_s_answers():
     first, second = (optrr.design(DOMAIN, epsilon) for epsilon in (1.0, 2.0))
     table = people()

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -160,10 +161,31 @@ def test_directories_patterns_and_lists(tmp_path):
         open_source([parts[0], folder / "part-0.parquet"])
     with pytest.raises(InvalidInput, match="there are no files"):
         open_source(str(tmp_path / "*.arrow"))
-    (tmp_path / "spark" / "sex=F").mkdir(parents=True)
-    pq.write_table(TABLE, tmp_path / "spark" / "sex=F" / "a.parquet")
-    with pytest.raises(InvalidInput, match="keeps a column in the names of its directories"):
-        open_source(tmp_path / "spark")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_columns_in_the_names_of_directories(tmp_path, kind):
+    """As Arrow, Spark and Hive write them: escaped names, numbers, the missing value, two levels."""
+    place = tmp_path / "by"
+    table = TABLE.append_column("of what", pa.array([["a/b", "c", None][k % 3] for k in range(N)]))
+    partitioning = pa_dataset.partitioning(pa.schema([("of what", pa.string()), ("age", pa.int64())]), flavor="hive")
+    pa_dataset.write_dataset(table, place, format=kind, partitioning=partitioning)
+    assert (place / "of what=a%2Fb").is_dir() or (place / "of%20what=a%2Fb").is_dir()
+    domain = Domain.of(
+        {"sé": ["F", "M"], "answer": ["yes; sure", "no, never"], "age": 3, "of what": ["a/b", "c", None]}
+    )
+    for names in (domain.names, ["of what", "answer"], ["age"], ["sé"]):
+        expected = count(table, domain, names, allow_extra=True).table
+        for data in (place, f"{place}/*/age=*/*", [place]):
+            assert np.array_equal(count(data, domain, names).table, expected)
+    assert perturb(place, Mechanism(domain, ProductLaw(domain.sizes, np.full(4, 40.0))), tmp_path / "r.parquet", 1) == N
+    assert np.array_equal(
+        count(tmp_path / "r.parquet", domain, domain.names).table, count(table, domain, domain.names).table
+    )
+    one = next((place / "of%20what=c").rglob("*.*"), None) or next((place / "of what=c").rglob("*.*"))
+    one.rename(place / one.name)
+    with pytest.raises(InvalidInput, match="in column 'age', which a directory is named after"):
+        open_source(place)
 
 
 def test_frames_lazy_frames_streams_and_iterators():

@@ -174,3 +174,15 @@ def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path):
     with pytest.raises(InvalidInput, match="is a pipe or a device"), whole_file(pipe) as path:
         path.write_text("new")
     assert stat.S_ISFIFO(pipe.stat().st_mode) and [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_is_not_replaced_while_what_it_points_to_stays(tmp_path):
+    (tmp_path / "release.csv").write_text("earlier\n")
+    link = tmp_path / "latest.csv"
+    link.symlink_to("release.csv")
+    with (
+        pytest.raises(InvalidInput, match=r"symbolic link; name the file that it points to, .*release\.csv"),
+        whole_file(link),
+    ):
+        pass
+    assert link.is_symlink() and sorted(p.name for p in tmp_path.iterdir()) == ["latest.csv", "release.csv"]

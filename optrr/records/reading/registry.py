@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from optrr.records.domain import Domain
 from optrr.records.frames import checked_columns
 from optrr.records.reading.bytes_in import COMPRESSIONS, ByteSource, plain_suffix
 from optrr.records.reading.memory import in_memory
+from optrr.records.reading.partitions import partition_of
 from optrr.records.reading.several import Several, files_at
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source, Watched
 
@@ -85,11 +87,17 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
     if reader is None:
         files = files_at(where.place)
         if files is not None:
-            return Several(where, files, lambda one: _reader_of(one).open(one, domain))
+            return Several(where, files, lambda one: _reader_of(one).open(one, _domain_inside(one, where, domain)))
         reader = _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
     return reader.open(where, domain)
+
+
+def _domain_inside(file: RecordsAt, where: RecordsAt, domain: Domain | None) -> Domain | None:
+    """The domain, unless all its columns are in the names of directories: then the file need not have any of them."""
+    outside = partition_of(Path(str(file.place)), where.place)
+    return None if domain is None or outside.keys() >= set(domain.names) else domain
 
 
 def _by_scheme(where: RecordsAt) -> Reader | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
+from optrr.records.provenance import Provenance
 
 # Records read so far, and their share of all where that is known.
 Watch = Callable[[int, float | None], None]
@@ -134,6 +135,17 @@ class Once(Source):
             raise InvalidInput(f"{self.name} can be read only once; write it to a file and name that")
         yield first.select(list(columns))
         for batch in self._rest:
-            if batch.schema.names != self.schema.names:
-                raise InvalidInput(f"{self.name} yields batches of different columns; give all of them the same")
+            self._check(batch.schema)
             yield batch.select(list(columns))
+
+    def _check(self, schema: pa.Schema) -> None:
+        """Refuse a batch of other columns than the first, or of other records: what is said of the first is said of all."""
+        if schema.names != self.schema.names:
+            raise InvalidInput(f"{self.name} yields batches of different columns; give all of them the same")
+        if schema.metadata != self.schema.metadata and self._said(schema) != self._said(self.schema):
+            raise InvalidInput(
+                f"{self.name} yields batches of different releases, or true records among randomized ones; give each on its own"
+            )
+
+    def _said(self, schema: pa.Schema) -> Provenance | None:
+        return Provenance.from_metadata(schema.metadata, self.name)
