@@ -16,6 +16,7 @@ from optrr.records.domain import Domain
 from optrr.records.frames import checked_columns
 from optrr.records.reading.bytes_in import COMPRESSIONS, ByteSource, plain_suffix
 from optrr.records.reading.memory import in_memory
+from optrr.records.reading.pandas_columns import plain
 from optrr.records.reading.partitions import partition_of
 from optrr.records.reading.several import Several, files_at
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source, Watched
@@ -87,11 +88,13 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
     if reader is None:
         files = files_at(where.place)
         if files is not None:
-            return Several(where, files, lambda one: _reader_of(one).open(one, _domain_inside(one, where, domain)))
+            return Several(
+                where, files, lambda one: plain(_reader_of(one).open(one, _domain_inside(one, where, domain)))
+            )
         reader = _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
-    return reader.open(where, domain)
+    return plain(reader.open(where, domain))
 
 
 def _domain_inside(file: RecordsAt, where: RecordsAt, domain: Domain | None) -> Domain | None:
