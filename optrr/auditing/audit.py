@@ -11,9 +11,8 @@ from optrr.auditing import bounds
 from optrr.auditing.answers import Answers
 from optrr.auditing.clients import Answering, Client, FunctionClient, own_client
 from optrr.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
-from optrr.auditing.exact_tests import Worst
-from optrr.auditing.independence import asked_again, noise_that_repeats, records_in_a_row
-from optrr.auditing.label import Label, Labelling, label_of
+from optrr.auditing.independence import Repeated, noise_that_repeats, records_in_a_row
+from optrr.auditing.label import Codes, Label, Labelling, label_of
 from optrr.auditing.questions import Layout, Questions, planned
 from optrr.auditing.report import (
     AGAIN,
@@ -104,6 +103,7 @@ def audit(label: Labelling, client: Client | Answering | None = None, options: A
 def audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
     """The audit of a client that is asked these questions."""
     codes = client.answers(runs)
+    pairs = _asked_twice(client, layout, runs, codes, once=how.once)
 
     def result(findings: Sequence[Finding]) -> Audit:
         return Audit(client.name, 2 * layout.rows, how.level, label.epsilon, tuple(findings))
@@ -129,14 +129,35 @@ def audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questio
             bounds.conditional_epsilons(label, answers, how.level),
             bounds.attribute_epsilons(label, answers, how.level),
             *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
-            _again(*asked_again(label, layout, codes, once=how.once), how),
+            _again(label, Repeated.of(label, pairs), how),
         ]
     )
 
 
-def _again(worst: Worst, equal: int, pairs: int, how: AuditOptions) -> Finding:
+def _asked_twice(
+    client: Client, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes], *, once: bool
+) -> list[tuple[Codes, Codes]]:
+    """First and second answers of the same people.
+
+    Where a client promises to answer once, also to another record, and, where it remembers longer than a run, in a third
+    one; otherwise to the same record only.
+    """
+    compared = layout.again if once else layout.again // 2
+    pairs = [(c[:compared], c[layout.once : layout.once + compared]) for c in codes]
+    if once and client.lasting:
+        later = Questions(runs[0].people[layout.once :], runs[0].records[layout.once :])
+        pairs.append((codes[0][:compared], client.answers([later])[0]))
+    return pairs
+
+
+def _again(label: Label, repeated: Repeated, how: AuditOptions) -> Finding:
+    worst = repeated.tests(label, once=how.once)
     finding = Finding.of_tests(AGAIN, worst, how.level, len(SHARING))
     if finding.violates:
         return finding
-    kind = "the same answer" if equal == pairs else "a fresh answer: each is a release, and its epsilon adds up"
-    return Finding(AGAIN, False, f"{pairs} people who were asked again got {kind}", finding.p_value, worst.tests)
+    said = "the same answer" if repeated.remembered else "a fresh answer: each is a release, and its epsilon adds up"
+    if repeated.same == repeated.people and not repeated.remembered:
+        said = "the same answer, which chance alone may do: ask more"
+    return Finding(
+        AGAIN, False, f"{repeated.people} people who were asked again got {said}", finding.p_value, worst.tests
+    )

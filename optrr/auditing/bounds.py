@@ -185,24 +185,34 @@ def _cells_of(label: Label, answers: Answers, i: int) -> Iterator[Cells]:
 
 
 def _choices(cells: Cells, level: float) -> Iterator[Chosen]:
-    """The most promising pair of unions of likely and of unlikely cells."""
-    order = np.argsort(-(cells.counts[0] + 0.5) / cells.sizes, kind="stable")
+    """The most promising pair of unions of likely and of unlikely cells, for two ways to order them."""
+    seen = cells.counts[0]
+    expected = seen.sum() * cells.sizes / cells.sizes.sum()
+    # a cell too small to be seen counts as neither likely nor unlikely; one that was seen all the same as likely, or less so
+    shrunk = (seen + 0.5) / (expected + 0.5)
+    plain = np.where(seen > 0, seen / np.maximum(expected, np.finfo(np.float64).tiny), 0.5 / np.maximum(expected, 0.5))
+    for density in (shrunk, plain):
+        yield _best_unions(cells, np.argsort(-density, kind="stable"), level)
+
+
+def _best_unions(cells: Cells, order: IntArray, level: float) -> Chosen:
+    """The first few cells of an order against its last few, as many as promise most in the second part."""
     counts, sizes = cells.counts[:, order], cells.sizes[order]
     k = sizes.size
     ends = np.array(sorted({round(k ** (j / _UNIONS)) for j in range(_UNIONS + 1)}))
     over, under = np.cumsum(counts, axis=1)[:, ends - 1], np.cumsum(counts[:, ::-1], axis=1)[:, ends - 1]
     large, small = np.cumsum(sizes)[ends - 1], np.cumsum(sizes[::-1])[ends - 1]
-    disjoint = ends[:, None] + ends[None, :] <= k
     # as many records as the last part has, of which the second is about half
     scale = cells.counts[2].sum() / max(1, cells.counts[1].sum())
     a, b = scale * over[1][:, None], scale * under[1][None, :]
     share = lowest_share(a, a + b, level)
     with np.errstate(divide="ignore", invalid="ignore"):
         promise = np.log(share) - np.log1p(-share) - np.log(large[:, None] / small[None, :])
+    disjoint = ends[:, None] + ends[None, :] <= k
     promise = np.where(disjoint & (share > 0) & (share < 1), promise, -np.inf)
     i, j = np.unravel_index(int(np.argmax(promise)), promise.shape)
     words = f"{_union(cells, order[: ends[i]])}: {over[2, i]} records; {_union(cells, order[::-1][: ends[j]])}: {under[2, j]}"
-    yield Chosen(large[i] / small[j], int(over[2, i]), int(under[2, j]), words, float(promise[i, j]))
+    return Chosen(large[i] / small[j], int(over[2, i]), int(under[2, j]), words, float(promise[i, j]))
 
 
 def _union(cells: Cells, members: IntArray) -> str:

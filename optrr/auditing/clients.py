@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -36,6 +36,11 @@ class Client(Protocol):
     @property
     def name(self) -> str:
         """What a report calls it."""
+        ...
+
+    @property
+    def lasting(self) -> bool:
+        """Whether what it remembers of people may outlast a run."""
         ...
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
@@ -62,6 +67,7 @@ class FunctionClient:
 
     function: Answering
     name: str = "function"
+    lasting: ClassVar[bool] = False
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
         """As of :class:`Client`."""
@@ -150,6 +156,7 @@ class CommandClient:
     domain: Domain
     each: bool = False
     seconds: float | None = None
+    lasting: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -190,6 +197,7 @@ class LogClient:
 
     received: str | os.PathLike[str]
     domain: Domain
+    lasting: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

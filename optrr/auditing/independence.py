@@ -7,6 +7,7 @@ have no record in common, so that the number of equal ones is exactly binomial.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -14,7 +15,6 @@ from scipy.fft import irfft, next_fast_len, rfft
 from optrr.auditing.answers import Answers, BoolArray
 from optrr.auditing.exact_tests import Worst, two_sided
 from optrr.auditing.label import Codes, Label
-from optrr.auditing.questions import Layout
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Distances at which records are compared attribute by attribute, and lengths of stretches whose changes are counted.
@@ -24,6 +24,8 @@ _STRETCHES = (64, 1024)
 _MOST_CROSSED = 16
 # Shifts that are looked at closely, those at which the noises correlate most.
 _CANDIDATES = 4
+# People who all get one answer have it by chance more often than this only where they are few, or the answers are.
+_BY_CHANCE = 1e-6
 
 
 def records_in_a_row(label: Label, answers: Answers) -> Worst:
@@ -163,24 +165,33 @@ def _candidates(a: IntArray, b: IntArray) -> IntArray:
     return np.unique([0, *shifts[np.argsort(-strength)[:_CANDIDATES]]])
 
 
-def asked_again(label: Label, layout: Layout, codes: Sequence[Codes], *, once: bool) -> tuple[Worst, int, int]:
-    """People who are asked again: tests, how many got the same answer, and of how many.
+@dataclass(frozen=True)
+class Repeated:
+    """People who were asked twice: how many, how many got one answer both times, and the chance of that if drawn afresh."""
 
-    Where a client promises to answer once, one other answer refutes it, also to another record. Where it does not, either
-    every answer is the same or they agree as often as independent ones.
-    """
-    worst, equal, pairs = Worst(), 0, 0
-    same_record = layout.again // 2
-    for answered in codes:
-        before, after = answered[: layout.again], answered[layout.once :]
-        alike = (before == after).all(axis=1)
-        compared = alike if once else alike[:same_record]
-        equal, pairs = equal + int(np.count_nonzero(compared)), pairs + compared.size
-    if once:
-        worst.add(
-            float(equal == pairs), lambda _: f"{pairs - equal} of {pairs} people got another answer when asked again"
-        )
-    elif 0 < equal < pairs and label.domain.m <= label.tabled:
-        share = label.agreement(range(label.domain.m))
-        _add_equal(worst, equal, pairs, share, "answers to people who are asked again")
-    return worst, equal, pairs
+    people: int
+    same: int
+    chance: float
+
+    @classmethod
+    def of(cls, label: Label, pairs: Sequence[tuple[Codes, Codes]]) -> Repeated:
+        """From first and second answers, shape (n, m) each."""
+        same = sum(int(np.count_nonzero((before == after).all(axis=1))) for before, after in pairs)
+        chosen = range(min(label.domain.m, label.tabled))
+        return cls(sum(len(before) for before, _ in pairs), same, label.agreement(chosen))
+
+    @property
+    def remembered(self) -> bool:
+        """Whether all got one answer, and not by chance."""
+        return self.same == self.people and self.chance**self.people < _BY_CHANCE
+
+    def tests(self, label: Label, *, once: bool) -> Worst:
+        """Of a promise to answer once, which one other answer refutes; else of answers drawn afresh, or all the same."""
+        worst = Worst()
+        if once:
+            others = self.people - self.same
+            says = f"{others} of {self.people} people got another answer when they were asked again"
+            worst.add(float(others == 0), lambda _: says)
+        elif self.same < self.people and label.domain.m <= label.tabled:
+            _add_equal(worst, self.same, self.people, self.chance, "answers to people who are asked again")
+        return worst

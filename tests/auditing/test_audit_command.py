@@ -106,6 +106,39 @@ def test_a_command_that_cannot_be_started_or_is_slow(files, capsys) -> None:
         assert message in capsys.readouterr().err
 
 
+# Remembers what it answered, in a file for each person or only while it runs.
+REMEMBERING = """
+import json, os, pathlib, random, sys
+place, lasting = pathlib.Path(sys.argv[1]), sys.argv[2] == "lasting"
+memory = {}
+for line in sys.stdin:
+    asked = json.loads(line)
+    kept = place / str(asked["person"])
+    if lasting and kept.exists():
+        memory[asked["person"]] = kept.read_text()
+    if asked["person"] not in memory:
+        values = [random.SystemRandom().choice(["0", "1", "2"]) for _ in asked["values"]]
+        memory[asked["person"]] = json.dumps(values)
+        kept.write_text(memory[asked["person"]])
+    print(memory[asked["person"]])
+"""
+
+
+@pytest.mark.parametrize("kind", ["lasting", "forgetful"])
+def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
+    """Answers are uniform here, which is what three categories at 1e-6 nats look like to a thousand queries."""
+    optrr.design(optrr.Domain.of({f"a{i}": 3 for i in range(4)}), 1e-6).save(tmp_path / "design.json")
+    script, place = tmp_path / "client.py", tmp_path / "memory"
+    script.write_text(REMEMBERING)
+    place.mkdir()
+    words = ["audit", str(tmp_path / "design.json"), "--queries", "1000"]
+    words += ["--command", shlex.join([sys.executable, str(script), str(place), kind])]
+    assert run([*words, "--once"]) == (0 if kind == "lasting" else 1)
+    said = capsys.readouterr().out
+    assert ("got the same answer" in said) == (kind == "lasting")
+    assert ("got another answer" in said) == (kind == "forgetful")
+
+
 @pytest.mark.slow
 def test_a_command_that_is_started_for_every_record(files, tmp_path, capsys) -> None:
     """The same answer from every start: a seed, which one process for all records would hide."""
