@@ -210,6 +210,23 @@ def test_bounds_of_epsilon_hold_for_every_channel_and_not_only_for_laws() -> Non
     assert near > channels / 2
 
 
+def test_nothing_is_not_taken_for_something() -> None:
+    """Uniform answers have ε = 0; a bound above it has a chance of 0.1, and this test fails at 1e-6 where that holds.
+
+    What was picked because it stands out must be bounded with other records.
+    """
+    rng, label = np.random.default_rng(12), label_of(mechanism_of([2, 3, 2], [1.0, 1.0, 0.5]))
+    layout, above, audits = Layout.of(400, 3), {TOTAL: 0, CONDITIONAL: 0}, 40
+    for _ in range(audits):
+        runs = planned(layout, label.sizes, rng)
+        codes = [rng.integers(0, label.sizes, asked.records.shape) for asked in runs]
+        answers = Answers.of(label.sizes, layout, runs, codes)
+        for check, bound in ((TOTAL, bounds.total_epsilon), (CONDITIONAL, bounds.conditional_epsilons)):
+            above[check] += (bound(label, answers, 0.9).bound or 0.0) > 0
+    for check, count in above.items():
+        assert stats.binom.sf(count - 1, audits, 0.1) > 1e-6, check
+
+
 def test_an_answer_outside_the_categories_is_a_violation_by_itself(planted: Mechanism) -> None:
     def answer(people, records):
         out = PlainClient(planted)(people, records)
