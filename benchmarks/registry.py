@@ -94,7 +94,7 @@ BENCHMARKS = (
     cheap("rvl_derived", SIMULATED),
     long("rvl_graphs", SIMULATED),
     cheap("rvl_proportions", SIMULATED),
-    long("sampler_speed", TIMED),
+    long("sampler_speed", TIMED, needs=("multi_freq_ldpy",)),
     long("sic_figures", SIMULATED),
     cheap("sic_table1", EXACT),
     cheap(

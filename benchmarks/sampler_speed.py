@@ -1,22 +1,21 @@
-"""How many cells a second are randomized: the automaton, the laws' direct samplers, plain numpy, and multi-freq-ldpy.
+"""How many cells a second are randomized: the automaton, what it replaced, plain numpy, and multi-freq-ldpy.
 
 Three arrays of codes: 10^6 records of Adult's nine attributes, 10^5 of a hundred (sizes 2..5, ε_i 1..3, a ball on a
 fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods randomize the same array, in turns, and the
 best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor on one thread;
-with all cores, of the wall clock.
+for one core against two, of the wall clock, which only a quiet machine with two cores shows.
 
+``older``: the version before the automaton, read from git, whose ``flip`` is run in a process of its own on the same arrays.
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's
 generator, as a page of code would have it. It is no match in privacy, because its total is Kronecker's, nor in the quality of
 its random numbers. ``direct``: the sampler that a law has for where its automaton would be too large (tables have none).
-``--old FOLDER``: a checkout of an earlier version, whose ``flip`` is run in a process of its own on the same arrays.
 multi-freq-ldpy runs one value a call, so it is given fewer records.
 
-Run as ``python benchmarks/sampler_speed.py [--old FOLDER]``; writes benchmarks/results/sampler_speed.csv.
+Run as ``python benchmarks/sampler_speed.py [COMMIT]``; writes sampler_speed.csv and sampler_speed.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
 import pickle
@@ -33,6 +32,12 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 3
+# The last commit before the automaton.
+BEFORE = "39342c6"
+# Asks this file to time a task with the version on the path.
+TIMED = "--timed"
+# One thread and two, by the wall clock.
+ONE, TWO = "automaton by the clock", "automaton by the clock, two cores"
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Case:
     method: str
 
     def law(self) -> Any:
-        """The designed law, by the version that is on the path (``--old`` runs this file with another)."""
+        """The designed law, by the version that is on the path."""
         from optrr_solvers import Problem, solve
 
         return solve(Problem(self.sizes, self.epsilons), self.method).law
@@ -108,39 +113,40 @@ def seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
     return clock() - started
 
 
-def measure(case: Case, old: Path | None) -> dict[str, object]:
-    """Millions of cells a second by method."""
+def measure(case: Case, older: Path) -> dict[str, object]:
+    """Millions of cells a second by method, and what the automaton gains."""
     law, codes = case.law(), case.codes()
     cells, generator = codes.size / 1e6, np.random.default_rng(3)
     runs: dict[str, tuple[Callable[[], None], Callable[[], float]]] = {
         "automaton": (lambda: flipped(codes, law), time.process_time),
         "plain": (lambda: plain(codes, case, generator), time.process_time),
-        "automaton, all cores": (lambda: flipped(codes, law), time.perf_counter),
-        "automaton, one core by the clock": (lambda: flipped(codes, law), time.perf_counter),
+        ONE: (lambda: flipped(codes, law), time.perf_counter),
+        TWO: (lambda: flipped(codes, law), time.perf_counter),
     }
     if type(law).__name__ != "TableLaw":
         runs["direct"] = (lambda: direct(codes, law), time.process_time)
     first = seconds(lambda: flipped(codes[:10], law), time.perf_counter)
-    best = dict.fromkeys([*runs, *(["old"] if old else [])], np.inf)
+    best = dict.fromkeys([*runs, "older"], np.inf)
     for _ in range(ROUNDS):
         for name, (run, clock) in runs.items():
-            os.environ["OPTRR_THREADS"] = "" if "all cores" in name else "1"
+            os.environ["OPTRR_THREADS"] = "2" if name == TWO else "1"
             best[name] = min(best[name], seconds(run, clock))
-        if old:
-            best["old"] = min(best["old"], of_old(case, old))
-    rates = {name: round(cells / value, 1) for name, value in best.items()}
+        best["older"] = min(best["older"], of_older(case, older))
     row: dict[str, object] = {"array": case.name, "records": case.records, "states": law.automaton.states}
-    return row | {"seconds to build": round(first, 2)} | rates | {"multi-freq-ldpy": published(case)}
+    row |= {"seconds to build": round(first, 2)} | {name: round(cells / value, 1) for name, value in best.items()}
+    row |= {"multi-freq-ldpy": published(case)}
+    gains = {"automaton / older": best["older"] / best["automaton"], "two cores / one": best[ONE] / best[TWO]}
+    return row | {name: round(gain, 2) for name, gain in gains.items()}
 
 
-def of_old(case: Case, folder: Path) -> float:
+def of_older(case: Case, folder: Path) -> float:
     """Seconds of an earlier version for the same array, in a process of its own."""
     with tempfile.TemporaryDirectory() as place:
         task = Path(place) / "case.pickle"
         task.write_bytes(pickle.dumps((case.name, case.records, case.sizes, case.epsilons, case.method)))
         path = f"{folder}{os.pathsep}{folder / 'solvers'}"
         environment = {**os.environ, "PYTHONPATH": path}
-        command = [sys.executable, __file__, "--timed", str(task)]
+        command = [sys.executable, __file__, TIMED, str(task)]
         return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
@@ -169,24 +175,33 @@ def published(case: Case) -> float | str:
     return round(few.size / 1e6 / seconds(run, time.process_time), 2)
 
 
-def main() -> None:
-    """Measure all arrays and write the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--old", type=Path, help="checkout of an earlier version to compare with")
-    parser.add_argument("--timed", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.timed:
-        timed(options.timed)
-        return
-    rows = []
-    for case in cases():
-        rows.append(measure(case, options.old))
-        print(rows[-1], flush=True)
+def main(commit: str) -> None:
+    """Measure all arrays and write the tables."""
+    with tempfile.TemporaryDirectory() as place:
+        archive = subprocess.run(["git", "archive", commit], check=True, capture_output=True)
+        subprocess.run(["tar", "x", "-C", place], input=archive.stdout, check=True)
+        rows = []
+        for case in cases():
+            rows.append(measure(case, Path(place)))
+            print(rows[-1], flush=True)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
     with (RESULTS / "sampler_speed.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), restval="")
+        writer = csv.DictWriter(file, columns, restval="")
         writer.writeheader()
         writer.writerows(rows)
+    lines = [
+        "# Cells randomized a second", "",
+        f"Millions; on one core, best of {ROUNDS} in turns. ``older`` is commit {commit}, ``direct`` the sampler for laws "
+        "whose automaton would be too large, ``plain`` numpy's k-ary response, whose total is Kronecker's.", "",
+        "| | " + " | ".join(str(row["array"]) for row in rows) + " |",
+        "|---" * (len(rows) + 1) + "|",
+        *("| " + " | ".join([name, *(str(row.get(name, "")) for row in rows)]) + " |" for name in columns[1:]),
+    ]  # fmt: skip
+    (RESULTS / "sampler_speed.md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == [TIMED]:
+        timed(Path(sys.argv[2]))
+    else:
+        main(sys.argv[1] if len(sys.argv) > 1 else BEFORE)

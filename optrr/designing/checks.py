@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from optrr.mechanisms.labelled import drawn_epsilon
 from optrr.results import TableResult
 from optrr_solvers import Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray
@@ -119,10 +120,7 @@ def provable_status(solution: Solution) -> Status:
 
 def _total(design: Design, stated: float) -> Check:
     exact = design.law.epsilon_ceiling()
-    value = design.law.epsilon if exact is None else exact
-    if design.law.automaton is not None:
-        # what is drawn in integers may exceed the law by its rounding
-        value = max(value, design.law.automaton.truth.epsilon)
+    value = drawn_epsilon(design.law, design.law.epsilon if exact is None else exact)
     # above the recomputed total, a label that is further away than rounding is wrong, too
     holds = value <= stated <= value + SAME * (1 + value)
     return Check("total epsilon", repr(stated), repr(value), "rounded up" if exact is None else "exact", bool(holds))

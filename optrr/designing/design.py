@@ -39,6 +39,10 @@ MAX_PAIRS_REPORTED = 64
 # A file of more categories than this is larger than a person expects; each takes about so many bytes.
 _MANY_CATEGORIES = 100_000
 _CATEGORY_BYTES = 12
+_NO_AUTOMATON = (
+    "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
+    "total covers by a proven bound, and an export solves it again on a coarser grid"
+)
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 _FAINT = 0.5
 
@@ -200,6 +204,8 @@ class Design(Labelled, FullRecords, TableResult):
                 f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
                 "merge categories, or declare ranges, if nobody needs them apart"
             )
+        if self.law.automaton is None:
+            out.append(_NO_AUTOMATON)
         faint = self.faintest_pair
         if faint is not None and abs(faint[0]) < _FAINT:
             out.append(

@@ -5,8 +5,23 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from optrr_solvers.arrays import FloatArray
+from optrr_solvers.automaton.automaton import LABEL_TOLERANCE
 from optrr_solvers.laws import Law
+
+
+def drawn_epsilon(law: Law, stated: float) -> float:
+    """A total ε that covers what is drawn: ``stated`` where it does, within 1e-9, and what is drawn, rounded up, otherwise.
+
+    A ball whose radius is soft, or whose weights do not reach it, draws a smaller range of densities than its mixture names.
+    Without an automaton ``stated`` stands.
+    """
+    if law.automaton is None:
+        return stated
+    drawn = law.automaton.truth.epsilon
+    return stated if drawn <= stated <= drawn + LABEL_TOLERANCE else drawn
 
 
 class Labelled:
@@ -22,7 +37,7 @@ class Labelled:
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats, rounded up: local differential privacy of the whole record."""
-        return self.law.labels.epsilon
+        return drawn_epsilon(self.law, self.law.labels.epsilon)
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
@@ -32,4 +47,4 @@ class Labelled:
     @cached_property
     def conditional_epsilons(self) -> FloatArray:
         """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
-        return self.law.labels.conditional
+        return np.minimum(self.law.labels.conditional, self.epsilon)

@@ -438,3 +438,11 @@ def test_a_specification_holds_what_people_are_asked(tmp_path: Path) -> None:
     assert (wording.title, wording.language, wording.asker) == ("Umfrage", "de", None)
     assert wording.questions == {"a": "Ja?"}
     assert parse_attributes(["a=2:1"]).wording.questions == {}
+
+
+def test_a_law_too_large_for_one_table_says_how_it_is_drawn() -> None:
+    names = [f"a{i}" for i in range(16_385)]
+    large = optrr.design(dict.fromkeys(names, 2), 1.0, method="kronecker")
+    assert any("slower sampler" in w for w in large.warnings())
+    small = optrr.design(dict.fromkeys(names[:50], 2), 1.0, method="kronecker")
+    assert not any("slower sampler" in w for w in small.warnings())

@@ -10,6 +10,8 @@ import optrr
 from optrr.designing.design import Design
 from optrr.designing.solving import design
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
+from optrr_solvers.laws import BallLaw, BlockLaw, Law
+from optrr_solvers.solution import CAP_TOLERANCE
 from tests import naive
 
 # Attributes of a design at most, so that its 2^m change sets are enumerated in rationals.
@@ -40,6 +42,13 @@ def random_design(rng: np.random.Generator) -> Design | None:
         return None
 
 
+def mixed(law: Law) -> bool:
+    """Whether a change set's probability is a sum over several balls: their largest and smallest need not be one set's."""
+    if isinstance(law, BlockLaw):
+        return any(mixed(part) for _, part in law.blocks)
+    return isinstance(law, BallLaw) and len(law.balls) > 1
+
+
 def shortcomings(made: Design) -> list[str]:
     """Labels that are below the exact truth, or above it by more than rounding where they are exact."""
     automaton = made.law.automaton
@@ -47,14 +56,15 @@ def shortcomings(made: Design) -> list[str]:
     truth = naive.ExactTruth(sizes, naive.drawn_probabilities(automaton.layers))
     out = []
     with mp.workdps(naive.DIGITS):
-        if mp.mpf(made.epsilon) < naive.log_of(truth.total):
-            out.append(f"total {made.epsilon}")
+        above = mp.mpf(made.epsilon) - naive.log_of(truth.total)
+        if above < 0 or (above > ROUNDING and not mixed(made.law)):
+            out.append(f"total {made.epsilon} {float(above)}")
         caps = made.solution.problem.caps
         for i in range(made.domain.m):
             conditional, attribute = naive.log_of(truth.conditional[i]), naive.log_of(truth.attribute[i])
             if mp.mpf(made.conditional_epsilons[i]) < conditional:
                 out.append(f"conditional {made.conditional_epsilons[i]}")
-            if caps is not None and mp.mpf(caps[i]) < conditional:
+            if caps is not None and mp.mpf(caps[i]) + CAP_TOLERANCE < conditional:
                 out.append(f"cap {caps[i]} {float(conditional - caps[i])}")
             if not 0 <= mp.mpf(made.attribute_epsilons[i]) - attribute <= ROUNDING:
                 out.append(f"attribute {made.attribute_epsilons[i]}")
@@ -67,7 +77,8 @@ def shortcomings(made: Design) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "seed"),
-    [(60, 1), pytest.param(300, 1, marks=pytest.mark.full), pytest.param(10_000, 2, marks=pytest.mark.full)],
+    # in parts, so that several processors share the ten thousand
+    [(300, 1), *(pytest.param(1000, seed, marks=pytest.mark.full) for seed in range(2, 12))],
 )
 def test_no_label_is_below_what_is_drawn(count, seed):
     rng = np.random.default_rng(seed)

@@ -1,0 +1,102 @@
+"""Designs of every method: each label against what is drawn, enumerated up to 12 attributes, by two exact passes beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import optrr
+from optrr.deployment.exact import flip_probabilities, log_ceiling, total_epsilon
+from optrr.deployment.export import plain
+from optrr.mechanisms.mechanism import Mechanism
+from tests import naive
+from tests.deployment.test_exported_labels import ENUMERATED, METHODS_OF_FEW, METHODS_OF_MANY, designs
+from tests.optrr.test_labels import mixed
+from tests.solvers.test_automaton import random_law
+
+# A label is at most this many nats above the truth, and a flip probability this share from the design's.
+LABEL, FLIP = 1e-9, 1e-12
+# The exact passes round up in the 15th place.
+PLACE = 1e-15
+
+
+def checked(kind: str, design: optrr.Design) -> str:
+    """No label below the truth, none above it by more than ``LABEL``, and every flip the design's; returns the kind."""
+    total, attributes, conditional, flips = enumerated(design) if design.domain.m <= ENUMERATED else passed(design)
+    slack = 0 if design.domain.m <= ENUMERATED else PLACE
+    with mp.workdps(naive.DIGITS):
+        above = mp.mpf(design.epsilon) - total
+        assert above >= -slack, (kind, design.domain.m, above)
+        # the largest and the smallest of a sum over several balls are bounded ball by ball
+        assert above <= LABEL or mixed(design.law), (kind, design.domain.m, above)
+        for label, true in zip(design.attribute_epsilons.tolist(), attributes, strict=True):
+            assert -slack <= mp.mpf(label) - true <= LABEL
+        for label, true in zip(design.conditional_epsilons.tolist(), conditional, strict=False):
+            assert mp.mpf(label) >= true
+        for flip, one in zip(flips, design.law.one_way()[:, 1].tolist(), strict=True):
+            assert abs(mp.mpf(flip.numerator) / flip.denominator / one - 1) <= FLIP
+    return kind
+
+
+def enumerated(design: optrr.Design) -> tuple[mp.mpf, list[mp.mpf], list[mp.mpf], Sequence[Fraction]]:
+    """Total, attribute and conditional ε over all change sets in exact fractions, and exact flips."""
+    truth = naive.ExactTruth(design.domain.sizes.tolist(), naive.drawn_probabilities(design.law.automaton.layers))
+    with mp.workdps(naive.DIGITS):
+        attributes, conditional = map(naive.log_of, truth.attribute), map(naive.log_of, truth.conditional)
+        return naive.log_of(truth.total), list(attributes), list(conditional), truth.flips
+
+
+def passed(design: optrr.Design) -> tuple[mp.mpf, list[mp.mpf], list[mp.mpf], Sequence[Fraction]]:
+    """As whole numbers of any size, by the code that labels deployment files; nothing of conditional ε."""
+    layers = plain(design.law.automaton.layers)
+    flips = flip_probabilities(layers)
+    others = [int(r) - 1 for r in design.domain.sizes]
+    attributes = [log_ceiling(r * (whole - part), part) for r, (part, whole) in zip(others, flips, strict=True)]
+    with mp.workdps(naive.DIGITS):
+        total, *rest = (mp.mpf(str(x)) for x in (total_epsilon(layers), *attributes))
+        return total, rest, [], [Fraction(*x) for x in flips]
+
+
+@pytest.mark.slow
+def test_labels_of_designs_are_what_is_drawn() -> None:
+    assert len({checked(kind, design) for kind, design in designs(16, 20)}) >= 12
+
+
+@pytest.mark.full
+def test_labels_of_two_hundred_designs_are_what_is_drawn() -> None:
+    kinds = [checked(kind, design) for kind, design in designs(200, 101)]
+    assert len(kinds) == 200
+    assert set(kinds) == {*METHODS_OF_FEW, *METHODS_OF_MANY}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ball", "balls", "blocks"])
+def test_random_balls_are_labelled_as_drawn(kind: str) -> None:
+    # their profiles need not start at 1, nor end within reach, as those of solvers nearly do
+    rng = np.random.default_rng(5)
+    looser = 0
+    for _ in range(12):
+        law = random_law(kind, rng, int(rng.integers(2, 6)))
+        truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(law.automaton.layers))
+        mechanism = Mechanism(optrr.Domain.of({f"a{i}": int(r) for i, r in enumerate(law.sizes)}), law)
+        with mp.workdps(naive.DIGITS):
+            assert 0 <= mp.mpf(mechanism.epsilon) - naive.log_of(truth.total) <= LABEL
+        looser += law.epsilon > mechanism.epsilon + LABEL
+    assert looser
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_soft_balls_of_one_attribute_are_labelled_as_drawn(size: int) -> None:
+    # the radius has a wide normal law there, so that "no change" is not wholly inside the ball and "change" not wholly outside
+    looser = 0
+    for asked in np.linspace(0.05, 1, 8):
+        design = optrr.design({"a": size}, float(asked), method="ball")
+        checked("ball", design)
+        assert design.verify().holds
+        looser += design.law.epsilon > design.epsilon + LABEL
+    assert looser
