@@ -106,6 +106,7 @@ BENCHMARKS = (
             *("sic_figures", "sic_table1", "rij", "rij_age_sex", "rvl_derived", "rvl_graphs", "rvl_proportions"),
         ),
     ),
+    long("spark_speed", TIMED, needs=("pyspark",)),
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
     long("weight", TIMED),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -18,13 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
+from optrr.cli.main import run
 from optrr.engines.spark import perturb_once
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
 from optrr.protocols.sampled_tables import SampledTables
+from optrr.records.bins import Bins
 from optrr.records.counts import count, count_many, distinct
-from optrr.records.domain import Domain
+from optrr.records.domain import Domain, binned
+from optrr.records.observed import observed_domain
 from optrr.records.origins import check_design, origins_of
 from optrr_solvers.laws import ProductLaw
 
@@ -148,6 +152,49 @@ def test_a_spark_release_is_bound_wherever_it_is_read(spark, tmp_path):
     assert count(folder, DOMAIN, "sex").n == 100
     frame.write.parquet(str(tmp_path / "true"))
     assert perturb_file(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
+
+
+def test_the_order_of_categories_survives(spark, tmp_path, capsys):
+    """Ordered in no alphabet, binned numbers beside it: data frame, Spark, release, and the plain commands on its folder."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(2)
+    grades = ["low", "mid", "high"]
+    codes = rng.choice(3, 3000, p=[0.5, 0.3, 0.2])
+    data = pandas.DataFrame(
+        {
+            "grade": pandas.Categorical.from_codes(codes, grades, ordered=True),
+            # six hours more for each grade; 15 falls where the upper bin begins
+            "hours": codes * 6.0 + rng.choice([3.0, 9.0], 3000),
+        }
+    )
+    grade = observed_domain(data, ["grade"])["grade"]
+    assert grade.ordered and grade.categories == tuple(grades)
+    domain = Domain((grade, binned("hours", Bins((0, 9, 15, float("inf"))))))
+    made = optrr.design(domain, 50.0, method="kronecker")  # at ε_i = 50 nothing changes
+    made.save(tmp_path / "design.json")
+    made = optrr.Design.load(tmp_path / "design.json")
+    truth = count(data, domain, domain.names)
+    # Spark has no categories: the column is text there, whose order is the declaration's
+    frame = spark.createDataFrame(data)
+    assert dict(frame.dtypes)["grade"] == "string"
+    out = perturb_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
+    frame.write.parquet(str(tmp_path / "true"))
+    perturb_file(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
+    correlation = optrr.derive(truth, made.mechanism, "correlation").value
+    assert correlation > 0.6
+    for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
+        counted = count(release, made.domain, domain.names)
+        assert np.array_equal(counted.table, truth.table)
+        assert optrr.derive(counted, made.mechanism, "correlation").value == pytest.approx(correlation, abs=1e-12)
+        # by the alphabet high, low, mid, the shares would be these in another order
+        shares = optrr.estimate(counted.marginal("grade"), made.mechanism).to_arrow().to_pydict()
+        assert shares["grade"] == grades
+        assert shares["estimate"] == pytest.approx((np.bincount(codes) / 3000).tolist(), abs=1e-9)
+    call = ["estimate", str(tmp_path / "out"), "--design", str(tmp_path / "design.json"), "--attributes", "grade,hours"]
+    assert run([*call, "--json", "--derive", "correlation"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["categories"][0] == grades and told["derived"][0]["value"] == pytest.approx(correlation, abs=1e-12)
+    np.testing.assert_allclose(told["estimate"], truth.proportions, atol=1e-9)
 
 
 def test_retries_after_failed_jobs(spark, tmp_path):
