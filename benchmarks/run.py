@@ -158,7 +158,7 @@ def keep(benchmark: Benchmark) -> dict[str, Any]:
             file: digest_of_file(run.root / file if file.startswith("benchmarks/") else kept_file(file))
             for file in run.read
         }
-        sources.module.cache_clear()
+        sources.forget()
         now = sources.digests(benchmark.script, run.executed)
         edited = sorted(home for home in now if sources.files().get(home) != code_before.get(home))
         if edited:

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
 sys.path.append(str(ROOT / "proofs"))
 
-from syntax import digest_of_trees  # noqa: E402 (the proofs' folder is not a package)
+from syntax import digest_of_shapes, shape  # noqa: E402 (the proofs' folder is not a package)
 
 PACKAGES = ("optrr", "optrr_solvers")
 OWN = "benchmarks"
@@ -95,6 +95,18 @@ def module(name: str) -> Module | None:
             read.bound.setdefault(target, []).append(statement)
     read.imported.update(_imports(read.tree.body, package))
     return read
+
+
+def forget() -> None:
+    """Read every module anew, where files may have changed."""
+    for kept in (module, shapes, _named):
+        kept.cache_clear()
+
+
+@cache
+def shapes(item: Item) -> tuple[bytes, ...]:
+    """What a digest sees of an item's statements; empty where it no longer exists."""
+    return tuple(shape(tree) for tree in trees(item))
 
 
 def _flat(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -174,15 +186,17 @@ def _resolved(home: str, name: str) -> Item | None:
     return None
 
 
-def _named(item: Item) -> Iterator[Item]:
+@cache
+def _named(item: Item) -> frozenset[Item]:
     """Constants and classes that an item's statements name."""
     home = module(item[0])
     if home is None:
-        return
+        return frozenset()
     file = module_file(item[0])
     package = item[0] if file and file.stem == "__init__" else item[0].rpartition(".")[0]
     nodes = trees(item)
     local = _imports(nodes, package)
+    named = set()
     for node in (n for tree in nodes for n in ast.walk(tree)):
         meant: Item | None = None
         if isinstance(node, ast.Name):
@@ -191,7 +205,8 @@ def _named(item: Item) -> Iterator[Item]:
             owner = _from(local, item[0], node.value.id)
             meant = _resolved(owner[0], node.attr) if owner and not owner[1] else None
         if meant and meant[1] and not isinstance(module_bound(meant), ast.FunctionDef | ast.AsyncFunctionDef):
-            yield meant
+            named.add(meant)
+    return frozenset(named)
 
 
 def _from(local: dict[str, Item], home: str, name: str) -> Item | None:
@@ -248,22 +263,22 @@ def digests(script: str, executed: dict[str, list[str]]) -> dict[str, str]:
         by_module.setdefault(home, []).append(name)
     out = {}
     for home, names in sorted(by_module.items()):
-        parts = [trees((home, name)) for name in sorted(names)]
+        parts = [shapes((home, name)) for name in sorted(names)]
         loaded = module(home)
         if loaded is None or not all(parts):
             out[home] = "missing"
         elif home == own:
-            out[home] = digest_of_trees([_undocumented(loaded.tree)])
+            out[home] = digest_of_shapes([shape(_undocumented(loaded.tree))])
         else:
-            rest = [
-                s
-                for s in _undocumented(loaded.tree).body
-                if not isinstance(s, _DEFINITIONS | ast.ImportFrom | ast.Import)
-            ]
-            out[home] = digest_of_trees(
-                [*(tree for part in parts for tree in part), *(rest if home.startswith(f"{OWN}.") else ())]
-            )
+            rest = _run_at_import(loaded) if home.startswith(f"{OWN}.") else ()
+            out[home] = digest_of_shapes([*(kept for part in parts for kept in part), *map(shape, rest)])
     return out
+
+
+def _run_at_import(loaded: Module) -> list[ast.stmt]:
+    """The statements of a module that are neither definitions nor imports, without its docstring."""
+    apart = _DEFINITIONS | ast.ImportFrom | ast.Import
+    return [s for s in _undocumented(loaded.tree).body if not isinstance(s, apart)]
 
 
 def _undocumented(tree: ast.Module) -> ast.Module:

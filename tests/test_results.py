@@ -110,7 +110,7 @@ def test_a_digest_changes_with_what_the_run_depends_on(
     monkeypatch.setattr(sources, "PACKAGES", ("dataset", "settings"))
 
     def digests() -> dict[str, str]:
-        sources.module.cache_clear()
+        sources.forget()
         return sources.digests("figure", {"dataset": ["read"]})
 
     def file(name: str) -> Path | None:
@@ -122,7 +122,7 @@ def test_a_digest_changes_with_what_the_run_depends_on(
     before = digests()
     (tmp_path / f"{module}.py").write_text(SAMPLE[module].replace(old, new))
     after = digests()
-    sources.module.cache_clear()
+    sources.forget()
     assert set(before) == {"benchmarks.figure", "dataset", "settings"}
     assert (before != after) is expected
 
@@ -133,9 +133,9 @@ def test_methods_bring_their_class_and_its_fields(tmp_path: Path, monkeypatch: p
     digests = []
     for size, unused in ((1, 1), (1, 2), (2, 1)):
         (tmp_path / "a.py").write_text(text.format(size, unused))
-        sources.module.cache_clear()
+        sources.forget()
         digests.append(sources.digests("none", {"a": ["A.f"]})["a"])
-    sources.module.cache_clear()
+    sources.forget()
     assert digests[0] == digests[1] != digests[2]
 
 
