@@ -4,7 +4,6 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,21 +71,25 @@ def _keys(value: object) -> Iterator[str]:
                 yield from _keys(inner)
 
 
-@cache
 def parts(name: str) -> str:
-    """A name's words between single underscores: of ``keepPairs``, ``_keep_pairs_`` and ``KEEP_PAIRS`` the same."""
+    """A name's or a text's words between underscores: of ``keepPairs``, ``_keep_pairs_`` and ``KEEP PAIRS`` the same."""
     return "_" + "_".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)).lower() + "_"
 
 
 def uses(file: Path, text: str, words: dict[str, list[str]]) -> list[str]:
     """The retired words that a file uses."""
-    own = {parts(name) for name in names_in(file, text)}
-    as_names = [w for w in words["name"] if any(f"_{w}_" in name for name in own)]
-    as_names += [w for w in words["whole name"] if f"_{w}_" in own]
+    as_names: list[str] = []
+    written = parts(text)
+    # parsing takes longest, and a name can only be where its words follow each other
+    if any(f"_{w}_" in written for w in (*words["name"], *words["whole name"])):
+        own = {parts(name) for name in names_in(file, text)}
+        as_names += [w for w in words["name"] if any(f"_{w}_" in name for name in own)]
+        as_names += [w for w in words["whole name"] if f"_{w}_" in own]
     # a phrase may go on in the next line of a comment or a docstring
-    flowing = re.sub(r"\s*\n[\s#>]*", " ", TABLE.sub("", text))
-    every = "|".join(rf"\b{re.escape(w)}\b" for w in words["text"])
-    return as_names + [m.lower() for m in re.findall(every, flowing, re.IGNORECASE)]
+    flowing = re.sub(r"\s*\n[\s#>]*", " ", TABLE.sub("", text)).lower()
+    # most files hold none of the phrases, which is seen much faster than by a regular expression
+    there = [w for w in words["text"] if w in flowing]
+    return as_names + [m for w in there for m in re.findall(rf"\b{re.escape(w)}\b", flowing)]
 
 
 def test_no_retired_word_is_used() -> None:
@@ -116,6 +119,7 @@ def test_every_retired_word_is_seen_where_it_is_used(kind: str) -> None:
                 f"def {word}(): ...",
                 f"class {word.title().replace('_', '')}: ...",
                 f"row = {{'{word}': 1}}",
+                f"row = {{'a {word.replace('_', ' ')} too': 1}}",
             ],
             "text": [
                 f'"""Has a {word}."""',
