@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, product
 
 import numpy as np
+import pytest
 
 from optrr_solvers import Problem
 
@@ -15,6 +16,20 @@ ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
 
 def all_pairs(m: int) -> tuple[tuple[int, int], ...]:
     return tuple(combinations(range(m), 2))
+
+
+def spread(*lists: Iterable[object], every: int) -> list[object]:
+    """All combinations of the lists' entries as cases of a test; the default run takes one in ``every``, full runs all.
+
+    Where no list is shorter than ``every``, those taken hold every entry; of three lists, every pair of entries too.
+    """
+    kept = [list(entries) for entries in lists]
+    return [
+        pytest.param(
+            *(entries[k] for entries, k in zip(kept, at, strict=True)), marks=[pytest.mark.full] * (sum(at) % every > 0)
+        )
+        for at in product(*(range(len(entries)) for entries in kept))
+    ]
 
 
 def single_classes(m: int) -> tuple[tuple[int, ...], ...]:

@@ -30,7 +30,7 @@ def two_blocks(problem: Problem) -> float:
     ("sizes", "epsilons", "gap"),
     [
         ([2] * 30, [50.0, *LIGHT], 1e-3),
-        ([2] * 21, [20.0, *np.linspace(0.01, 0.02, 20)], 1e-3),
+        pytest.param([2] * 21, [20.0, *np.linspace(0.01, 0.02, 20)], 1e-3, marks=pytest.mark.full),
         pytest.param([2] * 34, [17.98, 8.71, *np.linspace(0.05, 0.25, 32)], 1e-3, marks=pytest.mark.full),
         pytest.param([3] * 25, np.linspace(40, 50, 25), 1e-3, marks=pytest.mark.full),
     ],
@@ -64,13 +64,13 @@ def test_one_heavy_attribute_costs_its_epsilon_and_the_light_ones_upper_side_alo
 
 
 @pytest.mark.slow
-def test_random_extremes_are_answered_and_never_above_kronecker() -> None:
-    for number in (0, 1, 2, 8, 9):
-        problem = extreme_problem(number, most=60)
-        solution = solve(problem)
-        require(problem, "auto", solution.law)
-        assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12), number
-        assert solution.gap <= 2e-3 * max(1.0, solution.upper), number
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.full), 1, 2, 8, 9])
+def test_random_extremes_are_answered_and_never_above_kronecker(number: int) -> None:
+    problem = extreme_problem(number, most=60)
+    solution = solve(problem)
+    require(problem, "auto", solution.law)
+    assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)
+    assert solution.gap <= 2e-3 * max(1.0, solution.upper)
 
 
 def test_a_single_attribute_of_a_million_categories_by_the_ball() -> None:
@@ -152,15 +152,22 @@ def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("m", "kept", "rounds"), [(21, 2, 3), pytest.param(25, 5, None, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("attributes", "kept", "rounds"),
+    [
+        ((np.repeat(range(2, 9), 3), np.repeat(np.geomspace(3, 0.05, 7), 3)), 1, 3),
+        pytest.param((np.resize(range(2, 7), 21), np.geomspace(8, 0.05, 21)), 2, 3, marks=pytest.mark.full),
+        pytest.param((np.resize(range(2, 7), 25), np.geomspace(8, 0.05, 25)), 5, None, marks=pytest.mark.full),
+    ],
+    ids=["alike in threes", "different", "many"],
+)
 def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker(
-    m: int, kept: int, rounds: int | None, monkeypatch: pytest.MonkeyPatch
+    attributes: tuple[np.ndarray, np.ndarray], kept: int, rounds: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With fewer rounds the bracket is wider, but both bounds still hold."""
     if rounds is not None:
         monkeypatch.setattr(ball_pairs, "_ROUNDS", rounds)
-    pairs = tuple((0, j) for j in range(1, kept + 1))
-    problem = Problem(np.resize([2, 3, 4, 5, 6], m), np.geomspace(8, 0.05, m), pairs=pairs)
+    problem = Problem(*attributes, pairs=tuple((0, j) for j in range(1, kept + 1)))
     solution = solve(problem)
     require(problem, "auto", solution.law)
     assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)

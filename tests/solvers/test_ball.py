@@ -86,7 +86,7 @@ def test_gap_in_easy_regimes(m, low, high):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("low, high", [(3, 5), (1, 8), (0.05, 10)])
+@pytest.mark.parametrize("low, high", [pytest.param(3, 5, marks=pytest.mark.full), (1, 8), (0.05, 10)])
 def test_gap_in_hard_regimes(low, high):
     problem = draw(50, low, high)
     solution = solve(problem)
