@@ -47,20 +47,25 @@ CRASHERS = {
 }
 
 
+GOOD = {"x.vcf": VCF, "x.csv": TABLE, "people.csv": PEOPLE, "x.bed": BED, "x.bim": BIM, "x.fam": FAM}
+
+
+@pytest.fixture(scope="module")
+def design_file(tmp_path_factory):
+    """What is in the design file for the good files: they are all of the same people."""
+    folder = tmp_path_factory.mktemp("design")
+    source, design = folder / "x.csv", folder / "design.json"
+    source.write_bytes(TABLE)
+    assert run(["gwas-design", str(source), *ILL, "--total-epsilon", "4", "-o", str(design)]) == 0
+    return design.read_bytes()
+
+
 @pytest.fixture
-def here(tmp_path, monkeypatch, capfd):
+def here(tmp_path, monkeypatch, capfd, design_file):
     """A folder with good files and a design for them."""
     monkeypatch.chdir(tmp_path)
-    for name, content in (
-        ("x.vcf", VCF),
-        ("people.csv", PEOPLE),
-        ("x.csv", TABLE),
-        ("x.bed", BED),
-        ("x.bim", BIM),
-        ("x.fam", FAM),
-    ):
+    for name, content in {**GOOD, "design.json": design_file}.items():
         Path(name).write_bytes(content)
-    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "-o", "design.json"]) == 0
     capfd.readouterr()
     return capfd
 
@@ -287,7 +292,6 @@ PIECES = [
     b"/",
 ]
 PIECES += [b"0", b"1", b"|", b"\x1b[2J", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"=", b"<", b">", b"GT", b"*", b"Zanzibar"]
-GOOD = {"x.vcf": VCF, "x.csv": TABLE, "people.csv": PEOPLE, "x.bed": BED, "x.bim": BIM, "x.fam": FAM}
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
@@ -320,6 +324,7 @@ def fuzzed(capfd, times: dict[str, int], seed: int) -> None:
         Path(name).write_bytes(GOOD[name])
 
 
+@pytest.mark.slow
 def test_mutations(here):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")

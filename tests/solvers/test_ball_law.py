@@ -141,8 +141,9 @@ def test_samples_follow_the_law(name):
 
 
 @pytest.mark.slow
-def test_blocks_follow_the_law_too(monkeypatch):
-    """χ² over all 64 change sets from two and four blocks, 60,000 draws; false alarm 1e-4 for each of eight, fixed seed."""
+@pytest.mark.parametrize("n", [20_000, pytest.param(60_000, marks=pytest.mark.full)])
+def test_blocks_follow_the_law_too(monkeypatch, n):
+    """χ² over all 64 change sets from two and four blocks; false alarm 1e-4 for each of eight, fixed seed."""
     for memory, count in ((1 << 10, 2), (1, 4)):
         monkeypatch.setattr(ball_sampler, "_MEMORY", memory)
         for name in LAWS:
@@ -151,8 +152,8 @@ def test_blocks_follow_the_law_too(monkeypatch):
             table = BallTable(ball, law.sizes, law.class_of)
             assert name == "nothing-changes" or len(table._blocks) >= count
             inside = reference(BallLaw(SIZES, CLASSES, [MixedBall(1.0, ball)], 30.0))[0].ravel()
-            codes = table.draw(60_000, source(3)) @ (1 << np.arange(5, -1, -1))
-            expected = 60_000 * inside
+            codes = table.draw(n, source(3)) @ (1 << np.arange(5, -1, -1))
+            expected = n * inside
             keep = expected > 5
             observed = np.bincount(codes, minlength=64)
             statistic = ((observed - expected) ** 2 / expected)[keep].sum()
@@ -161,8 +162,9 @@ def test_blocks_follow_the_law_too(monkeypatch):
 
 
 @pytest.mark.slow
-def test_blocks_of_many_attributes_follow_the_law(monkeypatch):
-    """Flips and pairs of 40 attributes from 16 blocks, 100,000 draws: no |z| of 820 above 5, false alarm 5e-4, fixed seed."""
+@pytest.mark.parametrize("n", [20_000, pytest.param(100_000, marks=pytest.mark.full)])
+def test_blocks_of_many_attributes_follow_the_law(monkeypatch, n):
+    """Flips and pairs of 40 attributes from 16 blocks: no |z| of 820 above 5, false alarm 5e-4, fixed seed."""
     rng = np.random.default_rng(3)
     sizes, m = rng.integers(2, 7, 40), 40
     ball = soft(rng.integers(20, 60, m), rng.random(m), 350.0, 5.0)
@@ -171,7 +173,6 @@ def test_blocks_of_many_attributes_follow_the_law(monkeypatch):
     table = BallTable(ball, sizes, np.arange(m))
     assert len(table._blocks) >= 16
     assert table.log_mass == pytest.approx(law.inside[0].log_mass, abs=1e-11)
-    n = 100_000
     changed = table.draw(n, source()).astype(float)
     both = law.inside[0].both_changed()
     np.fill_diagonal(both, law.inside[0].changed)
