@@ -3,7 +3,7 @@
 Records are uniform. Let A and B be sets of noises and p_A, p_B their probabilities, averaged over records. The answer y is
 then uniform given that the noise is in A, and so it is given B; hence some y has records x, x' with
 Pr(y|x)/Pr(y|x') ≥ (p_A/|A|)/(p_B/|B|), and ε is at least the logarithm of that. In the same way, with noises that differ in
-attribute i only, for the conditional ε; and for a category v of one attribute with sets of its true categories.
+attribute i only, for the conditional ε; and for one answer with sets of the records, or true categories, it may be given for.
 
 Of k_A + k_B records with either, k_A is binomial with probability p_A/(p_A + p_B). Clopper–Pearson's bound of that is an exact
 bound of ε, whatever the client does with each record by itself.
@@ -12,7 +12,7 @@ bound of ε, whatever the client does with each record by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Unions of the most and of the least likely cells that are tried, from 1 cell to all, in steps of a factor.
 _UNIONS = 12
-# Attributes of more categories are not looked at by category.
+# Attributes of more categories, and whole records of more combinations, are not looked at one by one.
 _MOST_CATEGORIES = 64
 
 
@@ -140,30 +140,43 @@ def _all_cells(label: Label, answers: Answers) -> Iterator[Cells]:
         counts = _counted(answers, lambda rows: answers.changed[:, rows].sum(axis=0), share.size)
         usable = share > 0
         yield Cells(share[usable], counts[:, usable], lambda k: f"{np.flatnonzero(usable)[k]} attributes changed")
-    for i in range(label.domain.m):
-        yield from _by_category(label, answers, i)
+    for members in {(i,) for i in range(label.domain.m)} | {tuple(range(label.domain.m))}:
+        yield from _by_category(label, answers, members)
 
 
-def _by_category(label: Label, answers: Answers, i: int) -> Iterator[Cells]:
-    """For each category of one attribute that may be answered: its true categories."""
-    r, name = int(label.sizes[i]), label.domain.names[i]
-    if r > _MOST_CATEGORIES:
+def _by_category(label: Label, answers: Answers, members: Sequence[int]) -> Iterator[Cells]:
+    """For each answer to these attributes: the records that it may be given for. Of one attribute, or of whole records."""
+    size = int(np.prod(label.sizes[list(members)], dtype=object))
+    if size > _MOST_CATEGORIES:
         return
-    # the answer is the slower index
-    counts = _counted(
-        answers, lambda rows: answers.reported(i, rows) * r + answers.records[i, rows].astype(np.int64), r * r
-    ).reshape(3, r, r)
-    for v in range(r):
+
+    def cells(rows: slice) -> IntArray:
+        true = reported = np.zeros(1, dtype=np.int64)
+        for i in members:
+            true = true * label.sizes[i] + answers.records[i, rows]
+            reported = reported * label.sizes[i] + answers.reported(i, rows)
+        return reported * size + true
+
+    counts = _counted(answers, cells, size * size).reshape(3, size, size)
+    for v in range(size):
+        words = f"answered {_texts(label, members, v)} for"
         yield Cells(
-            np.ones(r),
+            np.ones(size),
             counts[:, v],
-            lambda k, v=v: f"{name!r} is answered as category number {v} where it is number {k}",  # type: ignore[misc]
+            lambda k, words=words: f"{words} {_texts(label, members, k)}",  # type: ignore[misc]
         )
+
+
+def _texts(label: Label, members: Sequence[int], code: int) -> str:
+    """The categories of one combination, as ``a = 'x', b = 'y'``."""
+    digits = np.unravel_index(code, tuple(label.sizes[list(members)]))
+    attributes = [label.domain.attributes[i] for i in members]
+    return ", ".join(f"{a.name} = {a.texts[int(k)]!r}" for a, k in zip(attributes, digits, strict=True))
 
 
 def _cells_of(label: Label, answers: Answers, i: int) -> Iterator[Cells]:
     """Events that two records which differ in attribute i only can be told apart by."""
-    yield from _by_category(label, answers, i)
+    yield from _by_category(label, answers, [i])
     chosen = next(piece for piece in _pieces(label) if i in piece)
     others = [j for j in chosen if j != i]
     names = [label.domain.names[j] for j in others]
@@ -191,8 +204,10 @@ def _choices(cells: Cells, level: float) -> Iterator[Chosen]:
     # a cell too small to be seen counts as neither likely nor unlikely; one that was seen all the same as likely, or less so
     shrunk = (seen + 0.5) / (expected + 0.5)
     plain = np.where(seen > 0, seen / np.maximum(expected, np.finfo(np.float64).tiny), 0.5 / np.maximum(expected, 0.5))
-    for density in (shrunk, plain):
-        yield _best_unions(cells, np.argsort(-density, kind="stable"), level)
+    order, other = (np.argsort(-density, kind="stable") for density in (shrunk, plain))
+    yield _best_unions(cells, order, level)
+    if not np.array_equal(order, other):
+        yield _best_unions(cells, other, level)
 
 
 def _best_unions(cells: Cells, order: IntArray, level: float) -> Chosen:

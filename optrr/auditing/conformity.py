@@ -7,6 +7,7 @@ that were planted, because a right client's noise does not depend on them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _DRAWN_SETS = 32
 # Pairs of attributes are all looked at up to this many attributes.
 _MOST_PAIRED = 24
+# Combinations of two attributes' categories are looked at up to this many attributes.
+_MOST_COMBINED = 8
 # Categories up to which each is looked at on its own, and parts that more of them are looked at in.
 _MOST_CATEGORIES, _PARTS = 256, 64
 # Cells of a table of two attributes' replacements, or of records and answers.
@@ -131,26 +134,46 @@ def _uniform(worst: Worst, values: IntArray, size: int, what: str, *, whole: boo
 
 
 def true_values(label: Label, answers: Answers) -> Worst:
-    """Whether and how an attribute changes must not depend on the record: neither its own category nor another's."""
-    worst, names = Worst(), label.domain.names
-    paired = label.domain.m <= _MOST_PAIRED
+    """Whether and how an attribute changes must not depend on the record: its own category, another's, or those of two."""
+    worst, m, names = Worst(), label.domain.m, label.domain.names
     for j, r in enumerate(label.sizes.tolist()):
         groups, parts = _groups(answers.records[j], r)
-        n = np.bincount(groups, minlength=parts)
-        group = f"{'category' if parts == r else 'group of categories'} of {names[j]!r}"
-        for i in range(label.domain.m) if paired else [j]:
-            counts = np.bincount(groups[answers.changed[i]], minlength=parts)
-
-            def describe(k: int, i: int = i, group: str = group, c: IntArray = counts, n: IntArray = n) -> str:
-                return (
-                    f"{names[i]!r} changes in {c[k]} of the {n[k]} records of one {group} (number {k}); "
-                    f"its label says {label.flips[i]:.6g} of them"
-                )
-
-            worst.add(two_sided(counts, n, label.flips[i]), describe)
+        text = f"one {'category' if parts == r else 'group of categories'} of {names[j]!r}"
+        _by_group(worst, label, answers, _Groups(groups, parts, text, range(m) if m <= _MOST_PAIRED else [j]))
         if r * r <= _MOST_CELLS:
             _own_table(worst, label, answers, j)
+    for j in range(m if m <= _MOST_COMBINED else 0):
+        for k in range(j + 1, m):
+            parts = int(label.sizes[j] * label.sizes[k])
+            if parts <= _MOST_CATEGORIES:
+                groups = answers.records[j].astype(np.int64) * label.sizes[k] + answers.records[k]
+                text = f"one combination of {names[j]!r} and {names[k]!r}"
+                _by_group(worst, label, answers, _Groups(groups, parts, text, range(m)))
     return worst
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Records in ``parts`` groups, shape (n,), what a group is, and which attributes' changes are counted in each."""
+
+    groups: IntArray
+    parts: int
+    text: str
+    attributes: Sequence[int]
+
+
+def _by_group(worst: Worst, label: Label, answers: Answers, by: _Groups) -> None:
+    n = np.bincount(by.groups, minlength=by.parts)
+    for i in by.attributes:
+        counts = np.bincount(by.groups[answers.changed[i]], minlength=by.parts)
+
+        def describe(k: int, i: int = i, counts: IntArray = counts) -> str:
+            return (
+                f"{label.domain.names[i]!r} changes in {counts[k]} of the {n[k]} records of {by.text} (number {k}); "
+                f"its label says {label.flips[i]:.6g} of them"
+            )
+
+        worst.add(two_sided(counts, n, label.flips[i]), describe)
 
 
 def _groups(codes: Codes, size: int) -> tuple[IntArray, int]:

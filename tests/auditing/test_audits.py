@@ -117,9 +117,8 @@ def test_the_python_client_is_consistent_with_its_file(planted: Mechanism) -> No
 def test_every_kind_of_law_is_consistent_with_itself(name: str) -> None:
     law = LAWS.law_of(name)
     mechanism = Mechanism(Domain.of({f"a{i}": int(r) for i, r in enumerate(law.sizes)}), law)
-    for label in (mechanism, deployment_of(mechanism)):
-        result = optrr.audit(label, options=AuditOptions(2_000))
-        assert result.holds, [f.line() for f in result.findings if f.violates]
+    result = optrr.audit(deployment_of(mechanism), options=AuditOptions(1_000))
+    assert result.holds, [f.line() for f in result.findings if f.violates]
 
 
 def random_right_mechanism(rng: np.random.Generator, number: int) -> Mechanism:
@@ -183,7 +182,7 @@ def test_bounds_of_epsilon_hold_for_every_channel_and_not_only_for_laws() -> Non
     digits = np.array(np.unravel_index(np.arange(12), sizes)).T
     layout = Layout.of(4_000, 3)
     # each of nine checks has its share of the level: 0.1
-    wrong, near, channels, level = {TOTAL: 0, CONDITIONAL: 0, ATTRIBUTE: 0}, 0, 60, 0.9
+    wrong, near, channels, level = {TOTAL: 0, CONDITIONAL: 0, ATTRIBUTE: 0}, 0, 40, 0.9
     for _ in range(channels):
         matrix = random_channel(rng, sizes)
         truth = true_epsilons(matrix, digits)
@@ -258,6 +257,22 @@ def test_unusable_options_are_refused(planted: Mechanism) -> None:
         optrr.audit(planted, options=AuditOptions(10))
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         AuditOptions(level=0.0)
+
+
+def test_a_single_record_that_is_not_protected_is_caught() -> None:
+    """One combination of categories is answered as it is; averaged over records it is one in thirty."""
+    mechanism = mechanism_of([2, 3, 5], [1.0, 0.6, 1.2])
+
+    def answer(people, records):
+        out = PlainClient(mechanism)(people, records)
+        bare = (records == [1, 2, 4]).all(axis=1)
+        out[bare] = records[bare]
+        return out
+
+    result = optrr.audit(mechanism, answer, AuditOptions(20_000))
+    caught = {f.check: f for f in result.findings if f.violates}
+    assert {TOTAL, "true values"} <= caught.keys()
+    assert "answered a0 = '1', a1 = '2', a2 = '4' for a0 = '1', a1 = '2', a2 = '4'" in caught[TOTAL].says
 
 
 def test_a_client_that_depends_on_the_record_is_caught(planted: Mechanism) -> None:
