@@ -157,7 +157,8 @@ class Estimate(TableResult):
         axes.hlines(places, self.lower.ravel(), self.upper.ravel(), color=COLOURS[0])
         axes.plot(cells, places, "o", color=COLOURS[0], markersize=4)
         axes.set_yticks(places, labels)
-        axes.invert_yaxis()
+        # the first cell on top, and half a row above and below, so that no point lies on the frame
+        axes.set_ylim(places.size - 0.5, -0.5)
         axes.set_xlabel(f"proportion, {100 * self.confidence:g}% intervals")
         return figure
 
