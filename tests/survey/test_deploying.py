@@ -1,0 +1,234 @@
+"""The files in deploy/: whether they are whole, what must be configured is written down, and what they run runs here."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from packaging.requirements import Requirement
+from survey_client import free_port
+
+from optrr.designing.solving import design
+from optrr.records.domain import Domain
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+OPTRR = [sys.executable, "-P", "-c", "from optrr.cli import main; main()"]
+# Seconds for a collector to start on a busy machine.
+PATIENCE = 120
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install pyyaml)")
+    read: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    return read
+
+
+def instructions(word: str) -> list[str]:
+    """What stands behind this word in the Dockerfile, continued lines joined."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    return re.findall(rf"^{word} (.*)$", text, re.MULTILINE)
+
+
+def test_every_setting_is_explained(compose: dict[str, Any]) -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    settings = set(re.findall(r"\$\{(\w+)", text))
+    assert settings == {"SURVEY_HOST", "POSTGRES_PASSWORD", "OPTRR_RESULTS_TOKEN"}
+    explained = (ROOT / "docs" / "survey.md").read_text(encoding="utf-8")
+    # an example that can be copied, and a refusal to start without
+    assert all(f"{name}=" in explained and f"${{{name}:?" in text for name in settings)
+
+
+def test_the_parts_fit_together(compose: dict[str, Any]) -> None:
+    services, volumes = compose["services"], compose["volumes"]
+    mounted = [v.split(":") for service in services.values() for v in service.get("volumes", [])]
+    for source, *_ in mounted:
+        # the folder for the design is made by whoever runs the survey
+        assert source in volumes or source == "./survey" or (DEPLOY / source).is_file(), source
+    assert all(name in services for service in services.values() for name in service.get("depends_on", []))
+    build = services["collector"]["build"]
+    assert (DEPLOY / build["context"]).resolve() == ROOT and (ROOT / build["dockerfile"]).is_file()
+    # nobody reaches the database or a collector but through the proxy
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    (port,) = instructions("EXPOSE")
+    assert f"reverse_proxy collector:{port} " in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    assert f"server 127.0.0.1:{port};" in (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_image_holds_the_whole_package_and_nothing_else(tmp_path: Path) -> None:
+    """The wheel of what the image copies is that of the checkout; files with passwords beside it are not copied."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed (pip install hatchling)")
+    from hatchling.builders.wheel import WheelBuilder  # noqa: PLC0415
+
+    def wheel(source: Path, name: str) -> set[str]:
+        (built,) = WheelBuilder(str(source)).build(directory=str(tmp_path / name), versions=["standard"])
+        with zipfile.ZipFile(built) as archive:
+            return set(archive.namelist())
+
+    copied = tmp_path / "src"
+    for line in instructions("COPY"):
+        *sources, target = shlex.split(line)
+        assert target.startswith("/src/")
+        for source in map(ROOT.joinpath, sources):
+            into = tmp_path / target.strip("/")
+            if source.is_dir():
+                shutil.copytree(source, into, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                into.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, into)
+    held = {path.relative_to(copied).parts[0] for path in copied.rglob("*")}
+    assert held == {"pyproject.toml", "README.md", "LICENSE", "constraints.txt", "optrr", "solvers", "clients"}
+    assert wheel(copied, "of the image") == wheel(ROOT, "of the checkout")
+
+
+def unit() -> dict[str, str]:
+    """The lines of the systemd unit."""
+    text = (DEPLOY / "optrr-survey.service").read_text(encoding="utf-8").replace("\\\n", " ")
+    return dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+
+
+@pytest.fixture(params=["compose", "systemd"])
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """How a collector is started, with this machine's places."""
+    if request.param == "compose":
+        assert [json.loads(x) for x in instructions("ENTRYPOINT")] == [["optrr"]]
+        given = request.getfixturevalue("compose")["services"]["collector"]["command"]
+        folder = "/survey/"
+    else:
+        program, *given = shlex.split(unit()["ExecStart"])
+        assert program.endswith("/optrr")
+        folder = "/etc/optrr-survey/"
+    text = [x.replace("${SURVEY_HOST}", "survey.example.org").replace(folder, f"{tmp_path}/") for x in given]
+    assert any(x.startswith(str(tmp_path)) for x in text)
+    return [*OPTRR, *text]
+
+
+@pytest.fixture
+def collector(command: list[str], tmp_path: Path) -> Iterator[int]:
+    """The port of a collector that was started so."""
+    design(Domain.of({"sex": ["F", "M"], "age": 3}), 1.0).save(tmp_path / "design.json")
+    (tmp_path / "questions.toml").write_text(
+        'epsilon = 1\n[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\n[[attributes]]\nname = "age"\nsize = 3\n'
+    )
+    port = free_port()
+    settings = {"OPTRR_DATABASE": str(tmp_path / "survey.db"), "OPTRR_RESULTS_TOKEN": "t" * 30}
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, f"--port={port}"], env={**os.environ, **settings}, stdout=log, stderr=log, cwd=tmp_path
+        )
+    try:
+        for _ in range(10 * PATIENCE):
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            try:
+                urlopen(f"http://127.0.0.1:{port}/health").close()
+                break
+            except URLError:
+                time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.slow
+def test_the_collector_starts_and_its_health_is_seen(collector: int, tmp_path: Path) -> None:
+    with urlopen(f"http://127.0.0.1:{collector}/sampler.json") as answer:
+        assert json.load(answer)["format"] == "optrr-deployment/1"
+    assert (tmp_path / "survey.db").is_file()
+    said = (tmp_path / "log").read_text()
+    assert "https://survey.example.org/results" in said
+    # what was given is not printed, since logs are kept
+    assert "t" * 30 not in said
+    ((_, check),) = re.findall(r"(.*)CMD (\[.*\])", " ".join(instructions("HEALTHCHECK")))
+    _, *arguments = json.loads(check)
+    for port, code in ((collector, 0), (free_port(), 1)):
+        asked = [sys.executable, *(x.replace("127.0.0.1:8000", f"127.0.0.1:{port}") for x in arguments)]
+        assert subprocess.run(asked, capture_output=True, check=False).returncode == code
+
+
+# Everything that a survey does in one process: a report, the page of results with a chart, every download. The packages that
+# standard input names are not there.
+_WHOLE_SURVEY = """
+import json, sys
+
+class Absent:
+    names = set(json.load(sys.stdin))
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import os
+from pathlib import Path
+from survey_client import call, report_body
+from optrr.survey.app import survey_app
+from optrr.survey.database import database_url, open_database
+from optrr.survey.preparing import prepared
+from optrr.survey.server import configured
+from optrr.survey.session import Admission
+
+survey, admission = prepared(Path(sys.argv[1])), Admission("t" * 30)
+app = survey_app(survey, open_database(database_url(sys.argv[1] + ".db")), admission, secure=False)
+configured(app).load()
+for answer in ("F", "M", "M"):
+    body = report_body(survey.files.digest, os.urandom(16).hex(), [answer])
+    assert call(app, "POST", "/reports", body, content_type="application/json").status == 200
+for path in ("/", "/sampler.json", "/results", "/results/report.html", "/results/counts.csv", "/results/reports.parquet"):
+    assert call(app, "GET", path, cookie=f"optrr_results={admission.cookie()}").status == 200, path
+"""
+
+
+def plain(name: str) -> str:
+    """A distribution's name as it is compared."""
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+def installed_with(extra: str) -> set[str]:
+    """The distributions that `pip install optrr[extra]` brings."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted, known = [*project["dependencies"], *extras[extra]], set()
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        name = plain(requirement.name)
+        if name == project["name"]:
+            wanted += [x for more in requirement.extras for x in extras[more]]
+        elif name not in known and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            known.add(name)
+            with suppress(PackageNotFoundError):
+                wanted += requires(name) or []
+    return known
+
+
+@pytest.mark.slow
+def test_the_extra_brings_all_that_a_survey_needs(tmp_path: Path) -> None:
+    source = tmp_path / "questions.toml"
+    source.write_text('[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\nepsilon = 1\n')
+    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    run = [sys.executable, "-c", _WHOLE_SURVEY, str(source)]
+    brought = installed_with("serve")
+    others = [name for name, owners in packages_distributions().items() if not brought & set(map(plain, owners))]
+    assert "pytest" in others
+    environment = {**os.environ, "PYTHONPATH": path}
+    given = json.dumps([name for name in others if not name.startswith("optrr")])
+    done = subprocess.run(run, env=environment, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
