@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
 from optrr.account import Spent
-from optrr.cli.inputs import design_option, input_argument, split_names
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
-from optrr.dependence.from_records import dependences_from_randomized
+from optrr.dependence.from_records import dependences_from_tables, pair_tables
 from optrr.dependence.learned import Dependences
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
-from optrr.errors import InvalidInput
 from optrr.estimation.impossible import impossible
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
-from optrr.records.counts import count_many
 from optrr.records.domain import Domain
 from optrr.records.origins import origins_of
 from optrr.records.provenance import Release
@@ -101,20 +98,20 @@ def cluster(
     least-epsilon less. Whoever takes part in both rounds spends both totals.
     """
     if output is not None:
-        _check_output(output, (Path(str(input)), design_file))
+        keep_input(output, input)
+        keep_input(output, RecordsAt(design_file))
     first = Design.load(design_file)
     doubts = doubts_about([input], first.mechanism.digest)
-    learned = dependences_from_randomized(
-        input,
+    tables = pair_tables(input, first.mechanism)
+    learned = dependences_from_tables(
+        tables,
         first.mechanism,
         ordinal=split_names(ordinal) if ordinal else (),
         correct=not attenuated,
         small_sample=not attenuated,
     )
     chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
-    doubts += impossible(
-        count_many(input, first.domain, _pairs(first.domain), allow_extra=True).values(), first.mechanism
-    )
+    doubts += impossible(tables.values(), first.mechanism)
     second = cluster_design(first, chosen, matrix, learned.account, _first_round(input, first))
     if output is not None:
         save_design(second, output)
@@ -125,12 +122,6 @@ def cluster(
     else:
         _show(first.domain, chosen, spent)
         warn(_oversized(first.domain, chosen, max_combinations))
-
-
-def _check_output(output: Path, inputs: tuple[Path, ...]) -> None:
-    for given in inputs:
-        if output.exists() and given.exists() and output.samefile(given):
-            raise InvalidInput(f"{output} is read by this command; write the second round's design to another file")
 
 
 def _spent(learned: Dependences, second: Design) -> dict[str, float]:
@@ -150,10 +141,6 @@ def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> N
         f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
         f"{epsilon_text(spent['release'])} for the release"
     )
-
-
-def _pairs(domain: Domain) -> list[tuple[str, str]]:
-    return list(combinations(domain.names, 2))
 
 
 def _first_round(given: RecordsAt, first: Design) -> list[Release]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,9 @@ def test(
     """
     _check_options(name, {"--proportions": proportions is not None, "--group": bool(groups)}, calibration)
     design = Design.load(design_file)
-    doubts = doubts_about([input, *groups], design.mechanism.digest)
-    counts = count(input, design.domain, split_names(attributes), allow_extra=True)
-    others = [count(g, design.domain, split_names(attributes), allow_extra=True) for g in groups]
+    places = [input, *(replace(input, place=group) for group in groups)]
+    doubts = doubts_about(places, design.mechanism.digest)
+    counts, *others = [count(p, design.domain, split_names(attributes), allow_extra=True) for p in places]
     doubts += impossible([counts, *others], design.mechanism)
     if name in _OTHERS:
         result = _other_test(counts, design.mechanism, proportions, others, random_state)

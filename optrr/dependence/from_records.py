@@ -10,7 +10,7 @@ Cost: O(n m²) to tabulate, O(Σ r_i r_j) to measure; each party sends O(m), the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -19,7 +19,7 @@ from optrr.dependence.learned import Dependences, dependence_matrix, needing_pai
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.counts import count_many
+from optrr.records.counts import Counts, count_many
 from optrr.records.domain import Domain
 from optrr.records.origins import check_design
 
@@ -50,9 +50,27 @@ def dependences_from_randomized(
     InvalidInput
         where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another design's.
     """
-    domain = needing_pairs(mechanism.domain)
     check_design(data, mechanism.digest)
-    tables = count_many(data, domain, list(combinations(domain.names, 2)), allow_extra=True)
+    tables = pair_tables(data, mechanism)
+    return dependences_from_tables(tables, mechanism, ordinal=ordinal, correct=correct, small_sample=small_sample)
+
+
+def pair_tables(data: Any, mechanism: Mechanism) -> dict[tuple[str, ...], Counts]:
+    """Counts of all pairs of attributes, in one pass over the data."""
+    domain = needing_pairs(mechanism.domain)
+    return count_many(data, domain, list(combinations(domain.names, 2)), allow_extra=True)
+
+
+def dependences_from_tables(
+    tables: Mapping[tuple[str, ...], Counts],
+    mechanism: Mechanism,
+    *,
+    ordinal: Collection[str] = (),
+    correct: bool = True,
+    small_sample: bool = False,
+) -> Dependences:
+    """The same from :func:`pair_tables`, for records whose design is checked."""
+    domain = needing_pairs(mechanism.domain)
 
     def measure(names: tuple[str, str], both: bool) -> float:
         pair = RandomizedPair.of(tables[names].table, mechanism, names)

@@ -128,7 +128,7 @@ class ColumnCodec:
         if pa.types.is_null(values.type):
             return np.full(len(values), self._missing)
         searched, codes = self._lookup
-        comparable = values if values.type.equals(searched.type) else values.cast(searched.type)
+        comparable = self._as(searched.type, values)
         at = pc.index_in(comparable, value_set=searched)
         out: Codes = codes[at.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
         if values.null_count:
@@ -142,6 +142,17 @@ class ColumnCodec:
         if self.attribute.rest is not None:
             out[out == _UNKNOWN] = self.attribute.codes[self.attribute.rest]
         return out
+
+    def _as(self, kind: pa.DataType, values: pa.Array) -> pa.Array:
+        if values.type.equals(kind):
+            return values
+        try:
+            return values.cast(kind)
+        except pa.ArrowException:
+            # Arrow's message holds the value that it could not convert, so it is not shown
+            raise InvalidInput(
+                f"column {shown(self.attribute.name)} holds {values.type} after {self.kind}; give every column one type"
+            ) from None
 
     def _place(self, out: Codes, values: pa.Array) -> None:
         """Put numbers and dates that are no label into their bins."""

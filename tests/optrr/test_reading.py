@@ -232,6 +232,30 @@ def test_sqlite(tmp_path):
     assert read(source) == EXPECTED
 
 
+def test_sqlite_columns_whose_type_changes(tmp_path):
+    """Its driver takes types from the first rows; what a later row holds is in no message."""
+    pytest.importorskip("adbc_driver_sqlite")
+    path = tmp_path / "a.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE people (x)")
+        connection.executemany("INSERT INTO people VALUES (?)", [(k % 2,) for k in range(2_000)] + [("secret",)])
+    connection.close()
+    place = RecordsAt(f"sqlite:{path}", query="SELECT x FROM people")
+    with pytest.raises(InvalidInput, match="CAST it in the query") as refused:
+        count(place, Domain.of({"x": 2}), ["x"])
+    assert "secret" not in str(refused.value)
+    cast = RecordsAt(f"sqlite:{path}", query="SELECT CAST(x AS TEXT) AS x FROM people LIMIT 2000")
+    assert count(cast, Domain.of({"x": 2}), ["x"]).table.tolist() == [1_000, 1_000]
+
+
+def test_batches_of_other_types_than_the_first_are_refused_without_their_values():
+    batches = [pa.record_batch({"x": pa.array([0, 1])}), pa.record_batch({"x": pa.array(["secret"])})]
+    mechanism = Mechanism(Domain.of({"x": 2}), ProductLaw(np.array([2]), np.ones(1)))
+    with pytest.raises(InvalidInput) as refused:
+        perturb(iter(batches), mechanism, "never.parquet")
+    assert "secret" not in str(refused.value) and "give every column one type" in str(refused.value)
+
+
 def test_a_password_is_not_shown():
     pytest.importorskip("adbc_driver_postgresql")
     where = RecordsAt("postgresql://somebody:secret@nowhere.invalid/people", query="SELECT 1")

@@ -101,6 +101,7 @@ class _Pipe(io.RawIOBase):
         self._opened = False
 
     def head(self, size: int) -> bytes:
+        self._require_unread()
         if self.compression is None:
             return self._seen[:size]
         with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream:
@@ -110,10 +111,13 @@ class _Pipe(io.RawIOBase):
                 return b""
 
     def open(self) -> pa.NativeFile:
-        if self._opened:
-            raise InvalidInput("standard input can be read only once; write it to a file and name that")
+        self._require_unread()
         self._opened = True
         return pa.PythonFile(self, mode="r")
+
+    def _require_unread(self) -> None:
+        if self._opened:
+            raise InvalidInput("standard input can be read only once; write it to a file and name that")
 
     def readable(self) -> bool:
         return True

@@ -24,6 +24,10 @@ _DRIVERS = {
 _PASSWORD = re.compile(r"(?<=:)[^:@/]+(?=@)")
 
 
+# Rows from which SQLite's driver takes the types of the columns, unless it is told otherwise.
+_TYPING_ROWS = 1024
+
+
 class Query(Source):
     """The result of one SQL query, run again each time its batches are asked for."""
 
@@ -34,23 +38,29 @@ class Query(Source):
             raise InvalidInput(f"{self.name} is a database; say which records with a query, --query 'SELECT …'")
         self._query = where.query
         self._cursor: Any = None
+        # SQLite's columns have no types of their own: its driver takes them from the first rows
+        rows = _TYPING_ROWS if self._scheme == "sqlite" else 0
         with closing(self._connected()) as connection:
             self.schema = self._run(
-                connection, f"SELECT * FROM ({self._query.rstrip().rstrip(';')}) AS records LIMIT 0"
+                connection, f"SELECT * FROM ({self._query.rstrip().rstrip(';')}) AS records LIMIT {rows}"
             ).schema
+
+    @property
+    def _scheme(self) -> str:
+        return self._place.partition(":")[0]
 
     @property
     def _is_duckdb(self) -> bool:
         return self._place.startswith("duckdb:") or self._place.endswith((".duckdb", ".ddb"))
 
     def _connected(self) -> Any:
-        scheme, _, rest = self._place.partition(":")
         if self._is_duckdb:
             duckdb = _library("duckdb")
             file = self._place.removeprefix("duckdb:")
             return self._asked(lambda: duckdb.connect(file, read_only=True))
-        driver = _library(f"{_DRIVERS[scheme]}.dbapi")
-        return self._asked(lambda: driver.connect(rest.removeprefix("//") if scheme == "sqlite" else self._place))
+        driver = _library(f"{_DRIVERS[self._scheme]}.dbapi")
+        file = self._place.partition(":")[2].removeprefix("//")
+        return self._asked(lambda: driver.connect(file if self._scheme == "sqlite" else self._place))
 
     def _run(self, connection: Any, query: str) -> pa.RecordBatchReader:
         def reader() -> pa.RecordBatchReader:
@@ -73,9 +83,21 @@ class Query(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The result's batches, of at most 131,072 records."""
         with closing(self._connected()) as connection:
-            for batch in self._run(connection, self._query):
+            for batch in self._told(self._run(connection, self._query)):
                 for start in range(0, max(batch.num_rows, 1), RECORDS):
                     yield batch.slice(start, RECORDS).select(list(columns))
+
+    def _told(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """The reader's batches; what a driver says of a row may hold what is in it, so it is not passed on."""
+        try:
+            yield from reader
+        except InvalidInput:
+            raise
+        except Exception:
+            raise InvalidInput(
+                f"cannot read {self.name}: the query failed half-way; where a column's type changes from row to row, CAST it "
+                "in the query"
+            ) from None
 
 
 def _library(name: str) -> Any:
