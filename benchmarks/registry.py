@@ -77,6 +77,8 @@ BENCHMARKS = (
     long("inference_tail", SIMULATED),
     long("interval_coverage", SIMULATED),
     long("likelihood", TIMED),
+    long("longitudinal", SIMULATED),
+    long("longitudinal_coverage", SIMULATED),
     cheap("mdr_fig1", EXACT),
     cheap("mdr_fig2", EXACT),
     long("mdr_fig3", SIMULATED),
