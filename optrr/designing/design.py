@@ -19,6 +19,7 @@ from optrr.asking import FullRecords
 from optrr.charts import COLOURS, new_figure
 from optrr.designing.checks import Verification, checks, failed_checks
 from optrr.designing.design_file import DesignRecord, read_design_file, save_design
+from optrr.designing.work import refuse_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
@@ -68,28 +69,35 @@ class Design(Labelled, FullRecords, TableResult):
         save_design(self, path)
 
     @staticmethod
-    def load(path: str | Path) -> Design:
+    def load(path: str | Path, *, limited: bool = True) -> Design:
         """Read a design file and recompute every number in it.
+
+        Parameters
+        ----------
+        limited
+            refuse a file whose checks are out of proportion to its attributes (:func:`optrr.designing.work.refuse_heavy`).
 
         Raises
         ------
         InvalidInput
             where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
-        return Design.checked(read_design_file(path), path)
+        return Design.checked(read_design_file(path), path, limited=limited)
 
     @staticmethod
-    def checked(record: DesignRecord, path: str | Path) -> Design:
-        """The design of a file's record; raises as :meth:`load`, naming ``path``."""
+    def checked(record: DesignRecord, path: str | Path, *, limited: bool = True) -> Design:
+        """The design of a file's record; parameters and errors as :meth:`load`, naming ``path``."""
         if not record.intact:
             raise InvalidInput(
                 f"design file {path} was changed after it was written (its digest differs); design again"
             )
         try:
+            if limited:
+                refuse_heavy(record.solution, own=True)
             design = Design(record.domain, record.solution, record.earlier)
             # laws compute their numbers only when asked, so that a wrong law may be refused only here
             wrong = failed_checks(design, record.stated)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise InvalidInput(f"design file {path}: {in_one_line(error)}") from error
         if wrong:
             raise InvalidInput(f"design file {path} does not hold: {wrong[0].line()}; design again")

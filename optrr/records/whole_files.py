@@ -38,7 +38,7 @@ _PRIVATE_FILE = 0o600
 def whole_file(target: Path) -> Iterator[Path]:
     """A path to write to, of the target's name; moved to ``target`` when the block ends, removed when it fails.
 
-    An existing target stays untouched until then, and hands on its permissions.
+    An existing target stays untouched until then, and hands on its permissions, also to new files beside it.
 
     Raises
     ------
@@ -211,12 +211,15 @@ def _empty(folder: Path) -> None:
 
 def _finish(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
     """Permissions, durability, and the moves."""
+    first = targets[0]
     for path in targets:
         new = folder / path.name
         with new.open("rb+") as file:
             os.fsync(file.fileno())  # or a power failure after the move could leave an empty target
-        if path.exists():
-            new.chmod(stat.S_IMODE(path.stat().st_mode))
+        # a companion that is new beside an old target is for the same readers
+        model = path if path.exists() else first
+        if model.exists():
+            new.chmod(stat.S_IMODE(model.stat().st_mode))
     if len(targets) == 1:
         os.replace(folder / targets[0].name, targets[0])
         return

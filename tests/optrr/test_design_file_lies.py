@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import tempfile
@@ -27,8 +26,8 @@ from optrr.errors import InvalidInput
 from optrr_solvers import Law, Problem, ProductLaw, SolveOptions, TableLaw
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.solution import checked
+from tests.mutations import Content, measured, mutated
 
-Content = dict[str, Any]
 SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
 
 
@@ -185,50 +184,21 @@ def test_the_limit_can_be_lifted(
     assert "use --no-limit" in capsys.readouterr().err
     assert run(["verify", str(path), "--no-limit"]) == 0
     assert verify(path, limited=False).holds
+    monkeypatch.setattr(work, "_OWN_SECONDS", 0.0)
+    with pytest.raises(InvalidInput, match=r"use limited=False"):
+        Design.load(path)
+    assert Design.load(path, limited=False).epsilon > 0
     monkeypatch.undo()
     monkeypatch.setattr(work, "MOST_BYTES", 100)
     with pytest.raises(InvalidInput, match="more than 100 bytes"):
         verify(path)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where every number, text, list and object of some JSON is; the whole is left out."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    own = [path] if path else []
-    return own + [p for key, x in inner for p in places(x, (*path, key))]
-
-
-def mutated(content: Content, rng: np.random.Generator) -> Content:
-    """One to three changes at random places, anything from the last bit to a missing key."""
-    out = copy.deepcopy(content)
-    for _ in range(int(rng.integers(1, 4))):
-        all_places = places(out)
-        path = all_places[int(rng.integers(len(all_places)))]
-        holder = out
-        for key in path[:-1]:
-            holder = holder[key]
-        holder[path[-1]] = _changed(holder[path[-1]], rng, out, all_places)
-        if rng.random() < 0.05:
-            del holder[path[-1]]
-    return out
-
-
-def _changed(value: Any, rng: np.random.Generator, content: Content, all_places: list[tuple[Any, ...]]) -> Any:
-    if isinstance(value, bool) or value is None:
-        return rng.choice([0.5, 1e308]).item() if value is None else not value
-    if isinstance(value, float) or (isinstance(value, int) and rng.random() < 0.5):
-        factor = 1 + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-15, 1)
-        return rng.choice([value * factor, -value, 0.0, 1e308, 1e-308, 1e3, value * 2, value / 2]).item()
-    if isinstance(value, int):
-        return int(rng.choice([value + 1, value - 1, -value, 0, value * 256, 1 << 40]))
-    if isinstance(value, str):
-        words = ["", "optimal", "baseline", "ball", "product"]
-        numbers = [str(int(value) * 2), str(int(value) + 1), "0", "-1", "9" * 400] if value.isdigit() else []
-        return str(rng.choice(numbers or words))
-    if isinstance(value, list):
-        order = rng.permutation(len(value)).tolist()
-        return [[value[k] for k in order], value * 2, value[:-1], value * 600, []][int(rng.integers(5))]
-    return {**value, str(rng.choice(["colour", "epsilon", "kind"])): 1.0}
+def texts(value: str, rng: np.random.Generator) -> str:
+    """Another number where it is one, or a word."""
+    words = ["", "optimal", "baseline", "ball", "product"]
+    numbers = [str(int(value) * 2), str(int(value) + 1), "0", "-1", "9" * 400] if value.isdigit() else []
+    return str(rng.choice(numbers or words))
 
 
 def broken_promises(path: Path) -> list[str]:
@@ -283,20 +253,63 @@ def test_honest_files_keep_their_promises(tmp_path: Path) -> None:
         assert not broken_promises(path)
 
 
+@cache
+def many_attributes() -> str:
+    """A design of 24 different attributes, whose sums are over frequencies."""
+    return _text(
+        optrr.design({f"a{i}": 2 + i % 7 for i in range(24)}, np.linspace(0.3, 1.2, 24).tolist(), method="ball")
+    )
+
+
+def finer(c: Content) -> None:
+    for field in ("floors", "knots"):
+        each_ball(c, field, lambda numbers: [x * 256 for x in numbers])
+
+
+def repeated(c: Content) -> None:
+    balls = c["law"]["balls"]
+    c["law"]["balls"] = [{**x, "share": x["share"] / 400} for x in balls for _ in range(400)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tell", [finer, repeated])
+def test_work_is_limited_before_it_starts(tell: Callable[[Content], None], tmp_path: Path) -> None:
+    content = json.loads(many_attributes())
+    assert loaded(resealed(content, tmp_path / "d.json"))
+    tell(content)
+    path = resealed(content, tmp_path / "d.json")
+    with measured() as cost:
+        for read in (verify, Design.load):
+            with pytest.raises(InvalidInput, match="its checks may take"):
+                read(path)
+    assert cost.seconds < 10 and cost.memory < 1 << 30
+
+
+def loaded(path: Path) -> bool:
+    try:
+        Design.load(path)
+    except InvalidInput:
+        return False
+    return True
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [210, pytest.param(30_000, marks=pytest.mark.full)])
 def test_no_mutation_that_verifies_breaks_a_promise(count: int, tmp_path: Path) -> None:
     kinds = list(files())
     originals = {kind: json.loads(text) for kind, text in files().items()}
-    passed = 0
+    passed, seconds, memory = 0, 0.0, 0
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        path = resealed(mutated(originals[kind], np.random.default_rng([16, number])), tmp_path / "d.json")
-        started = time.process_time()
-        holds = verified(path)
-        assert time.process_time() - started < 10, number
-        if holds:
-            passed += 1
-            assert not broken_promises(path), (number, kind)
+        path = resealed(mutated(originals[kind], np.random.default_rng([16, number]), texts), tmp_path / "d.json")
+        for read in (verified, loaded):
+            with measured() as cost:
+                holds = read(path)
+            seconds, memory = max(seconds, cost.seconds), max(memory, cost.memory)
+            assert cost.seconds < 10 and cost.memory < 1 << 30, number
+            if holds:
+                passed += read is verified
+                assert not broken_promises(path), (number, kind)
+    print(f"{count} designs: {passed} verify, at most {seconds:.2f} s and {memory / 1e6:.0f} MB")
     # names, notes, times and milder requests are no promises that a law could break
     assert 0 < passed < count / 2

@@ -91,6 +91,12 @@ def test_permissions_stay(tmp_path, mode):
         for path in paths:
             path.write_text("new")
     assert {stat.S_IMODE((tmp_path / n).stat().st_mode) for n in NAMES} == {mode}
+    # what is new beside an old target is for the same readers
+    (tmp_path / NAMES[1]).unlink()
+    with whole_files([tmp_path / n for n in NAMES]) as paths:
+        for path in paths:
+            path.write_text("newer")
+    assert {stat.S_IMODE((tmp_path / n).stat().st_mode) for n in NAMES} == {mode}
     mask = os.umask(0)
     os.umask(mask)
     with whole_file(tmp_path / "fresh") as path:

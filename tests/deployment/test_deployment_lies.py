@@ -1,0 +1,157 @@
+"""Deployment files changed at random, each with a digest of its own: what verifies keeps its promises, by enumeration."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from optrr.deployment.canonical import canonical, digest_of
+from optrr.deployment.verify import verify_deployment
+from optrr.errors import InvalidInput
+from tests import naive, vectors
+from tests.mutations import Content, measured, mutated
+
+# One of every kind of law, with few enough change sets to walk every path.
+NAMES = [
+    "joint", "optimum-3", "optimum-6", "pairs", "product", "rare", "small", "table", "uniform", "blocks", "few-changes", "ball",
+]  # fmt: skip
+# Above the truth a label may stand by this much, and by the last of its 15 places.
+ABOVE = mp.mpf("1e-9") + mp.mpf("1e-15")
+
+
+def originals() -> dict[str, Content]:
+    return {name: json.loads(vectors.read(name)["deployment"]) for name in NAMES}
+
+
+def written(content: Content, path: Path) -> Path:
+    """The content with the digest that it should have."""
+    path.write_bytes(canonical(content | {"digest": digest_of(content)}))
+    return path
+
+
+def verified(path: Path) -> bool:
+    try:
+        return verify_deployment(path).holds
+    except InvalidInput as error:
+        assert "\n" not in str(error)
+        return False
+
+
+def texts(value: str, rng: np.random.Generator) -> str:
+    """Another text: a digit more or less where it is a number, other digits where it is a threshold, or a word."""
+    if value.replace(".", "").isdigit() and "." in value:
+        step = Fraction(10) ** int(rng.integers(-15, 1)) * int(rng.choice([-3, -1, 1, 3]))
+        moved = Fraction(value) + step
+        return (
+            f"{'-' if moved < 0 else ''}{abs(int(moved * 10**15)) // 10**15}.{abs(int(moved * 10**15)) % 10**15:015d}"
+        )
+    if len(value) >= 16 and set(value) <= set("0123456789abcdef"):
+        k = int(rng.integers(len(value)))
+        changed = value[:k] + str(rng.choice(list("0123456789abcdef"))) + value[k + 1 :]
+        start = 16 * int(rng.integers(len(value) // 16))
+        return str(rng.choice([changed, value[16:], value * 2, value[start:] + value[:start], value.upper()]))
+    return str(rng.choice(["", "change", "uniform", "choice", "optrr-deployment/2", "0", "x"]))
+
+
+def drawn(content: Content) -> dict[tuple[int, ...], Fraction]:
+    """Probability of every change set, by docs/deployment-format.md §2 from the JSON alone."""
+    bits, attributes = content["bits"], content["attributes"]
+    walks: dict[tuple[int, tuple[tuple[int, int], ...]], Fraction] = {(0, ()): Fraction(1)}
+    for layer in content["layers"]:
+        reached: dict[Any, Fraction] = defaultdict(Fraction)
+        for (state, changes), mass in walks.items():
+            for target, change, chance in _ways(layer, state, bits, attributes):
+                reached[target, (*changes, *change)] += mass * chance
+        walks = reached
+    out: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+    for (_, changes), mass in walks.items():
+        out[tuple(dict(changes)[i] for i in range(len(attributes)))] += mass
+    return out
+
+
+def _ways(layer: Content, state: int, bits: int, attributes: list[Content]) -> list[tuple[int, Any, Fraction]]:
+    if layer["kind"] == "choice":
+        ends = [0, *_numbers(layer["ends"], bits), 1 << bits]
+        return [
+            (target, (), Fraction(high - low, 1 << bits))
+            for target, low, high in zip(layer["next"], ends[:-1], ends[1:], strict=True)
+        ]
+    i = layer["attribute"]
+    if layer["kind"] == "uniform":
+        r = len(attributes[i]["categories"])
+        target = layer["next"][state]
+        return [(target, ((i, 0),), Fraction(1, r)), (target, ((i, 1),), Fraction(r - 1, r))]
+    first = Fraction(_numbers(layer["threshold"], bits)[state], 1 << bits)
+    second = Fraction(_numbers(layer.get("second_threshold", "0" * (bits // 4) * (state + 1)), bits)[state], 1 << bits)
+    return [
+        (layer["kept"][state], ((i, 0),), 1 - first),
+        (layer["changed"][state], ((i, 1),), first - second),
+        (layer.get("second", layer["changed"])[state], ((i, 1),), second),
+    ]
+
+
+def _numbers(text: str, bits: int) -> list[int]:
+    width = bits // 4
+    return [int(text[k : k + width], 16) for k in range(0, len(text), width)]
+
+
+def broken_promises(content: Content) -> list[str]:
+    """What a file says that its integers do not keep."""
+    sizes = [len(a["categories"]) for a in content["attributes"]]
+    truth = naive.ExactTruth(sizes, drawn(content))
+    stated = content["epsilon"]
+    out = []
+    with mp.workdps(60):
+        if not mp.mpf(stated["total"]) >= naive.log_of(truth.total):
+            out.append("total")
+        for i, (own, conditional) in enumerate(zip(stated["attributes"], stated["conditional"], strict=True)):
+            if not 0 <= mp.mpf(own) - naive.log_of(truth.attribute[i]) <= ABOVE:
+                out.append(f"accuracy of {i}")
+            if not mp.mpf(conditional) >= naive.log_of(truth.conditional[i]):
+                out.append(f"conditional of {i}")
+    return out
+
+
+def test_honest_files_keep_their_promises(tmp_path: Path) -> None:
+    kinds = set()
+    for content in originals().values():
+        assert verified(written(content, tmp_path / "s.json"))
+        assert not broken_promises(content)
+        kinds |= {x["kind"] for x in content["layers"]} | {"second" for x in content["layers"] if "second" in x}
+    assert kinds == {"change", "uniform", "choice", "second"}
+
+
+def test_the_enumeration_sees_a_lie() -> None:
+    content = originals()["small"]
+    for change in ("total", "attributes", "conditional"):
+        lie = json.loads(json.dumps(content))
+        value = lie["epsilon"][change]
+        lie["epsilon"][change] = "0.000000000000000" if change == "total" else ["0.000000000000000"] * len(value)
+        assert broken_promises(lie)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [240, pytest.param(30_000, marks=pytest.mark.full)])
+def test_no_mutation_that_verifies_breaks_a_promise(count: int, tmp_path: Path) -> None:
+    files, passed, seconds, memory = originals(), 0, 0.0, 0
+    for number in range(count):
+        name = NAMES[number % len(NAMES)]
+        content = mutated(files[name], np.random.default_rng([61, number]), texts)
+        path = written(content, tmp_path / "s.json")
+        with measured() as cost:
+            holds = verified(path)
+        seconds, memory = max(seconds, cost.seconds), max(memory, cost.memory)
+        assert cost.seconds < 10 and cost.memory < 1 << 30, number
+        if holds:
+            passed += 1
+            assert not broken_promises(content), (number, name)
+    print(f"{count} deployments: {passed} verify, at most {seconds:.2f} s and {memory / 1e6:.0f} MB")
+    # names, categories and the name of the design or the software are no promises that the integers could break
+    assert 0 < passed < count / 2

@@ -1,0 +1,86 @@
+"""Random changes of JSON files, from the last bit to a missing key, for tests of what verification lets through."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Content = dict[str, Any]
+# A text to another one.
+Texts = Callable[[str, np.random.Generator], str]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where every number, text, list and object of some JSON is; the whole is left out."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    own = [path] if path else []
+    return own + [p for key, x in inner for p in places(x, (*path, key))]
+
+
+def mutated(content: Content, rng: np.random.Generator, texts: Texts) -> Content:
+    """One to three changes at random places."""
+    out = copy.deepcopy(content)
+    for _ in range(int(rng.integers(1, 4))):
+        all_places = places(out)
+        path = all_places[int(rng.integers(len(all_places)))]
+        holder = out
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = _changed(holder[path[-1]], rng, texts)
+        if rng.random() < 0.05:
+            del holder[path[-1]]
+    return out
+
+
+def _changed(value: Any, rng: np.random.Generator, texts: Texts) -> Any:
+    if isinstance(value, bool) or value is None:
+        return rng.choice([0.5, 1e308]).item() if value is None else not value
+    if isinstance(value, float) or (isinstance(value, int) and rng.random() < 0.5):
+        factor = 1 + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-15, 1)
+        return rng.choice([value * factor, -value, 0.0, 1e308, 1e-308, 1e3, value * 2, value / 2]).item()
+    if isinstance(value, int):
+        return int(rng.choice([value + 1, value - 1, -value, 0, value * 256, 1 << 40]))
+    if isinstance(value, str):
+        return texts(value, rng)
+    if isinstance(value, list):
+        order = rng.permutation(len(value)).tolist()
+        return [[value[k] for k in order], value * 2, value[:-1], value * 600, []][int(rng.integers(5))]
+    return {**value, str(rng.choice(["colour", "epsilon", "kind"])): 1.0}
+
+
+@dataclass
+class Cost:
+    """What one step took: seconds of the processor, and bytes at its highest above those before (0 where unknown)."""
+
+    seconds: float = 0.0
+    memory: int = 0
+
+
+@contextmanager
+def measured() -> Iterator[Cost]:
+    """The cost of a block, known when it ends."""
+    cost = Cost()
+    peaks = Path("/proc/self/clear_refs")
+    before = _resident("VmRSS")
+    if peaks.exists():
+        peaks.write_text("5")  # starts the highest resident size anew
+    started = os.times()
+    yield cost
+    ended = os.times()
+    cost.seconds = ended.user + ended.system - started.user - started.system
+    cost.memory = _resident("VmHWM") - before
+
+
+def _resident(name: str) -> int:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0
+    line = next(x for x in status.read_text().splitlines() if x.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
