@@ -12,7 +12,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
-    test        test, homogeneity, goodness_of_fit, TestResult; power, required_records
+    model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
+    test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records
     errors      OptrrError and the kinds below it (optrr.errors)
 
 More: optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix, optrr.studies, optrr.solvers, optrr.records.datasets.
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.perturb import perturb
     from optrr.mechanisms.randomizer import Randomizer
+    from optrr.models import LogLinear, compare_models, fit_loglinear, stepwise, stratified_test
     from optrr.protocols.sampled_tables import SampledTables
     from optrr.protocols.saved import load_asking
     from optrr.records.bins import Bins
@@ -135,6 +137,13 @@ _HOMES = {
     "mechanisms.mechanism": ("Mechanism",),
     "mechanisms.perturb": ("perturb",),
     "mechanisms.randomizer": ("Randomizer",),
+    "models": (
+        "LogLinear",
+        "compare_models",
+        "fit_loglinear",
+        "stepwise",
+        "stratified_test",
+    ),
     "protocols.sampled_tables": ("SampledTables",),
     "protocols.saved": ("load_asking",),
     "records.bins": ("Bins",),
@@ -168,6 +177,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "InvalidProblem",
+    "LogLinear",
     "MatrixMechanism",
     "Measures",
     "Mechanism",
@@ -192,6 +202,7 @@ __all__ = [
     "allocate",
     "audit",
     "cap_tradeoff",
+    "compare_models",
     "consistent_tables",
     "count",
     "count_many",
@@ -199,6 +210,7 @@ __all__ = [
     "derive",
     "design",
     "estimate",
+    "fit_loglinear",
     "goodness_of_fit",
     "homogeneity",
     "load_asking",
@@ -208,6 +220,8 @@ __all__ = [
     "power",
     "read_specification",
     "required_records",
+    "stepwise",
+    "stratified_test",
     "synthetic_records",
     "test",
     "tradeoff",

@@ -30,6 +30,7 @@ _COMMANDS = {
     "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
     "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
     "measure": ("optrr.cli.measuring", "measure", "Shares in groups, risks, odds, means, ordinal association."),
+    "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
     "power": ("optrr.cli.testing", "power", "Records needed to detect an association."),
     "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
     "export": ("optrr.cli.exporting", "export", "Write what a device needs to randomize a record; matrices; programs."),

@@ -1,0 +1,7 @@
+"""Log-linear models of a table's true proportions, fitted to randomized records, and tests of one model against another."""
+
+from optrr.models.comparing import STRATIFIED, compare_models, stratified_test
+from optrr.models.loglinear import LogLinear, fit_loglinear, stepwise
+from optrr.models.terms import Terms
+
+__all__ = ["STRATIFIED", "LogLinear", "Terms", "compare_models", "fit_loglinear", "stepwise", "stratified_test"]

@@ -1,0 +1,201 @@
+"""A fitted log-linear model as a result, and the choice of one by its information criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.distributions import norm
+from optrr.errors import InvalidInput
+from optrr.estimation.result import check_confidence
+from optrr.mechanisms.randomizer import Randomizer, kernel_from
+from optrr.models.fitting import Fitted, fit
+from optrr.models.terms import Terms
+from optrr.records.counts import Counts
+from optrr.results import TableResult
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_UNBOUNDED = (
+    "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
+    "categories"
+)
+_NOT_DONE = "the fit stopped before the likelihood was at its maximum; leave out an interaction"
+# A step that promises more nats per record than this is a fit that is not final.
+_FINAL = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogLinear(TableResult):
+    """A log-linear model of the true proportions of a table, by maximum likelihood.
+
+    ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
+    order of ``labels``; ``standard_errors`` come from the information of the randomized records, NaN where they have none.
+    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records.
+    """
+
+    counts: Counts
+    fitted: Fitted
+    confidence: float
+
+    @property
+    def terms(self) -> Terms:
+        """The model's terms."""
+        return self.fitted.terms
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return self.counts.n
+
+    @property
+    def labels(self) -> list[str]:
+        """What each coefficient is about."""
+        return self.terms.labels()
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """β, (p,)."""
+        return self.fitted.coefficients
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of the coefficients, (p, p); NaN where the records hold no information on all of them."""
+        information = self.n * self.fitted.information
+        if self.fitted.unbounded or np.linalg.cond(information) > 1 / np.finfo(np.float64).eps:
+            return np.full(information.shape, np.nan)
+        return np.asarray(np.linalg.inv(information))
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """(p,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def proportions(self) -> FloatArray:
+        """The fitted table."""
+        return self.fitted.proportions
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of all records, in nats."""
+        return self.n * self.fitted.log_likelihood(self.counts.proportions)
+
+    @property
+    def bic(self) -> float:
+        """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
+        return -2 * self.log_likelihood + self.terms.parameters * log(self.n)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        return (*((_UNBOUNDED,) if self.fitted.unbounded else ()), *((_NOT_DONE,) if self.fitted.gain > _FINAL else ()))
+
+    def headline(self) -> str:
+        """The model and how it fits."""
+        return f"{self.terms}: {self.terms.parameters} parameters, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per coefficient: parameter, estimate, standard_error, lower, upper (Wald)."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import)
+
+        reach = float(norm.isf((1 - self.confidence) / 2)) * self.standard_errors
+        numbers = {
+            "estimate": self.coefficients,
+            "standard_error": self.standard_errors,
+            "lower": self.coefficients - reach,
+            "upper": self.coefficients + reach,
+        }
+        return pa.table(
+            {"parameter": pa.array(self.labels, pa.string()), **{k: pa.array(v) for k, v in numbers.items()}}
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """As a JSON object; None for what is not known."""
+        rows = [
+            {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in row.items()}
+            for row in self.to_arrow().to_pylist()
+        ]
+        return {
+            "model": str(self.terms),
+            "attributes": list(self.counts.domain.names),
+            "n": self.n,
+            "parameters": self.terms.parameters,
+            "log_likelihood": self.log_likelihood,
+            "bic": self.bic,
+            "confidence": self.confidence,
+            "coefficients": rows,
+            "warnings": list(self.warnings),
+        }
+
+
+def fit_loglinear(
+    counts: Counts,
+    mechanism: Randomizer,
+    generators: Iterable[Iterable[str]] | Terms,
+    confidence: float = 0.95,
+) -> LogLinear:
+    """Fit a hierarchical log-linear model to the true proportions behind randomized counts.
+
+    Parameters
+    ----------
+    counts
+        of the attributes that the model speaks of; up to some 10^5 cells.
+    generators
+        attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
+
+    Raises
+    ------
+    InvalidInput
+        for unknown attributes, too many parameters, or interactions that the mechanism hides.
+    """
+    check_confidence(confidence)
+    if counts.n < 2:
+        raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
+    kernel = kernel_from(mechanism, counts.domain.names)
+    terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
+    check_seen(terms, kernel)
+    return LogLinear(counts, fit(terms, counts.proportions, kernel), confidence)
+
+
+def check_seen(terms: Terms, kernel: Any) -> None:
+    """Refuse a model with an interaction that the mechanism hides. Raises SingularMarginal, which names it."""
+    for generator in terms.generators:
+        if len(generator) == len(kernel.sizes):
+            kernel.check_invertible()
+
+
+def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2, confidence: float = 0.95) -> LogLinear:
+    """The model found by adding or leaving out one interaction after the other while BIC falls; a search, not a proof.
+
+    It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
+    search chose the model because it fits, so that errors and tests from the same records are too good; the result does not
+    know that.
+    """
+    domain = counts.domain
+    best = fit_loglinear(counts, mechanism, Terms.of(domain, ()), confidence)
+    while True:
+        tried = [fit_loglinear(counts, mechanism, terms, confidence) for terms in _neighbours(best.terms, order)]
+        better = min(tried, key=lambda model: model.bic, default=best)
+        if better.bic >= best.bic:
+            return best
+        best = better
+
+
+def _neighbours(terms: Terms, order: int) -> Iterable[Terms]:
+    present = set(terms.sets)
+    for size in range(2, order + 1):
+        for new in combinations(range(terms.domain.m), size):
+            if new not in present and all(part in present for part in combinations(new, size - 1)):
+                yield terms.with_term(new)
+    for old in terms.generators:
+        if len(old) > 1:
+            yield terms.without_term(old)

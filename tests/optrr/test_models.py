@@ -1,0 +1,240 @@
+"""Log-linear models against statsmodels, scipy's own maximum and the tests of two attributes; levels by simulation."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import minimize
+from scipy.stats import chi2, chi2_contingency
+from statsmodels.stats.contingency_tables import StratifiedTable
+
+from optrr import Counts, Domain, InvalidInput, count, design
+from optrr.cli.main import run
+from optrr.inference import test as tested
+from optrr.kernel import Kernel
+from optrr.models import STRATIFIED, Terms, compare_models, fit_loglinear, stepwise, stratified_test
+from optrr.models.terms import parse_terms
+from optrr.records.datasets import adult, adult_domain
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
+PLAIN = design(DOMAIN, 20.0).mechanism
+NOISY = design(DOMAIN, [1.5, 2.0, 3.0], preserve="pairs").mechanism
+GENERATORS: list[list[tuple[str, ...]]] = [
+    [],
+    [("a", "b")],
+    [("a", "c"), ("b", "c")],
+    [("a", "b"), ("a", "c"), ("b", "c")],
+]
+MODELS = [Terms.of(DOMAIN, g) for g in GENERATORS]
+
+
+def counts_of(table: Any) -> Counts:
+    return Counts(DOMAIN, np.asarray(table))
+
+
+def drawn(seed: int, n: int = 20_000, kernel: Kernel | None = None, table: np.ndarray | None = None) -> Counts:
+    rng = np.random.default_rng(seed)
+    pi = rng.dirichlet(np.full(12, 4.0)).reshape(2, 3, 2) if table is None else table
+    lam = pi if kernel is None else kernel.forward(pi)
+    return counts_of(rng.multinomial(n, lam.ravel()).reshape(2, 3, 2))
+
+
+@pytest.mark.parametrize("terms", MODELS, ids=str)
+def test_without_noise_a_fit_is_that_of_poisson_regression(terms: Terms) -> None:
+    counts = drawn(1)
+    columns = terms.columns().reshape(terms.parameters, -1).T
+    reference = sm.GLM(counts.table.ravel(), sm.add_constant(columns), family=sm.families.Poisson()).fit()
+    model = fit_loglinear(counts, PLAIN, terms)
+    np.testing.assert_allclose(model.coefficients, reference.params[1:], atol=1e-5)
+    np.testing.assert_allclose(model.standard_errors, reference.bse[1:], rtol=1e-3)
+    np.testing.assert_allclose(model.proportions.ravel() * counts.n, reference.fittedvalues, rtol=1e-4)
+
+
+@pytest.mark.parametrize("terms", MODELS, ids=str)
+def test_a_fit_through_noise_is_the_maximum_that_scipy_finds(terms: Terms) -> None:
+    kernel = NOISY.kernel(("a", "b", "c"))
+    counts, matrix = drawn(2, kernel=kernel), kernel.matrix()
+    columns = terms.columns().reshape(terms.parameters, -1)
+
+    def loss(beta: np.ndarray) -> float:
+        weights = np.exp(beta @ columns)
+        return -float(counts.proportions.ravel() @ np.log(weights / weights.sum() @ matrix))
+
+    reference = minimize(loss, np.zeros(terms.parameters), method="BFGS", options={"gtol": 1e-10})
+    model = fit_loglinear(counts, NOISY, terms)
+    np.testing.assert_allclose(model.coefficients, reference.x, atol=2e-5)
+    assert model.log_likelihood >= -counts.n * reference.fun - 1e-8
+    steps = 1e-3 * np.eye(terms.parameters)
+    hessian = [
+        [
+            loss(reference.x + s + t)
+            - loss(reference.x + s - t)
+            - loss(reference.x - s + t)
+            + loss(reference.x - s - t)
+            for t in steps
+        ]
+        for s in steps
+    ]
+    errors = np.sqrt(np.diag(np.linalg.inv(np.array(hessian) / 4e-6 * counts.n)))
+    # the observed information differs from the expected one, which ours is, by the misfit of the model
+    np.testing.assert_allclose(model.standard_errors, errors, rtol=0.1)
+
+
+def test_without_noise_the_tests_are_those_of_pearson_and_cochran_mantel_haenszel() -> None:
+    rng = np.random.default_rng(3)
+    domain = Domain.of({"a": 2, "b": 2, "c": 4})
+    mechanism = design(domain, 20.0).mechanism
+    counts = Counts(domain, rng.integers(800, 1500, (2, 2, 4)))
+    strata = StratifiedTable([counts.table[:, :, k].astype(float) for k in range(4)])
+    common = stratified_test(counts, mechanism, "common-association")
+    # theirs is conditional on the margins, which makes its variance larger by n/(n − 1) in each stratum
+    assert common.statistic == pytest.approx(strata.test_null_odds(correction=False).statistic, rel=2e-3)
+    assert common.df == 1
+    assert common.statistic == pytest.approx(stratified_test(counts, mechanism, "common-trend").statistic)
+    general = stratified_test(counts, mechanism)
+    pearson = sum(chi2_contingency(counts.table[:, :, k], correction=False).statistic for k in range(4))
+    assert (general.statistic, general.df) == (pytest.approx(pearson, rel=1e-5), 4)
+    assert general.p_value == pytest.approx(chi2.sf(pearson, 4), rel=1e-4)
+    differing = stratified_test(counts, mechanism, "same-odds-ratios")
+    assert differing.df == 3
+    # Breslow and Day's statistic takes another estimate of the common odds ratio
+    assert differing.statistic == pytest.approx(strata.test_equal_odds().statistic, rel=2e-2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_for_two_attributes_it_is_the_test_of_independence(seed: int) -> None:
+    domain = Domain.of({"a": 3, "b": 4})
+    mechanism = design(domain, [1.0, 2.0]).mechanism
+    table = np.random.default_rng(seed).integers(400, 900, (3, 4))
+    ours = compare_models(Counts(domain, table), mechanism, [], [("a", "b")])
+    theirs = tested(Counts(domain, table), mechanism, calibration="asymptotic")
+    assert (ours.statistic, ours.df) == (pytest.approx(theirs.statistic, rel=1e-6), theirs.df)
+
+
+def conditionally_independent(rng: np.random.Generator) -> np.ndarray:
+    strata = rng.dirichlet(np.full(2, 3.0))
+    parts = [p * np.outer(rng.dirichlet(np.full(2, 3.0)), rng.dirichlet(np.full(3, 3.0))) for p in strata]
+    return np.stack(parts, axis=2)
+
+
+@pytest.mark.parametrize("name", STRATIFIED)
+def test_levels_under_joint_randomization(name: Any) -> None:
+    """Of 300 tests at 5 %, more than 29 or fewer than 4 come out 1 time in 2000; four tests here."""
+    kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(9)
+    pi = conditionally_independent(rng)
+    if name == "same-odds-ratios":
+        factor = np.array([[1.0, 1.0, 1.0], [1.0, 1.6, 0.5]])[:, :, None]
+        pi = pi * factor / (pi * factor).sum()
+    lam = kernel.forward(pi).ravel()
+    draws = rng.multinomial(20_000, lam, size=300).reshape(-1, 2, 3, 2)
+    rejected = sum(stratified_test(counts_of(t), NOISY, name).p_value <= 0.05 for t in draws)
+    assert 4 <= rejected <= 29
+
+
+def test_few_expected_records_are_bootstrapped_and_a_marginal_association_vanishes_within_strata() -> None:
+    rng = np.random.default_rng(4)
+    # both attributes follow the stratum, and are independent in it
+    pi = np.stack([0.5 * np.outer([0.8, 0.2], [0.6, 0.3, 0.1]), 0.5 * np.outer([0.2, 0.8], [0.1, 0.3, 0.6])], axis=2)
+    kernel = NOISY.kernel(("a", "b", "c"))
+    counts = counts_of(rng.multinomial(600, kernel.forward(pi).ravel()).reshape(2, 3, 2))
+    result = stratified_test(counts, NOISY, "common-trend", random_state=1)
+    assert result.calibration == "bootstrap"
+    large = counts_of(np.rint(200_000 * kernel.forward(pi)).astype(np.int64))
+    assert stratified_test(large, NOISY).p_value > 0.99
+    marginal = Counts(DOMAIN.subset(["a", "b"]), large.table.sum(axis=2))
+    assert tested(marginal, NOISY).p_value < 1e-6
+
+
+def test_stepwise_finds_the_model_that_made_the_records() -> None:
+    columns = Terms.of(DOMAIN, [("a", "b"), ("c",)])
+    beta = np.array([0.2, -0.3, 0.4, 0.5, 1.2, -1.5])
+    pi = np.exp(beta @ columns.columns().reshape(6, -1)).reshape(2, 3, 2)
+    kernel = NOISY.kernel(("a", "b", "c"))
+    counts = drawn(5, 200_000, kernel, pi / pi.sum())
+    assert str(stepwise(counts, NOISY, order=3).terms) == "c + a*b"
+
+
+def test_coefficients_of_adult_are_read_as_log_odds_ratios() -> None:
+    domain = adult_domain().subset(["sex", "income"])
+    mechanism = design(domain, 15.0).mechanism
+    counts = count(adult(), domain, domain.names, allow_extra=True)
+    model = fit_loglinear(counts, mechanism, [("sex", "income")])
+    odds = counts.table[0, 0] * counts.table[1, 1] / (counts.table[0, 1] * counts.table[1, 0])
+    assert model.coefficients[-1] == pytest.approx(np.log(odds), abs=1e-3)
+    frame = model.to_pandas()
+    assert list(frame.columns) == ["parameter", "estimate", "standard_error", "lower", "upper"]
+    assert frame.parameter.iloc[-1].count("=") == 2
+    assert model.summary()["model"] == "sex*income"
+
+
+def test_a_share_that_goes_to_zero_is_said() -> None:
+    table = np.full((2, 3, 2), 500)
+    table[1, 2] = 0
+    model = fit_loglinear(counts_of(table), PLAIN, [("a", "b"), ("c",)])
+    assert any("fitted table is 0" in line for line in model.warnings)
+    assert np.isnan(model.standard_errors).all()
+
+
+def test_terms_are_closed_under_subsets_and_parsed() -> None:
+    terms = parse_terms("a*b*c", DOMAIN)
+    assert [len(s) for s in terms.sets] == [1, 1, 1, 2, 2, 2, 3]
+    assert str(parse_terms("b*a + c", DOMAIN)) == "c + a*b"
+    assert terms.parameters == 11 == len(terms.labels())
+    assert np.linalg.matrix_rank(np.vstack([np.ones(12), terms.columns().reshape(11, -1)])) == 12
+    assert all(Terms.of(DOMAIN, pair) <= terms for pair in combinations([("a", "b"), ("b", "c"), ("a", "c")], 2))
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda: parse_terms("a*", DOMAIN), "names an empty term"),
+        (lambda: parse_terms("a*q", DOMAIN), "'q'"),
+        (lambda: compare_models(drawn(1), NOISY, [("a", "b")], [("a", "c")]), "is not a part of"),
+        (lambda: stratified_test(drawn(1), NOISY, "mantel"), "there is no test 'mantel'"),  # type: ignore[arg-type]
+        (
+            lambda: stratified_test(Counts(DOMAIN.subset(["a", "b"]), np.ones((2, 3), int)), NOISY),
+            "at least one that makes strata",
+        ),
+    ],
+)
+def test_mistakes_are_named(act: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        act()
+
+
+def test_the_commands_print_what_the_functions_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    design_file, data, out = (str(tmp_path / name) for name in ("d.json", "r.csv", "out.csv"))
+    run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", design_file])
+    rng = np.random.default_rng(5)
+    pd.DataFrame({"a": rng.integers(0, 2, 900), "b": rng.integers(0, 3, 900), "c": rng.integers(0, 2, 900)}).to_csv(
+        data, index=False
+    )
+    capsys.readouterr()
+    start = [data, "--design", design_file]
+    strata = ["test", *start, "--attributes", "a,b", "--test", "common-association", "--given", "c"]
+    assert run([*strata, "--random-state", "1", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["test"], printed["df"]) == ("common-association", 2)
+    model = ["model", *start, "--attributes", "a,b,c", "--terms", "a*b+c", "--against", "a*b*c", "--random-state", "1"]
+    assert run([*model, "--json", "-o", out]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["model"] == "c + a*b"
+    assert printed["test"]["df"] == 5
+    assert list(pd.read_csv(out)["parameter"]) == [row["parameter"] for row in printed["coefficients"]]
+    assert run(model) == 0
+    assert "against a*b*c: statistic" in capsys.readouterr().out
+    for wrong, said in (
+        (strata[:-2], "needs --given"),
+        ([*strata[:4], "--attributes", "a,b,c", *strata[6:]], "name two"),
+        (["test", *start, "--attributes", "a,b", "--given", "c"], "--given is for --test conditional-independence"),
+        (model[:6], "--terms or searched"),
+    ):
+        assert run(wrong) == 2
+        assert said in capsys.readouterr().err
