@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import input_argument, keep_input
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, print_json, print_table, say, warn
-from optrr.cli.records import design_option, split_names
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -63,15 +62,12 @@ def model(
         result = fit_loglinear(counts, design.mechanism, parse_terms(terms, counts.domain), confidence)
     else:
         result = stepwise(counts, design.mechanism, order or 2, confidence)
+    summary = result.summary() | {"doubts": doubts}
     tested = None
     if against is not None:
         larger = parse_terms(against, counts.domain)
         tested = compare_models(counts, design.mechanism, result.terms, larger, random_state)
-    summary = (
-        result.summary()
-        | {"doubts": doubts}
-        | ({} if tested is None else {"against": against, "test": tested.summary()})
-    )
+        summary |= {"against": against, "test": tested.summary()}
     if output is not None:
         write_estimate(result, summary, output)
     warn([*doubts, *result.warnings])
