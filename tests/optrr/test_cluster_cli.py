@@ -1,6 +1,7 @@
 """optrr cluster, and cluster designs through files, perturb, estimate and verify."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from optrr_solvers.laws import BlockLaw
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": ["p", "q", "r", "s"], "c": ["0", "1"], "d": ["0", "1"]})
 
 
-@pytest.fixture
-def first_round(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Records, a first design and what it made of them, and the records' codes."""
+    folder = tmp_path_factory.mktemp("first")
     rng = np.random.default_rng(1)
     n = 20_000
     a, c = rng.integers(0, 3, n), rng.integers(0, 2, n)
@@ -33,23 +36,18 @@ def first_round(tmp_path):
     codes = np.stack([a, b, c, c], axis=1)
     lines = [",".join(DOMAIN.names)]
     lines += [",".join(t.texts[v] for t, v in zip(DOMAIN, row, strict=True)) for row in codes.tolist()]
-    (tmp_path / "true.csv").write_text("\n".join(lines) + "\n")
-    save_design(design(DOMAIN, 1.5, method="kronecker"), tmp_path / "first.json")
-    assert (
-        run(
-            [
-                "perturb",
-                str(tmp_path / "true.csv"),
-                "--design",
-                str(tmp_path / "first.json"),
-                "-o",
-                str(tmp_path / "randomized.csv"),
-                "--random-state",
-                "2",
-            ]
-        )
-        == 0
-    )
+    (folder / "true.csv").write_text("\n".join(lines) + "\n")
+    save_design(design(DOMAIN, 1.5, method="kronecker"), folder / "first.json")
+    true, first, randomized = (str(folder / name) for name in ("true.csv", "first.json", "randomized.csv"))
+    assert run(["perturb", true, "--design", first, "-o", randomized, "--random-state", "2"]) == 0
+    return folder, codes
+
+
+@pytest.fixture
+def first_round(made, tmp_path):
+    """A folder of one's own with the files of the first round."""
+    folder, codes = made
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     return tmp_path, codes
 
 
@@ -95,7 +93,13 @@ def test_other_ways_to_the_clusters(first_round, capsys, more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("matrix", ["joint", "inverse-distance", "product", "optimum"])
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        *("inverse-distance", "optimum"),
+        *(pytest.param(m, marks=pytest.mark.full) for m in ("joint", "product")),
+    ],
+)
 def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     folder, codes = first_round
     second = str(folder / "second.json")

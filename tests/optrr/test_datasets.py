@@ -43,8 +43,9 @@ def test_published_counts():
 def test_same_records_as_the_source():
     if not SOURCE.exists():
         pytest.skip("the source file is not beside the repository")
+    names = adult_domain().names
     with SOURCE.open(newline="", encoding="utf-8") as lines:
-        expected = [tuple(r[name] for name in adult_domain().names) for r in csv.DictReader(lines)]
+        expected = [tuple(r[name] for name in names) for r in csv.DictReader(lines)]
     assert list(zip(*adult().to_pydict().values(), strict=True)) == expected
 
 
