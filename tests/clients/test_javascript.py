@@ -150,6 +150,7 @@ def understated(content: dict[str, Any]) -> str:
     return canonical(wrong | {"digest": digest_of(wrong)}).decode()
 
 
+@pytest.mark.slow
 def test_random_laws_are_read_drawn_as_in_python_and_refused_with_a_smaller_epsilon():
     rng = np.random.default_rng(91)
     contents = [random_deployment(kind, rng) for kind in KINDS for _ in range(5)]
@@ -261,6 +262,7 @@ def test_what_cannot_be_stored_is_not_answered_and_what_is_stored_is_not_drawn_a
     assert result["again"] == {"epsilon": "1.000000000000000", "report": {"id": "kept"}, "isNew": False}
 
 
+@pytest.mark.slow
 def test_the_types_are_those_of_the_code(tmp_path):
     compiler = TESTS / "node_modules" / ".bin" / "tsc"
     if not compiler.exists():

@@ -183,6 +183,7 @@ def test_bad_calls(place: Path, capsys: pytest.CaptureFixture[str], arguments: l
     assert message in refused(capsys, *arguments)
 
 
+@pytest.mark.slow
 def test_every_option_says_what_it_does() -> None:
     context = click.Context(cli)
     commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}

@@ -122,6 +122,7 @@ def test_every_end_of_the_process_is_one_line(here, monkeypatch, ends, said):
     assert re.search(said, line), line
 
 
+@pytest.mark.slow
 def test_a_crash_in_the_second_pass(here, monkeypatch):
     """The file is replaced after its variants were read."""
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
@@ -161,6 +162,7 @@ RECORD = b"1\t1\t.\tA\tC\t.\t.\t.\tGT\t0/1\t0/1\t0/1\t0/1\n"
 MEGABYTE = 1 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "piece", "times", "said"),
     [
@@ -194,6 +196,7 @@ def test_a_small_table_of_many_rows(here):
             read()
 
 
+@pytest.mark.slow
 def test_memory_of_the_process_is_limited(here, monkeypatch):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     expanding("big.vcf.gz", VCF + b"1\t30\tlong\t", b"A" * MEGABYTE, 40, b"\tC\t.\t.\t.\tGT" + b"\t0/1" * 4 + b"\n")
@@ -258,6 +261,7 @@ def test_no_value_of_a_person_is_shown(here, name, content, arguments, said):
     assert SECRET not in line
 
 
+@pytest.mark.slow
 def test_names_that_are_markup_or_escapes(here):
     odd = TABLE.replace(b"rs0", b"[/b]").replace(b"rs1", b"\x1b[2Jx")
     Path("x.csv").write_bytes(odd)

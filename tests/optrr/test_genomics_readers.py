@@ -176,6 +176,7 @@ def test_vcf_records(tmp_path):
     assert genotypes.skipped == {"not biallelic": 2, "symbolic allele": 1, "not diploid": 1, "without genotypes": 1}
 
 
+@pytest.mark.slow
 def test_vcf_without_use(tmp_path, capfd):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     only = vcf(tmp_path / "x.vcf", ["a", "b"], ["rs2 A G,T . . . GT 0/1 1/2"])
@@ -196,6 +197,7 @@ def test_vcf_without_use(tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_vcf_cut_short(tmp_path, capfd):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     rows = [f"rs{k} A G . . . GT 0/0 0/1 1/1" for k in range(9000)]

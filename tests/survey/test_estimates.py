@@ -68,6 +68,7 @@ def agree(z: np.ndarray) -> bool:
     return bool(np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / z.size))
 
 
+@pytest.mark.slow
 def test_reports_of_the_python_client_agree_with_perturb(made: Design, design_file: Path) -> None:
     client = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
     records = people(1500)

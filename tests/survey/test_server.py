@@ -316,6 +316,7 @@ def test_connections_are_as_many_as_the_system_allows(
     assert asked == ([] if raised is None else [(raised, hard)])
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_named(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -399,6 +399,7 @@ def test_a_server_that_does_not_sync_is_refused(server: str, files: SurveyFiles)
                 time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_collector_outlives_its_connections(server: str, files: SurveyFiles) -> None:
     """As after a restart of the database."""
     engine = open_database(database_url(server))
