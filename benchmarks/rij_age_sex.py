@@ -38,11 +38,8 @@ def records() -> np.ndarray:
     return np.repeat(cells[:, :2], cells[:, 2], axis=0)
 
 
-def main(runs: int) -> None:
-    domain = Domain.of({"age": BINS, "sex": SEX})
-    codes = records()
-    truth = np.zeros((len(BINS), 2))
-    np.add.at(truth, tuple(codes.T), 1 / len(codes))
+def simulated(domain: Domain, codes: np.ndarray, runs: int) -> dict[str, list[np.ndarray]]:
+    """The table of age by sex after each randomization: as it was reported, and as the two protocols estimate it."""
     # kept with p, uniform otherwise: the odds of the true value are (p + (1−p)/d) : (1−p)/d
     epsilons = {a.name: math.log1p(P * a.size / (1 - P)) for a in domain}
     independent, joint = rr_independent(domain, epsilons), rr_ind_joint(domain, epsilons)
@@ -54,48 +51,46 @@ def main(runs: int) -> None:
     }
     for run in range(runs):
         seen = joint.mechanism.perturb_codes(codes, run)
-        raw = np.zeros_like(truth)
-        np.add.at(raw, tuple(seen.T), 1 / len(seen))
-        tables = [raw]
+        tables = [shares(seen)]
         for protocol in (independent, joint):
             collector = Collector(protocol)
             collector.receive_codes(seen)
             tables.append(collector.proportions(("age", "sex")))
         for name, table in zip(estimates, tables, strict=True):
             estimates[name].append(table)
-    errors = {name: np.asarray(tables) - truth for name, tables in estimates.items()}
-    write_csv(
-        "rij_age_sex.csv",
-        [
-            {
-                "table": name,
-                "MAE": float(np.abs(e).mean()),
-                "MSE": float((e**2).mean()),
-                "worst_mean_cell": float(np.abs(e.mean(axis=0)).max()),
-            }
-            for name, e in errors.items()
-        ],
-    )
+    return estimates
+
+
+def shares(codes: np.ndarray) -> np.ndarray:
+    """Proportions of age by sex."""
+    table = np.zeros((len(BINS), 2))
+    np.add.at(table, tuple(codes.T), 1 / len(codes))
+    return table
+
+
+def draw(shown: dict[str, np.ndarray], people: int) -> None:
     figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), sharey=True)
-    shown = {"true (Fig. 9)": truth, **{name: tables[0] for name, tables in estimates.items()}}
     for axis, (name, table) in zip(axes, shown.items(), strict=True):
-        axis.bar(BINS, table[:, 0] * len(codes), color="lightsteelblue", label="male", width=0.8)
-        axis.bar(BINS, table[:, 1] * len(codes), color="midnightblue", label="female", width=0.4)
+        axis.bar(BINS, table[:, 0] * people, color="lightsteelblue", label="male", width=0.8)
+        axis.bar(BINS, table[:, 1] * people, color="midnightblue", label="female", width=0.4)
         axis.set_title(name, fontsize=10)
         axis.tick_params(axis="x", labelsize=7)
     axes[0].legend()
     axes[0].set_ylabel("people")
     save(figure, "rij_age_sex.svg")
+
+
+def page(errors: dict[str, np.ndarray], runs: int, people: int) -> str:
     mae = {name: float(np.abs(e).mean()) for name, e in errors.items()}
     names = list(mae)
     lines = [
         "# RIJ Figs. 9–12: age and sex, p = 0.5",
-        f"{runs} randomizations of {len(codes)} records.",
+        f"{runs} randomizations of {people} records.",
         "",
         "| table | MAE | MSE |",
         "|---|---|---|",
     ]
-    lines += [f"| {name} | {np.abs(e).mean():.5f} | {(e**2).mean():.2e} |" for name, e in errors.items()]
+    lines += [f"| {name} | {mae[name]:.5f} | {(e**2).mean():.2e} |" for name, e in errors.items()]
     lines += [
         "",
         f"- RR-Ind-Joint closest to the true table: {'yes' if mae[names[2]] == min(mae.values()) else 'NO'}",
@@ -104,8 +99,28 @@ def main(runs: int) -> None:
         "rounding of P⁻¹Pᵀπ, without drawing anything. With records really randomized, what remains is the "
         "sampling error above.",
     ]
-    write_text("rij_age_sex.md", "\n".join(lines))
-    print("\n".join(lines))
+    return "\n".join(lines)
+
+
+def main(runs: int) -> None:
+    codes = records()
+    truth = shares(codes)
+    estimates = simulated(Domain.of({"age": BINS, "sex": SEX}), codes, runs)
+    errors = {name: np.asarray(tables) - truth for name, tables in estimates.items()}
+    rows = [
+        {
+            "table": name,
+            "MAE": float(np.abs(e).mean()),
+            "MSE": float((e**2).mean()),
+            "worst_mean_cell": float(np.abs(e.mean(axis=0)).max()),
+        }
+        for name, e in errors.items()
+    ]
+    write_csv("rij_age_sex.csv", rows)
+    draw({"true (Fig. 9)": truth, **{name: tables[0] for name, tables in estimates.items()}}, len(codes))
+    text = page(errors, runs, len(codes))
+    write_text("rij_age_sex.md", text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -83,21 +83,22 @@ def figure_2(axes, rows: list[dict], trivial: dict[str, float]) -> None:
     axes.legend(fontsize=7)
 
 
-def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) -> str:
+def orders_of(rows: list[dict]) -> dict[str, list[float]]:
+    """By how many orders of magnitude Laplace's error is above randomized response's, for each ε."""
+    rr, lm = by_family(rows)
+    return {k: [np.log10(lm[e][k] / rr[e][k]) for e in EPSILONS] for k in ("formula", "clipped", "projected")}
+
+
+def by_family(rows: list[dict]) -> tuple[dict[float, dict], dict[float, dict]]:
+    """The rows of randomized response and of Laplace, by ε."""
     by = {(r["family"], r["epsilon"]): r for r in rows}
     rr, lm = ({e: by[f, e] for e in EPSILONS} for f in ("randomized response", "Laplace"))
-    worst = max(abs(r["unclipped"] / r["formula"] - 1) for r in rows)
-    orders = {k: [np.log10(lm[e][k] / rr[e][k]) for e in EPSILONS] for k in ("formula", "clipped", "projected")}
-    better = next((e for e in EPSILONS if lm[e]["formula"] < trivial["1/6"]), None)
-    rr_better = next((e for e in EPSILONS if rr[e]["formula"] < trivial["1/6"]), None)
+    return rr, lm
+
+
+def table_of_errors(rows: list[dict]) -> list[str]:
+    (rr, lm), orders = by_family(rows), orders_of(rows)
     lines = [
-        "# RVL Figures 1 and 2: proportions of six levels",
-        "",
-        f"Made by `benchmarks/rvl_proportions.py` {rvl_data.STAND_IN}.",
-        f"Mean squared error per level against the population's proportions, n = 248; formulas are exact, the rest {RUNS}",
-        f"simulations (worst deviation of an unclipped simulation from its formula: {100 * worst:.1f} %). Trivial answers:",
-        f"0 everywhere {trivial['0']:.2e}, 1/6 everywhere {trivial['1/6']:.2e}.",
-        "",
         "| ε | RR unbiased | Laplace unbiased | orders | RR clipped | Laplace clipped | orders | RR projected | "
         "Laplace projected | orders | Laplace matrix's own ε |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -107,13 +108,17 @@ def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) 
         for kind in ("formula", "clipped", "projected"):
             cells += [f"{rr[e][kind]:.2e}", f"{lm[e][kind]:.2e}", f"{orders[kind][k]:.2f}"]
         lines.append("| " + " | ".join([*cells, f"{lm[e]['matrix_epsilon']:.4f}"]) + " |")
+    return lines
+
+
+def claims(rows: list[dict], trivial: dict[str, float]) -> list[str]:
+    (rr, lm), orders = by_family(rows), orders_of(rows)
+    better = next((e for e in EPSILONS if lm[e]["formula"] < trivial["1/6"]), None)
+    rr_better = next((e for e in EPSILONS if rr[e]["formula"] < trivial["1/6"]), None)
     lost = [f"{e:g}" for e, o in zip(EPSILONS, orders["projected"], strict=True) if o <= 0]
     wins = f"except at ε = {', '.join(lost)}" if lost else "everywhere"
     between = [f"{e:g}" for e, o in zip(EPSILONS, orders["formula"], strict=True) if 2 <= o <= 3]
-    lines += [
-        "",
-        "## What holds of RVL's claims",
-        "",
+    return [
         f"- Unbiased (what RVL plot: they report the estimated variance), randomized response beats Laplace by "
         f"{min(orders['formula']):.1f} to {max(orders['formula']):.1f} orders of magnitude for ε = 0.5..10; at ε up to 5 by "
         f'{min(orders["formula"][:6]):.1f} to {max(orders["formula"][:6]):.1f}. RVL\'s "two to three orders" is seen at '
@@ -125,15 +130,31 @@ def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) 
         f"{min(orders['clipped']):.2f}..{max(orders['clipped']):.2f} (clipped and rescaled); randomized response (projected) "
         f"still wins {wins}.",
         "- The Laplace matrix does not even spend its ε (last column).",
+    ]
+
+
+def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) -> str:
+    worst = max(abs(r["unclipped"] / r["formula"] - 1) for r in rows)
+    names = ("true", "RR estimate", "RR standard deviation", "Laplace estimate", "Laplace standard deviation")
+    lines = [
+        "# RVL Figures 1 and 2: proportions of six levels",
+        "",
+        f"Made by `benchmarks/rvl_proportions.py` {rvl_data.STAND_IN}.",
+        f"Mean squared error per level against the population's proportions, n = 248; formulas are exact, the rest {RUNS}",
+        f"simulations (worst deviation of an unclipped simulation from its formula: {100 * worst:.1f} %). Trivial answers:",
+        f"0 everywhere {trivial['0']:.2e}, 1/6 everywhere {trivial['1/6']:.2e}.",
+        "",
+        *table_of_errors(rows),
+        "",
+        "## What holds of RVL's claims",
+        "",
+        *claims(rows, trivial),
         "",
         "## Figure 1: one collection at ε = 5",
         "",
         "| | " + " | ".join(rvl_data.LDL) + " |",
         "|---" * 7 + "|",
-    ]
-    names = ("true", "RR estimate", "RR standard deviation", "Laplace estimate", "Laplace standard deviation")
-    lines += [
-        f"| {name} | " + " | ".join(f"{x:.3f}" for x in row) + " |" for name, row in zip(names, first, strict=True)
+        *(f"| {name} | " + " | ".join(f"{x:.3f}" for x in row) + " |" for name, row in zip(names, first, strict=True)),
     ]
     return "\n".join(lines) + "\n"
 
