@@ -1,7 +1,7 @@
 // The form: what the person reads before anything is drawn, the questions, and the consent.
 
 import { element } from "./elements.js";
-import { changeText, epsilonText, example, promise } from "./words.js";
+import { changeText, epsilonText, example, promise, together } from "./words.js";
 
 // More categories than this are a list to choose from.
 const MOST_RADIOS = 8;
@@ -11,10 +11,11 @@ export const label = (category) => category ?? "No answer";
 export const questionOf = (attribute, wording) => wording.questions?.[attribute.name] ?? attribute.name;
 
 /**
- * The form as an element. `submitted` gets the answers by attribute once every question has one and consent is given, and
- * resolves to what went wrong, or null. The form has no address to be sent to, and nothing else ever reads it.
+ * The form as an element. `spent` is what this browser's surveys cost with this one: a ledger. `submitted` gets the answers by
+ * attribute once every question has one and consent is given, and resolves to what went wrong, or null. The form has no
+ * address to be sent to, and nothing else ever reads it.
  */
-export function surveyForm(deployment, wording, submitted) {
+export function surveyForm({ deployment, wording, spent, submitted }) {
   const questions = deployment.attributes.map((attribute, i) => questionFor(attribute, i, wording));
   const consent = consentFor();
   const mistakes = element("div", { id: "mistakes", role: "alert", tabIndex: -1 });
@@ -23,7 +24,7 @@ export function surveyForm(deployment, wording, submitted) {
   const form = element(
     "form",
     { autocomplete: "off", noValidate: true, method: "dialog" },
-    protection(deployment, wording),
+    protection(deployment, wording, spent),
     mistakes,
     ...questions.map((question) => question.block),
     consent.block,
@@ -48,7 +49,7 @@ export function surveyForm(deployment, wording, submitted) {
   return form;
 }
 
-function protection(deployment, wording) {
+function protection(deployment, wording, { entries, epsilon: all }) {
   const epsilon = Number(deployment.epsilon.total);
   return element(
     "section",
@@ -56,6 +57,9 @@ function protection(deployment, wording) {
     element("h2", { id: "protection" }, "How your answers are protected"),
     element("p", { class: "promise" }, promise(epsilon)),
     element("p", {}, example(epsilon)),
+    entries.length > 1
+      ? element("p", {}, together(`With this one you will have answered ${entries.length} surveys at this address from this browser.`, all))
+      : null,
     element(
       "p",
       {},

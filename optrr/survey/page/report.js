@@ -2,7 +2,7 @@
 
 import { button, element, newHeading } from "./elements.js";
 import { label, questionOf } from "./form.js";
-import { epsilonText, factorText } from "./words.js";
+import { together } from "./words.js";
 
 const HEADINGS = {
   sending: "Your report is being sent",
@@ -64,11 +64,5 @@ function comparison(deployment, wording, values, answers) {
 
 function spending({ entries, epsilon }) {
   if (entries.length < 2) return null;
-  const total = Number(epsilon);
-  return element(
-    "p",
-    { class: "quiet" },
-    `From this browser you have answered ${entries.length} surveys at this address. Taken together (ε ${epsilonText(epsilon)}), ` +
-      `anyone who sees all reports can at best change their odds by a factor of ${factorText(total)}.`,
-  );
+  return element("p", { class: "quiet" }, together(`From this browser you have answered ${entries.length} surveys at this address.`, epsilon));
 }

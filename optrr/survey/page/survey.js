@@ -45,7 +45,10 @@ async function ask(deployment, wording) {
   }
   if (kept) return showReport({ deployment, wording, entry: kept, answers: null, note: BEFORE });
   const submitted = (answers) => randomizeAndSend(deployment, wording, answers);
-  content.replaceChildren(surveyForm(deployment, wording, submitted));
+  const others = (await ledger(store)).entries;
+  // what it will be is read before it is agreed to
+  const spent = await ledger({ all: async () => [...others, { epsilon: deployment.epsilon.total }] });
+  content.replaceChildren(surveyForm({ deployment, wording, spent, submitted }));
   status.textContent = "";
 }
 

@@ -37,6 +37,12 @@ export function example(epsilon) {
   return `${before}they may be all but certain of one of them. That protects you very little.`;
 }
 
+/** What a browser's surveys cost taken together: `surveys` says which, and `epsilon` is their sum as decimal text. */
+export function together(surveys, epsilon) {
+  const factor = factorText(Number(epsilon));
+  return `${surveys} Taken together (ε ${epsilonText(epsilon)}), anyone who sees all reports can at best change their odds by a factor of ${factor}.`;
+}
+
 /** How often an answer is replaced, to the nearest whole number of 100 people. */
 export function changeText(flip) {
   const changed = Math.round(100 * flip);
