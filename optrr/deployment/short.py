@@ -1,10 +1,9 @@
 """Thresholds with as few digits as a label's tolerance asks for, for files that must be small.
 
 Nearly all bytes of a compressed file are the digits of its thresholds, which look random. Here every threshold is rounded to
-d significant bits of the rarer of "kept" and "changed"; zeros follow, which compress away, however many bits the format
-has for them. The fewest d are taken that keep the total ε, computed exactly from what is left, within the tolerance. One
-threshold of every layer, that of the likeliest state, has more digits and is set so that each attribute changes as often
-as before: accuracies do not move.
+d significant bits of the rarer way that it bounds; zeros follow, which compress away, however many bits the format has for
+them. The fewest d are taken that keep the total ε, computed exactly from what is left, within the tolerance. One threshold
+of every layer has more digits and is set so that each attribute changes as often as before: accuracies do not move.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from optrr_solvers.automaton.layers import WORD_BITS, ChoiceLayer, Layer, Layers
 MOVED = 5e-10
 # A layer moves a path by at most about 2^(1−d); few come near that, so that the search starts with fewer.
 _FEWER = 2
-# Significant bits that the likeliest state has more than the others: flips are kept to a relative 1e-15 or so.
+# Significant bits that one threshold of a layer has more than the others: flips are kept to a relative 1e-15 or so.
 _FINER = 20
 # Bits of the chance to be in a state. They are whole numbers, so that every machine writes the same file.
 _MASS_BITS = 192
@@ -71,11 +70,12 @@ def _with_digits(automaton: Layers, digits: int, flips: Sequence[tuple[int, int]
 
 
 def _rounded(chances: _Chances, digits: int) -> _Chances:
-    """Every a to ``digits`` significant bits of the smaller of a and whole − a, and its b to the same place."""
-    zeros = [min(a, chances.whole - a).bit_length() - digits for a in chances.a]
-    a = [_nearest(x, z) for x, z in zip(chances.a, zeros, strict=True)]
-    # to which of two ways a little of the change belongs matters less than how much changes, as long as neither way is lost
-    b = [y if 0 < (y := _nearest(x, z)) < top else x for x, z, top in zip(chances.b, zeros, a, strict=True)]
+    """Every a to ``digits`` significant bits of "kept" and of the first way to change, its b to as many of either way."""
+    a, b = [], []
+    for above, below in zip(chances.a, chances.b, strict=True):
+        first = above - below
+        a.append(_nearest(above, min(chances.whole - above, first).bit_length() - digits))
+        b.append(_nearest(below, min(below, first).bit_length() - digits))
     return replace(chances, a=a, b=b)
 
 
@@ -85,13 +85,15 @@ def _nearest(x: int, zeros: int) -> int:
 
 
 def _settled(chances: _Chances, digits: int, mass: Sequence[int], flip: tuple[int, int]) -> _Chances:
-    """The likeliest state's threshold moved so that the attribute changes with its probability, (part, whole)."""
+    """The one threshold that it matters least to moved so that the attribute changes with its probability, (part, whole)."""
     part, whole = flip
-    likeliest = max(range(len(mass)), key=mass.__getitem__)
+    # the state where most of the rarer of "kept" and "changed" happens: the share of it that is moved is smallest there
+    weights = [x * min(a, chances.whole - a) for x, a in zip(mass, chances.a, strict=True)]
+    state = max(range(len(weights)), key=weights.__getitem__)
     missing = (sum(mass) * part * chances.whole) // whole - sum(x * a for x, a in zip(mass, chances.a, strict=True))
-    wanted = chances.a[likeliest] + missing // mass[likeliest]
+    wanted = chances.a[state] + missing // mass[state]
     zeros = min(wanted, chances.whole - wanted).bit_length() - digits
-    return replace(chances, a=[_nearest(wanted, zeros) if s == likeliest else x for s, x in enumerate(chances.a)])
+    return replace(chances, a=[_nearest(wanted, zeros) if s == state else x for s, x in enumerate(chances.a)])
 
 
 def _with(layer: Layer, chances: _Chances, words: int) -> Layer:
