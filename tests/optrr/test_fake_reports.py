@@ -15,6 +15,8 @@ from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, Singul
 from optrr.cli.main import run
 from optrr.estimation import METHODS, simplex
 from optrr.estimation.fake_reports import Reach
+from optrr.longitudinal.two_stage import TwoStage
+from optrr.longitudinal.whole import WholeOrUniform
 from optrr.matrix import MatrixMechanism, from_probabilities
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.oracles import ORACLES, subset_size, support_probabilities
@@ -47,17 +49,42 @@ def some_mechanism(kind, rng):
         law = TableLaw(np.array(sizes[:2]), rng.uniform(-2, 2, (2, 2)))
         rest = [(np.array([i]), ProductLaw(np.array([sizes[i]]), epsilons[[i]])) for i in range(2, len(sizes))]
         return Mechanism(domain, BlockLaw([(np.array([0, 1]), law), *rest]))
+    if kind == "whole":
+        return WholeOrUniform(domain, int(rng.integers(1 << 60, 1 << 63)))
+    if kind == "two stages":
+        again = WholeOrUniform(domain, int(rng.integers(1 << 62, 1 << 63)))
+        return TwoStage(Mechanism(domain, ProductLaw(domain.sizes, epsilons)), again)
     if kind == "clusters":
         first = optrr.design(domain, epsilons, method="kronecker")
         return cluster_design(first, [domain.names[:2], *((n,) for n in domain.names[2:])]).mechanism
     return optrr.design(domain, epsilons, method=kind).mechanism
 
 
-KINDS = ("product", "table", "counts", "blocks", "clusters", "matrix", "auto", "ball", "inductive")
+KINDS = (
+    "product",
+    "table",
+    "counts",
+    "blocks",
+    "clusters",
+    "matrix",
+    "auto",
+    "ball",
+    "inductive",
+    "whole",
+    "two stages",
+)
 
 
 def exact_matrix(mechanism):
     """P over whole records, rows scaled to sum to 1, in rationals."""
+    if isinstance(mechanism, TwoStage):
+        stages = exact_matrix(mechanism.permanent), exact_matrix(mechanism.instantaneous)
+        columns = list(zip(*stages[1], strict=True))
+        return [[sum(x * y for x, y in zip(row, c, strict=True)) for c in columns] for row in stages[0]]
+    if isinstance(mechanism, WholeOrUniform):
+        records = len(naive.outputs(mechanism.domain.sizes))
+        rest = (1 - mechanism.share) / records
+        return [[rest + mechanism.share * (u == v) for v in range(records)] for u in range(records)]
     if isinstance(mechanism, MatrixMechanism):
         p = mechanism.matrix()
     else:
@@ -191,6 +218,14 @@ def test_randomized_response_has_the_known_factor(size, epsilon):
     assert moved[-1] >= 0.01 * (1 - 1e-9) and (k == 1 or moved[0] < 0.01)
     share = got.share_to_move().min()
     assert (k - 1) / (got.n + k - 1) < share * (1 + 1e-9) <= k / (got.n + k) * (1 + 2e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(0.1, 0.000999), (1.0, 0.009242), (40.0, 0.02)])
+def test_the_shares_of_fakes_that_the_module_states(epsilon, share):
+    domain = Domain.of({"a": 2})
+    got = poisoning(Counts(domain, np.array([50, 50])), Mechanism(domain, ProductLaw(domain.sizes, [epsilon])), 1)
+    np.testing.assert_allclose(got.share_to_move(), 0.02 * np.expm1(epsilon) / (np.exp(epsilon) + 1), rtol=1e-12)
+    np.testing.assert_allclose(got.share_to_move(), share, rtol=1e-3)
 
 
 def test_no_share_of_fakes_moves_a_proportion_by_two():
