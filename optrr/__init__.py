@@ -16,7 +16,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records
     errors      OptrrError and the kinds below it (optrr.errors)
 
-More: optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix, optrr.studies, optrr.solvers, optrr.records.datasets.
+More: optrr.longitudinal (people who are asked again), optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix,
+optrr.studies, optrr.solvers, optrr.records.datasets.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 
 FORMAT = "optrr-design/1"
+# How the format of designs for people who report again and again begins (optrr.longitudinal.design_file).
+_LONGITUDINAL = "optrr-longitudinal/"
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0
 
@@ -165,9 +167,8 @@ def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
     try:
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:
-            raise InvalidInput(
-                f"design file {source} has format {written!r}; this version reads {FORMAT!r}: design again"
-            )
+            remedy = "give it to the longitudinal- commands" if written.startswith(_LONGITUDINAL) else "design again"
+            raise InvalidInput(f"design file {source} has format {written!r}; this version reads {FORMAT!r}: {remedy}")
         record = msgspec.json.decode(raw, type=_Record)
         refuse_repeats(raw)
         _refuse_caps(record)

@@ -106,10 +106,11 @@ class LongitudinalDesign(TableResult):
             raise InvalidInput(
                 f"longitudinal design {path} was changed after it was written (its digest differs); design again"
             )
+        optimum = Design.checked(record.optimum, path)
         try:
-            optimum = Design.checked(record.optimum, path)
+            record.refuse_heavy(own=True)
             wrong = [check for check in stage_checks(record) if not check.holds]
-        except ArithmeticError as error:
+        except (ValueError, ArithmeticError) as error:
             raise InvalidInput(f"longitudinal design {path}: {in_one_line(error)}") from error
         if wrong:
             raise InvalidInput(f"longitudinal design {path} does not hold: {wrong[0].line()}; design again")

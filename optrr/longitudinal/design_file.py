@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from optrr import __version__
 from optrr.designing.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
+from optrr.designing.work import refuse_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from optrr.longitudinal.design import LongitudinalDesign
 
 FORMAT = "optrr-longitudinal/1"
+# The format is the first thing in the file.
+_HEAD = 100
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
 
 __all__ = ["FORMAT", "LongitudinalRecord", "is_longitudinal", "read_longitudinal_file", "save_longitudinal"]
@@ -67,6 +70,11 @@ class LongitudinalRecord:
     stated: dict[str, FloatArray]
     intact: bool
 
+    def refuse_heavy(self, *, own: bool = False) -> None:
+        """Raise InvalidInput where either law may take too long to check; see :func:`optrr.designing.work.refuse_heavy`."""
+        for law in (self.optimum.solution.law, self.mechanism.permanent.law):
+            refuse_heavy(replace(self.optimum.solution, law=law), own=own)
+
 
 def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
     """Write the file, whole or not at all."""
@@ -90,10 +98,11 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 
 def is_longitudinal(path: str | Path) -> bool:
-    """Whether this is a file of a longitudinal design; False for what cannot be read."""
+    """Whether a file says that it is a longitudinal design, of whatever version; False where it cannot be read."""
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=_Versioned).format.startswith("optrr-longitudinal/")
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with Path(path).open("rb") as file:
+            return FORMAT.partition("/")[0].encode() + b"/" in file.read(_HEAD)
+    except OSError:
         return False
 
 

@@ -46,7 +46,7 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     Parameters
     ----------
     place
-        the true records: one column per attribute, and ``person``.
+        the true records: one column per attribute, and ``person``; other columns are left out.
     key
         whoever makes the reports has it, and nobody who gets them.
     round_name

@@ -9,7 +9,7 @@ import numpy as np
 
 from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks
 from optrr.designing.design import Design
-from optrr.designing.work import refuse_heavy, refuse_large
+from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.design_file import LongitudinalRecord, read_longitudinal_file
 from optrr_solvers.arrays import FloatArray
@@ -33,7 +33,7 @@ def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verificati
     record = read_longitudinal_file(path)
     try:
         if limited:
-            refuse_heavy(record.optimum.solution)
+            record.refuse_heavy()
         optimum = Design(record.optimum.domain, record.optimum.solution)
         return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
     except (ValueError, ArithmeticError) as error:

@@ -383,6 +383,11 @@ def test_from_the_command_line(here, capsys):
     assert "average of a over 3 rounds" in said(capsys, "longitudinal-estimate", *files, *arguments).out
 
 
+def test_other_commands_say_where_the_file_belongs(here, capsys):
+    for command in (("perturb", "true.csv", "-o", "out.csv"), ("estimate", "true.csv", "--attributes", "a")):
+        assert "longitudinal- commands" in said(capsys, *command, "--design", "design.json", code=2).err
+
+
 def lies():
     yield "epsilon", lambda r: r.update(epsilon=r["epsilon"] - 1e-6)
     yield "one report", lambda r: r.update(one_report=r["one_report"] * 0.99)
