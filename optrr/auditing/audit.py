@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from optrr.auditing import bounds
 from optrr.auditing.answers import Answers
-from optrr.auditing.clients import Answering, Client, FunctionClient, own_client
+from optrr.auditing.clients import Answering, Client, FunctionClient, LogClient, own_client
 from optrr.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
 from optrr.auditing.independence import Repeated, noise_that_repeats, records_in_a_row
 from optrr.auditing.label import Codes, Label, Labelling, label_of
+from optrr.auditing.messages import read_planted
 from optrr.auditing.questions import Layout, Questions, planned
 from optrr.auditing.report import (
     AGAIN,
@@ -29,7 +31,7 @@ from optrr.auditing.report import (
 from optrr.errors import InvalidInput
 from optrr_solvers.randomness import RandomState
 
-__all__ = ["AuditOptions", "audit", "audited"]
+__all__ = ["AuditOptions", "audit"]
 
 QUERIES = 100_000
 LEVEL = 1e-6
@@ -51,6 +53,9 @@ class AuditOptions:
         the client promises one answer for each person.
     random_state
         of the planted records.
+    planted
+        the file of records that were planted already (``optrr audit --plant``), which a log answers; ``queries`` and
+        ``random_state`` are then not looked at.
 
     Raises
     ------
@@ -62,6 +67,7 @@ class AuditOptions:
     level: float = LEVEL
     once: bool = False
     random_state: RandomState = None
+    planted: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -74,7 +80,7 @@ def audit(label: Labelling, client: Client | Answering | None = None, options: A
     Parameters
     ----------
     label
-        a design, its mechanism, a deployment, or a file of a design or deployment.
+        a design, its mechanism, a deployment, a file of a design or deployment, or what :func:`label_of` made of one.
     client
         what is asked: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, which is run in two
         forked processes; a client of :mod:`optrr.auditing.clients`; by default our own randomizer.
@@ -91,16 +97,21 @@ def audit(label: Labelling, client: Client | Answering | None = None, options: A
         where the label does not hold by itself, or the client fails.
     """
     how, promised = options or AuditOptions(), label_of(label)
-    layout = Layout.of(how.queries, promised.domain.m)
-    runs = planned(layout, promised.sizes, how.random_state)
     if client is None:
         client = own_client(promised)
     elif callable(client):
         client = FunctionClient(client)
-    return audited(promised, client, layout, runs, how)
+    if how.planted is not None:
+        layout, runs = read_planted(how.planted, promised.domain)
+    elif isinstance(client, LogClient):
+        raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
+    else:
+        layout = Layout.of(how.queries, promised.domain.m)
+        runs = planned(layout, promised.sizes, how.random_state)
+    return _audited(promised, client, layout, runs, how)
 
 
-def audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
+def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
     """The audit of a client that is asked these questions."""
     codes = client.answers(runs)
     pairs = _asked_twice(client, layout, runs, codes, once=how.once)

@@ -24,8 +24,6 @@ from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.randomness import SystemSource
 
 Codes: TypeAlias = NDArray[np.integer]
-Labelling: TypeAlias = Design | Mechanism | Deployment | str | os.PathLike[str]
-
 # Numbers that the sums over an automaton's states hold at once.
 _MOST_SUMS = 1 << 22
 # Attributes whose sets of changes are tabled at once.
@@ -72,8 +70,11 @@ class Label:
         return float((self.changes(chosen).ravel() ** 2 / outputs).sum())
 
 
+Labelling: TypeAlias = Label | Design | Mechanism | Deployment | str | os.PathLike[str]
+
+
 def label_of(given: Labelling) -> Label:
-    """The label of a design, its mechanism, a deployment, or a file.
+    """The label of a design, its mechanism, a deployment, or a file; a label is returned as it is.
 
     Raises
     ------
@@ -83,6 +84,8 @@ def label_of(given: Labelling) -> Label:
     if isinstance(given, str | os.PathLike):
         path = Path(given)
         given = load_deployment(path) if is_deployment(path) else Design.load(path)
+    if isinstance(given, Label):
+        return given
     if isinstance(given, Design):
         given = given.mechanism
     if isinstance(given, Mechanism):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from optrr.auditing.audit import LEVEL, QUERIES, AuditOptions, audited
-from optrr.auditing.clients import Client, CommandClient, LogClient, own_client
+from optrr.auditing.audit import LEVEL, QUERIES, AuditOptions
+from optrr.auditing.audit import audit as audited
+from optrr.auditing.clients import CommandClient, LogClient
 from optrr.auditing.label import Label, label_of
-from optrr.auditing.messages import plant, read_planted
+from optrr.auditing.messages import plant
 from optrr.auditing.questions import FEWEST, Layout, planned
 from optrr.cli.output import json_option, print_json, say
 from optrr.errors import InvalidInput
@@ -48,22 +49,13 @@ def audit(
     By default the client is optrr's own randomizer. A question is a line {"person": 17, "values": ["F", null]}; an answer is
     {"values": […]} or the list alone.
     """
-    how, label = AuditOptions(queries, level, once), label_of(label_file)
+    label = label_of(label_file)
     if (planted is None) != (received is None) or (planted is not None and command is not None):
         raise InvalidInput("give --planted and --received together, and neither with --command")
-    if planted is not None and received is not None:
-        layout, runs = read_planted(planted, label.domain)
-        client: Client = LogClient(received, label.domain)
-    else:
-        layout = Layout.of(queries, label.domain.m)
-        runs = planned(layout, label.sizes)
-        client = _asked(label, command, each, timeout)
     if plant_file is not None:
-        plant(plant_file, runs, label.domain)
-        line = {"output": str(plant_file), "queries": 2 * layout.rows}
-        print_json(line) if as_json else say(f"{2 * layout.rows} records in {plant_file}")
-        return 0
-    result = audited(label, client, layout, runs, how)
+        return _plant(label, queries, plant_file, as_json)
+    client = _client(label, command, each, timeout) if received is None else LogClient(received, label.domain)
+    result = audited(label, client, AuditOptions(queries, level, once, planted=planted))
     if as_json:
         print_json(result.summary())
     else:
@@ -73,9 +65,17 @@ def audit(
     return 0 if result.holds else 1
 
 
-def _asked(label: Label, command: str | None, each: bool, timeout: float | None) -> Client:
+def _plant(label: Label, queries: int, output: Path, as_json: bool) -> int:
+    layout = Layout.of(queries, label.domain.m)
+    plant(output, planned(layout, label.sizes), label.domain)
+    planted = 2 * layout.rows
+    print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")
+    return 0
+
+
+def _client(label: Label, command: str | None, each: bool, timeout: float | None) -> CommandClient | None:
     if command is None:
-        return own_client(label)
+        return None
     try:
         arguments = shlex.split(command)
     except ValueError as error:

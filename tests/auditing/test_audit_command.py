@@ -12,6 +12,7 @@ import pytest
 from vectors import CLIENTS
 
 import optrr
+from optrr.auditing.clients import LogClient
 from optrr.auditing.label import label_of
 from optrr.auditing.messages import read_planted
 from optrr.cli.main import run
@@ -205,6 +206,10 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
                 file.write(json.dumps([known[c] for known, c in zip(texts, record, strict=True)]) + "\n")
     both = ["audit", str(sampler), "--planted", str(planted), "--received", str(received)]
     assert run(both) == 0
+    log = LogClient(received, label.domain)
+    assert optrr.audit(label, log, optrr.AuditOptions(planted=planted)).queries == 2000
+    with pytest.raises(optrr.InvalidInput, match="name their file"):
+        optrr.audit(label, log)
     # nothing was randomized
     received.write_text("".join(json.dumps(x["values"]) + "\n" for x in told))
     assert run(both) == 1
