@@ -227,7 +227,8 @@ class Diary:
 
     def ledger(self) -> Ledger:
         """What was spent in all."""
-        kept = [self._entry(p) for p in sorted(self._folder.glob("*.json"))]
+        # other files may lie there, the deployment file itself for one
+        kept = [self._entry(p) for p in sorted(self._folder.glob("*.json")) if _matches(_DIGEST, p.stem)]
         entries = [(x["report"]["design"], Decimal(x["epsilon"])) for x in kept]
         return Ledger(entries, sum((e for _, e in entries), Decimal(0)))
 

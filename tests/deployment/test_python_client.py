@@ -348,12 +348,15 @@ def test_runs_by_itself(run: Run, tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text("\ufeff" + json.dumps(ANSWERS), encoding="utf-8")
     assert run("sampler.json", "from a file", "answers.json").returncode == 0
     assert "total epsilon 1.1" in run("diary").stdout
+    # the diary may be the folder in which everything lies
+    assert run("--limit", "1.5", "sampler.json", ".", "answers.json").returncode == 0
+    assert run(".").stdout == run("diary").stdout
     limited = run("--limit", "1", "sampler.json", "other", "answers.json")
     assert limited.returncode == 2 and "above the limit 1" in limited.stderr
     mistyped = run("dairy")
     assert (mistyped.returncode, mistyped.stdout) == (2, "") and "no such folder" in mistyped.stderr
     (tmp_path / "torn").mkdir()
-    (tmp_path / "torn" / "x.json").write_text("{")
+    (tmp_path / "torn" / f"{'0' * 64}.json").write_text("{")
     torn = run("torn")
     assert torn.returncode == 2 and torn.stderr.startswith("error: ") and torn.stderr.count("\n") == 1
 
