@@ -8,6 +8,7 @@ import pytest
 from optrr_solvers import MethodTooLarge, Problem, SolveFailed, Status, closed_form, lower_bound
 from optrr_solvers.balls import newton as ball_newton
 from optrr_solvers.balls import pairs as ball_pairs
+from optrr_solvers.balls import solve as ball_solve
 from optrr_solvers.balls.moments import Classes, CountedMoments, LowRankCurvature, SpectralMoments
 from optrr_solvers.balls.newton import Point
 from optrr_solvers.balls.solve import BallOptions, solve
@@ -417,3 +418,21 @@ def test_frequencies_make_a_fine_certificate_where_totals_spread():
     assert max(solution.certificate.weights) > 1e5
     assert lower_bound(problem, None) <= solution.lower
     meets(problem, solution)
+
+
+def test_a_path_without_a_law_leaves_work_to_the_next_one(monkeypatch):
+    rng = np.random.default_rng(3)
+    problem = Problem(rng.integers(2, 6, 60), np.r_[rng.uniform(1, 8, 56), 14.0, 15.0, 16.0, 17.0])
+    whole = solve(problem)
+    monkeypatch.setattr(ball_solve, "_MOST_WORK", 1)
+    monkeypatch.setattr(ball_solve, "_WORK_OF_A_CLASS", 0)
+    cut = solve(problem)
+    assert cut.lower <= whole.upper * (1 + 1e-9) and whole.lower <= cut.upper
+    assert cut.upper <= problem.kronecker_epsilon
+
+
+@pytest.mark.full
+def test_ten_thousand_different_attributes_with_heavy_ones_among_them():
+    rng = np.random.default_rng(10_000)
+    solution = solve(Problem(rng.integers(2, 6, 10_000), rng.uniform(1, 10, 10_000)))
+    assert solution.gap <= 1e-5 * solution.upper

@@ -46,7 +46,8 @@ _APART = 1.5
 # Flip probabilities below which attributes are pooled, in the order tried; 0 pools none.
 _HEAVY_FLIPS = (1e-4, 1e-7, 0.0)
 # Classes times frequencies of all evaluations together, a quarter of a minute; more for very many classes.
-_MOST_WORK, _WORK_OF_A_CLASS = 1 << 26, 1 << 15
+# Attributes are not pooled for longer than the former.
+_MOST_WORK, _WORK_OF_A_CLASS, _LEAST_WORK = 1 << 26, 1 << 15, 1 << 24
 # Widths are no longer narrowed after this many in a row have each left more than this share of the gap. This holds where the
 # gap is small already, or where another path can still be tried.
 _STALE, _MOST_STALE = 0.8, 2
@@ -149,10 +150,12 @@ def _paths(whole: Classes, options: BallOptions, deadline: float) -> list[_Path]
         pooled.add(pool.heavy.size)
         counted = ball_certificate.cells(pool.classes) * pool.classes.counts.size <= _COUNTED_WORK
         source: MomentSource = (CountedMoments if counted else SpectralMoments)(pool.classes)
-        paths.append(_follow(pool, source, options, Allowance(deadline, work)))
+        # a path that uses up its work without a law leaves some to the next one, which may find a law at once
+        allowed = max(work if flip == 0 else min(work, _MOST_WORK), _LEAST_WORK)
+        paths.append(_follow(pool, source, options, Allowance(deadline, allowed)))
         work -= source.work
         upper, lower = min(p.upper for p in paths), max(p.lower for p in paths)
-        if upper - lower <= aim(options, upper) or paths[-1].out_of_time:
+        if upper - lower <= aim(options, upper) or (paths[-1].out_of_time and math.isfinite(upper)):
             break
         good = upper - lower <= options.relative_tolerance * upper
     if all(p.point is None for p in paths):
