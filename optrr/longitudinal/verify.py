@@ -12,6 +12,7 @@ from optrr.designing.design import Design
 from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.design_file import LongitudinalRecord, read_longitudinal_file
+from optrr.longitudinal.whole import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -54,7 +55,17 @@ def stage_checks(record: LongitudinalRecord) -> list[Check]:
             "accuracies of one report", _ends(stated["attributes"]), _ends(accuracies), "both stages", bool(same.all())
         ),
         Check("accuracies asked for", _ends(record.requested), _ends(accuracies), "of one report", bool(met.all())),
+        _certified(record),
     ]
+
+
+def _certified(record: LongitudinalRecord) -> Check:
+    """The stage that the optimum's lower bound speaks of is as accurate as the optimum."""
+    coin = isinstance(record.mechanism.instantaneous, WholeOrUniform)
+    stage = record.mechanism if coin else record.mechanism.permanent
+    asked, given = record.optimum.solution.law.labels.attribute, stage.attribute_epsilons
+    holds = bool(np.all(given >= asked - SAME * (1 + asked)))
+    return Check("accuracies of the optimum", _ends(asked), _ends(given), "one report" if coin else "for ever", holds)
 
 
 def _how(mechanism: TwoStage) -> str:

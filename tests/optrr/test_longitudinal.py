@@ -4,6 +4,7 @@ import hashlib
 import json
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -388,12 +389,19 @@ def test_other_commands_say_where_the_file_belongs(here, capsys):
         assert "longitudinal- commands" in said(capsys, *command, "--design", "design.json", code=2).err
 
 
+def better_optimum():
+    """The file of a design that is more accurate, whose lower bound would not be one of these reports."""
+    optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.1).save("better.json")
+    return json.loads(Path("better.json").read_text())
+
+
 def lies():
     yield "epsilon", lambda r: r.update(epsilon=r["epsilon"] - 1e-6)
     yield "one report", lambda r: r.update(one_report=r["one_report"] * 0.99)
     yield "accuracies", lambda r: r["attributes"].__setitem__(0, r["attributes"][0] + 0.1)
     yield "asked for", lambda r: r["requested"].__setitem__(0, 2.0)
     yield "coin", lambda r: r.update(threshold=str(int(r["threshold"]) + (1 << 60)))
+    yield "optimum", lambda r: r.update(optimum=better_optimum())
     yield "permanent", lambda r: r["permanent"].update(log_density=[9.0 for _ in r["permanent"]["log_density"]])
 
 
