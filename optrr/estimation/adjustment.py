@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
 
 from optrr.errors import InvalidInput
 from optrr.estimation.result import Convergence
@@ -188,6 +186,10 @@ def _not_forced(positions: list[IntArray], targets: list[FloatArray]) -> NDArray
 
     The largest support of {w ≥ 0: A w = b}: maximise Σ z over z + y = w, 0 ≤ z ≤ 1, y ≥ 0, A w = τ b, τ ≥ 1.
     """
+    # they take long to import, and most margins force no record to 0
+    from scipy.optimize import linprog  # noqa: PLC0415
+    from scipy.sparse import csr_array, hstack, vstack  # noqa: PLC0415
+
     n = positions[0].size
     ones, columns_of = np.ones(n), np.arange(n)
     a = vstack(

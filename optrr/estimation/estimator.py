@@ -23,7 +23,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.estimation import likelihood, simplex
+from optrr.estimation import simplex
 from optrr.estimation.adjustment import adjust, estimated_margin, margin_groups
 from optrr.estimation.result import Convergence, Estimate, Target, check_bootstrap, check_confidence
 from optrr.estimation.unbiased_errors import (
@@ -91,6 +91,8 @@ def _unbiased(data: _Data) -> _Fitted:
 
 
 def _ibu(data: _Data) -> _Fitted:
+    from optrr.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
+
     large = data.kernel.cells > likelihood.MAX_NEWTON
     fitted = likelihood.ibu(
         data.observed,
@@ -103,6 +105,8 @@ def _ibu(data: _Data) -> _Fitted:
 
 
 def _mle(data: _Data) -> _Fitted:
+    from optrr.estimation import likelihood  # noqa: PLC0415 (as above)
+
     kernel = data.kernel
     if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
         return _Fitted(likelihood.closed_form(data.observed, kernel))

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer
@@ -118,6 +117,9 @@ def log_chance_bound(kernel: Kernel, cell: Sequence[int | np.intp], estimate: fl
         theta = math.exp(log_theta) * unit
         moment = float(kernel.adjoint(np.exp(theta * (weights - most))).max())
         return theta * (most - sign * estimate) + math.log(moment)
+
+    # takes long to import, and tables that are in doubt are rare
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415
 
     optimum = minimize_scalar(exponent, bounds=tuple(map(math.log, _THETA)), method="bounded", options={"xatol": 1e-3})
     return min(0.0, n * float(optimum.fun))

@@ -17,9 +17,9 @@ from functools import lru_cache
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import brentq, elementwise
 from scipy.special import ndtr, ndtri
 
+from optrr.estimation.crossings import crossings
 from optrr.estimation.weighted_mean import WeightedMeans
 from optrr.estimation.weighted_tail import tails
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -31,6 +31,8 @@ _DISTANCES = 257
 # Ends are this precise, in standard errors of a share of 1/2 without randomization and as a share of themselves, and rounded
 # outwards.
 _PRECISION, _RELATIVE = 1e-4, 1e-4
+# Ends of the split, in standard errors: the shares that follow are right to 1e-10.
+_SPLIT_PRECISION = 1e-12
 # Tails whose logarithms are below this count as equal.
 _LOWEST = -700.0
 
@@ -79,20 +81,17 @@ def _root(means: WeightedMeans, chosen: IntArray, inner: FloatArray, level: floa
     """Where the test turns from rejection at the limit to none at the estimate."""
 
     def excess(p: FloatArray, index: IntArray) -> FloatArray:
-        return np.asarray(rejected(means[index.astype(np.int64)], p, level)[side])
+        return np.asarray(rejected(means[chosen[index]], p, level)[side])
 
     limit = np.full(inner.shape, float(side))
-    root = elementwise.find_root(
-        excess,
-        (np.minimum(limit, inner), np.maximum(limit, inner)),
-        args=(chosen,),
-        tolerances={"xatol": _PRECISION / sqrt(4 * means.n), "xrtol": _RELATIVE, "fatol": 0.0, "frtol": 0.0},
+    low, high = crossings(
+        excess, np.minimum(limit, inner), np.maximum(limit, inner), _PRECISION / sqrt(4 * means.n), _RELATIVE
     )
     if means.fixed:
         # between two multiples of 1/n the test is that of the nearer one, so it turns halfway; the inner one is accepted
-        return np.asarray(np.rint(means.n * root.x + 0.5 - side) / means.n)
+        return np.asarray(np.rint(means.n * (low + high) / 2 + 0.5 - side) / means.n)
     # of the last two points, take the outer one, so that the interval is not too short
-    return np.asarray(root.bracket[side])
+    return np.asarray(high if side else low)
 
 
 def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
@@ -110,8 +109,11 @@ def _split(level: float) -> tuple[FloatArray, FloatArray]:
     far = -float(ndtri(level / 2))
     distances = np.linspace(0.0, far, _DISTANCES)
 
-    def lower(upper_end: float, d: float) -> float:
-        return float(ndtr(-upper_end if upper_end <= d else -(upper_end**2 + d**2) / (2 * d)))
+    def excess(upper_end: FloatArray, index: IntArray) -> FloatArray:
+        d = distances[1:][index]
+        lower = np.where(upper_end <= d, -upper_end, -(upper_end**2 + d**2) / (2 * d))
+        return np.asarray(ndtr(-upper_end) + ndtr(lower) - level)
 
-    ends = [brentq(lambda z, d=d: float(ndtr(-z)) + lower(z, d) - level, 0.0, far + 1) for d in distances[1:]]
-    return distances, np.array([0.0, *(1 - float(ndtr(-z)) / level for z in ends)])
+    start = np.zeros(_DISTANCES - 1)
+    ends = crossings(excess, start, start + far + 1, _SPLIT_PRECISION, 0.0)[0]
+    return distances, np.append(0.0, 1 - ndtr(-ends) / level)
