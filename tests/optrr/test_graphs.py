@@ -6,6 +6,7 @@ from itertools import combinations, product
 import networkx as nx
 import numpy as np
 import pytest
+from cases import spread
 from scipy.stats import chi2, gamma
 
 from optrr.errors import InvalidInput
@@ -63,8 +64,14 @@ def all_outcomes(graph: Graph, channel: EdgeChannel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edges", [[], [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 3)]])
-@pytest.mark.parametrize("epsilon", [0.7, 2.0])
+@pytest.mark.parametrize(
+    ("edges", "epsilon"),
+    spread(
+        [[], [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 3)]],
+        [0.7, 2.0],
+        every=2,
+    ),
+)
 def test_estimates_and_variances_by_enumerating_all_outcomes(edges, epsilon):
     graph, channel = as_graph(edges, nodes=5), response_channel(epsilon)
     outcomes = [(estimate_degrees(r), estimate_triangles(r), chance) for r, chance in all_outcomes(graph, channel)]

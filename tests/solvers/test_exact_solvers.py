@@ -209,9 +209,10 @@ def test_caps_at_the_epsilons_give_kronecker() -> None:
 
 
 @pytest.mark.slow
-def test_twenty_attributes() -> None:
+@pytest.mark.parametrize("m", [16, pytest.param(20, marks=pytest.mark.full)])
+def test_the_largest_programs(m: int) -> None:
     rng = np.random.default_rng(7)
-    problem = Problem(rng.integers(2, 9, 20), rng.uniform(0.5, 3, 20))
+    problem = Problem(rng.integers(2, 9, m), rng.uniform(0.5, 3, m))
     s = reduced.solve(problem)
     assert s.status is Status.OPTIMAL
     assert s.gap <= EXACT
