@@ -11,14 +11,17 @@ import re
 from typing import TYPE_CHECKING
 
 from optrr.errors import InvalidInput
+from optrr.printable import cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "figure_svg", "new_figure"]
+__all__ = ["COLOURS", "figure_svg", "label_text", "new_figure"]
 
 # Kept apart by lightness as well as by hue, so that they survive grey printing and colour blindness.
 COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
+# Characters of a label: longer ones leave no room for the chart.
+_LONGEST_LABEL = 40
 
 
 def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
@@ -28,6 +31,11 @@ def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     except ImportError as error:
         raise InvalidInput("figures need matplotlib; install it with: pip install 'optrr[reports]'") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def label_text(text: str) -> str:
+    """Text from outside as a chart may show it: escaped, cut where it is long, and no formula."""
+    return cell(" ".join(text.split()), _LONGEST_LABEL).replace("$", r"\$")
 
 
 def figure_svg(figure: Figure) -> str:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from optrr.printable import cell, one_line
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -49,17 +51,16 @@ class TableResult(Result):
     def _repr_html_(self) -> str:
         """The headline and the first rows, for notebooks; all text is escaped."""
         table, rows_in_all = self._head(_SHOWN)
-        head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
+        head = "".join(f"<th>{escape(cell(name))}</th>" for name in table.column_names)
         rows = ("".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) for row in table.to_pylist())
         body = "".join(f"<tr>{cells}</tr>" for cells in rows)
         rest = rows_in_all - _SHOWN
         more = f"<p>… and {rest} more rows</p>" if rest > 0 else ""
-        return (
-            f"<p>{escape(self.headline())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-        )
+        said = escape(one_line(self.headline()))
+        return f"<p>{said}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else cell(str(value))

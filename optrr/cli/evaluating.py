@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from optrr.cli.output import json_option, print_json, say
-from optrr.cli.printable import one_line
 from optrr.designing.design import Design
 from optrr.designing.worksheet import Worksheet, worksheet
 from optrr.errors import InvalidInput
+from optrr.printable import one_line
 from optrr.records.whole_files import whole_file
 
 # Characters that Markdown or HTML would read as markup; names of attributes may hold any.

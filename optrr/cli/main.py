@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from optrr import __version__
-from optrr.cli.printable import one_line
 from optrr.errors import OptrrError, SolveFailed, did_you_mean
+from optrr.printable import one_line
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {

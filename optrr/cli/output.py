@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from optrr.cli.printable import one_line, printable
+from optrr.printable import cell, one_line, printable
 from optrr.rounding import reads_as_number
 from optrr_solvers import SolveOptions
 
@@ -18,8 +18,6 @@ from optrr_solvers import SolveOptions
 TABLE_DECIMALS = 4
 # Numbers as large as this are shown by their first digits, because long cells would break over lines.
 _LARGE = 1e7
-# Characters of a cell; longer names and categories are cut.
-_LONGEST_CELL = 200
 # Width, in characters, of a table that is not printed to a terminal.
 _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
@@ -41,11 +39,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     from rich.text import Text  # noqa: PLC0415
 
     # Text, here and below, because a name or a category may contain what rich would read as markup
-    table = Table(title=Text(printable(title)), title_justify="left")
+    table = Table(title=Text(cell(title)), title_justify="left")
     cells = [[_cell(v) for v in row] for row in rows]
     for k, name in enumerate(columns):
         numeric = bool(cells) and all(row[k] == "" or reads_as_number(row[k]) for row in cells)
-        table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(cell(name)), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*(Text(c) for c in row))
     console = Console()
@@ -58,11 +56,7 @@ def _cell(value: object) -> str:
         if abs(value) >= _LARGE:
             return f"{value:.5g}"
         return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
-    return "" if value is None else _shortened(printable(str(value)))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+    return "" if value is None else cell(str(value))
 
 
 def say(text: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.asking import FullRecords
-from optrr.charts import COLOURS, new_figure
+from optrr.charts import COLOURS, label_text, new_figure
 from optrr.designing.checks import Verification, checks, failed_checks
 from optrr.designing.design_file import DesignRecord, read_design_file, save_design
 from optrr.designing.work import refuse_heavy
@@ -140,7 +140,7 @@ class Design(Labelled, FullRecords, TableResult):
         axes.barh(places - 0.2, self.attribute_epsilons, 0.36, color=COLOURS[0], label="attribute (accuracy)")
         axes.barh(places + 0.2, self.conditional_epsilons, 0.36, color=COLOURS[1], label="conditional (others known)")
         axes.axvline(self.epsilon, color=COLOURS[5], linewidth=1, label="total")
-        axes.set_yticks(places, self.domain.names)
+        axes.set_yticks(places, [label_text(name) for name in self.domain.names])
         axes.invert_yaxis()
         axes.set_xlabel("epsilon, nats")
         figure.legend(loc="outside lower center", ncols=3, frameon=False)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from optrr.printable import prints
 from optrr.records.domain import Attribute, Domain
 from optrr_solvers.arrays import FloatArray
 
@@ -43,7 +44,9 @@ def toml_of(
             _add(table, "question", wording["questions"][attribute.name], None)
         tables.append(table)
     document.add("attributes", tables)
-    return str(tomlkit.dumps(document))
+    text = str(tomlkit.dumps(document))
+    # all strings are basic ones, in which an escape says the same as a character that nobody sees
+    return "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)
 
 
 def _fields(attribute: Attribute) -> dict[str, Any]:

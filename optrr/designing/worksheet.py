@@ -14,6 +14,7 @@ from typing import Any
 
 from optrr.designing.checks import Verification
 from optrr.designing.design import Design
+from optrr.records.domain import shown
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Status
 
@@ -102,8 +103,8 @@ def _attributes(design: Design) -> Entry:
         zip(design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True)
     )
     lines = [
-        f"{a.name!r}: as accurate as randomized response at {bound_text(e)} nats; to whoever knows all other attributes of the "
-        f"person it gives away at most {epsilon_text(c)} nats"
+        f"{shown(a.name)}: as accurate as randomized response at {bound_text(e)} nats; to whoever knows all other attributes "
+        f"of the person it gives away at most {epsilon_text(c)} nats"
         for a, e, c in rows[:_MOST_LISTED]
     ]
     if len(rows) > _MOST_LISTED:
@@ -236,10 +237,11 @@ def _utility(design: Design, records: int) -> Entry:
     lines = []
     for a in list(design.domain)[:_MOST_LISTED]:
         error = design.standard_error(a.name, records)
+        name = shown(a.name)
         lines.append(
-            f"{a.name!r}: shares are known to {error:.2g} (standard errors' root mean square, at most, with {records} records)"
+            f"{name}: shares are known to {error:.2g} (standard errors' root mean square, at most, with {records} records)"
             if math.isfinite(error)
-            else f"{a.name!r}: shares cannot be estimated"
+            else f"{name}: shares cannot be estimated"
         )
     return Entry(
         "utility",

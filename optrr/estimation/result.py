@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from optrr.charts import COLOURS, new_figure
+from optrr.charts import COLOURS, label_text, new_figure
 from optrr.errors import InvalidInput
 from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
@@ -156,7 +156,7 @@ class Estimate(TableResult):
         places, cells = np.arange(self.proportions.size), self.proportions.ravel()
         axes.hlines(places, self.lower.ravel(), self.upper.ravel(), color=COLOURS[0])
         axes.plot(cells, places, "o", color=COLOURS[0], markersize=4)
-        axes.set_yticks(places, labels)
+        axes.set_yticks(places, [label_text(x) for x in labels])
         # the first cell on top, and half a row above and below, so that no point lies on the frame
         axes.set_ylim(places.size - 0.5, -0.5)
         axes.set_xlabel(f"proportion, {100 * self.confidence:g}% intervals")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput, in_one_line
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, unique_names
 from optrr.genomics.optional import required
+from optrr.records.domain import shown
 from optrr.records.provenance import Provenance
 from optrr.records.sidecar import sidecar_path, write_sidecar
 from optrr.records.whole_files import undo_killed_run, whole_files
@@ -168,11 +169,11 @@ class PlinkWriter:
 
     def __init__(self, path: Path, variants: Variants, people: Texts, status: Codes) -> None:
         for names, what in ((people, "person"), (variants.name, "variant")):
-            blank = next((name for name in names if len(str(name).split()) != 1), None)
+            blank = next((k for k, name in enumerate(names) if len(str(name).split()) != 1), None)
             if blank is not None:
-                raise InvalidInput(
-                    f"the {what} {blank!r} has a blank in its name; PLINK files cannot hold it, write .csv"
-                )
+                # a person is named by place only
+                which = f"variant {shown(str(names[blank]))}" if what == "variant" else f"{what} number {blank + 1}"
+                raise InvalidInput(f"{which} has a blank in its name; PLINK files cannot hold it, write .csv")
         unknown = np.full(people.size, "0")
         properties = {
             "fid": unknown,

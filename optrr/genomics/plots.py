@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.charts import COLOURS, new_figure
+from optrr.charts import COLOURS, label_text, new_figure
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.multiple import GENOME_WIDE
@@ -52,10 +52,10 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
     tested = max(int(np.isfinite(p).sum()), 1)
     for level, label, colour in ((GENOME_WIDE, "5e-8", COLOURS[3]), (0.05 / tested, "Bonferroni 5 %", COLOURS[1])):
         axes.axhline(-np.log10(level), color=colour, linewidth=1, label=label)
-    axes.set_xticks(centres, [str(n) for n in names], fontsize=7)
+    axes.set_xticks(centres, [label_text(str(n)) for n in names], fontsize=7)
     axes.set_xlabel("chromosome")
     axes.set_ylabel("−log10 p")
-    axes.set_title(title)
+    axes.set_title(label_text(title))
     axes.legend(fontsize=8, loc="upper right")
     return figure
 
@@ -132,7 +132,7 @@ def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
     axes.plot([0, reach], [0, reach], color=COLOURS[5], linewidth=1, label="uniform")
     axes.set_xlabel("expected −log10 p")
     axes.set_ylabel("observed −log10 p")
-    axes.set_title(title)
+    axes.set_title(label_text(title))
     axes.legend(fontsize=8, loc="upper left")
     return figure
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.charts import COLOURS, new_figure
+from optrr.charts import COLOURS, label_text, new_figure
 from optrr.errors import InvalidInput
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence
@@ -117,7 +117,7 @@ class Measures(TableResult):
             low, high, middle = np.clip([row.lower, row.upper, row.estimate], *ends)
             axes.hlines(place, low, high, color=COLOURS[0])
             axes.plot(middle, place, "o", color=COLOURS[0], markersize=4)
-        axes.set_yticks(range(len(self.rows)), [label(row) or self.measure for row in self.rows])
+        axes.set_yticks(range(len(self.rows)), [label_text(label(row)) or self.measure for row in self.rows])
         axes.invert_yaxis()
         if ratio:
             axes.set_xscale("log")

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from optrr import __version__
+from optrr.printable import cell, printable
 from optrr.records.whole_files import whole_file
 from optrr.rounding import reads_as_number
 
-__all__ = ["Chart", "Page", "Section", "Table", "Text", "page_html", "write_page"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["Chart", "Page", "Section", "Table", "Text", "page_environment", "page_html", "write_page"]
 
 
 @dataclass(frozen=True)
@@ -110,21 +114,27 @@ def cell_text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}".replace(",", "\u202f")
-    return f"{float(value):.4g}" if isinstance(value, Real) else str(value)
+    return f"{float(value):.4g}" if isinstance(value, Real) else cell(str(value))
 
 
-def page_html(page: Page) -> str:
-    """The page as HTML text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only reports need it)
+def page_environment(*packages: str) -> Environment:
+    """Templates of these packages, and the page of this one: all text is escaped, and an unknown name is an error."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only pages need it)
 
     environment = Environment(
-        loader=PackageLoader("optrr.reports"),
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "optrr.reports")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html").render(page=page)
+    environment.filters["printable"] = printable
+    return environment
+
+
+def page_html(page: Page) -> str:
+    """The page as HTML text."""
+    return page_environment().get_template("page.html").render(page=page)
 
 
 def write_page(path: str | Path, page: Page) -> None:

@@ -24,7 +24,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from optrr.errors import OptrrError
-from optrr.reports.page import Page, page_html
+from optrr.reports.page import Page, page_environment, page_html
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.session import COOKIE, LASTS, Admission
@@ -198,10 +198,7 @@ def _download(body: bytes, name: str, media_type: str) -> Response:
 
 @lru_cache(maxsize=1)
 def _environment() -> Any:
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only results need it)
-
-    loader = ChoiceLoader([PackageLoader("optrr.survey"), PackageLoader("optrr.reports")])
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return page_environment("optrr.survey")
 
 
 def _rendered(template: str, page: Page, **more: object) -> bytes:

@@ -1,0 +1,34 @@
+"""Text for terminals and pages: names and values come from files, and may hold what moves a cursor or hides a line."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Characters of a message: a longer one is cut, so that no file can fill a log.
+LONGEST_LINE = 4_000
+# Characters of a cell.
+LONGEST_CELL = 200
+
+
+def printable(text: str) -> str:
+    """The text with every character that does not print written as an escape; line breaks and spaces of all widths are kept."""
+    if text.isprintable():
+        return text
+    return "".join(c if prints(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str) -> str:
+    """The text on one line, escaped, and cut where it is very long."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
+
+
+def cell(text: str, most: int = LONGEST_CELL) -> str:
+    """The text as a cell of a table shows it: escaped, and cut after ``most`` characters."""
+    text = printable(text)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def prints(character: str) -> bool:
+    """Whether a character shows itself and moves nothing: printable ones, line breaks and spaces of all widths."""
+    return character.isprintable() or character == "\n" or unicodedata.category(character) == "Zs"

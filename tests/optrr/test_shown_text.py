@@ -1,0 +1,141 @@
+"""Text from outside in everything that commands show: names and categories that are markup, escapes or far too long."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import optrr
+from optrr.charts import figure_svg, label_text, new_figure
+from optrr.cli.main import run
+from optrr.printable import LONGEST_LINE, printable
+
+NAMES = [
+    "[/b][red]",
+    "\x1b[2J\x1b]0;owned\x07",
+    "\u202egnp.exe\u2066",
+    "n" * 20_000,
+    "$x^",
+    "<script>alert(1)</script>",
+]
+CATEGORIES = ["[/i]", "\x1b[31mred", "\u202eright", "c" * 20_000]
+SECRET = "positive-for-Zanzibar"  # a true value that must not be told
+FORBIDDEN = ["\x1b", "\x07", "\u202e", "\u2066", "n" * 5_000, "c" * 5_000]
+FIRST, SECOND = NAMES[0], NAMES[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A specification, its design, true and randomized records, all with such names."""
+    here = tmp_path_factory.mktemp("shown")
+    attributes = [{"name": n, "categories": CATEGORIES[: 2 + k % 3], "epsilon": 2.0} for k, n in enumerate(NAMES)]
+    (here / "s.json").write_text(json.dumps({"attributes": attributes}))
+    rows = [{n: CATEGORIES[(k + j) % (2 + j % 3)] for j, n in enumerate(NAMES)} for k in range(400)]
+    pq.write_table(pa.Table.from_pylist(rows), here / "true.parquet")
+    pq.write_table(pa.Table.from_pylist([{**r, SECOND: SECRET} for r in rows]), here / "wrong.parquet")
+    made = optrr.design({a["name"]: a["categories"] for a in attributes}, 2.0, preserve="pairs")
+    made.save(here / "d.json")
+    made.perturb_file(here / "true.parquet", here / "out.parquet")
+    return here
+
+
+DONE = {
+    "design": ["design", "s.json", "-o", "made.json"],
+    "compare": ["compare", "s.json"],
+    "allocate": ["allocate", "s.json", "--total-epsilon", "6"],
+    "advise": ["advise", "s.json", "--total-epsilon", "6"],
+    "perturb": ["perturb", "true.parquet", "--design", "d.json", "-o", "again.parquet"],
+    "estimate": ["estimate", "out.parquet", "--design", "d.json", "--attributes", FIRST],
+    "estimate of the longest": ["estimate", "out.parquet", "--design", "d.json", "--attributes", NAMES[3]],
+    "test": ["test", "out.parquet", "--design", "d.json", "--attributes", f"{FIRST},{SECOND}"],
+    "cluster": ["cluster", "out.parquet", "--design", "d.json", "--max-combinations", "50", "--min-dependence", "0.1"],
+    "export": ["export", "d.json", "-o", "sampler.json"],
+    "account": ["account", "out.parquet"],
+    "verify": ["verify", "d.json"],
+    "worksheet": ["worksheet", "d.json"],
+    "spec": ["spec", "true.parquet"],
+}
+REFUSED = {
+    "perturb": ["perturb", "wrong.parquet", "--design", "d.json", "-o", "x.parquet"],
+    "estimate": ["estimate", "wrong.parquet", "--design", "d.json", "--attributes", SECOND],
+    "test": ["test", "wrong.parquet", "--design", "d.json", "--attributes", f"{FIRST},{SECOND}"],
+    "cluster": ["cluster", "wrong.parquet", "--design", "d.json", "--max-combinations", "50", "--min-dependence", "0"],
+    "no such attribute": ["estimate", "out.parquet", "--design", "d.json", "--attributes", NAMES[3] + "x"],
+    "no such column": ["perturb", "true.parquet", "--design", "d.json", "-o", "x.parquet", "--drop", NAMES[2] + "x"],
+    "no such file": ["verify", f"{NAMES[1]}.json"],
+    "no such command": [NAMES[1]],
+    "no such option": ["verify", f"--{NAMES[1]}"],
+    "no such format": ["design", f"{NAMES[2]}.xls", "-o", "x.json"],
+}
+
+
+@pytest.mark.parametrize("command", DONE)
+def test_a_command_shows_them_escaped_and_cut(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(DONE[command]) == 0
+    shown = capsys.readouterr()
+    text = shown.out + shown.err
+    # a specification is shown as the file that it is, so that nothing in it is cut
+    whole = command == "spec"
+    assert not [bad for bad in FORBIDDEN if bad in text and not (whole and len(bad) > 1)]
+    assert len(text) < 60_000 or whole
+    # as JSON they are whole, and escaped by JSON's own rules
+    more = {"spec": [], "export": ["-o", "other.json"]}.get(command, [])
+    if command not in ("perturb",):
+        assert run([*DONE[command], *more, "--json"]) == 0
+        assert "\x1b" not in json.dumps(json.loads(capsys.readouterr().out))
+
+
+def test_a_proposed_specification_means_what_it_shows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert run(["spec", "true.parquet", "-o", "spec.toml"]) == 0
+    text = Path("spec.toml").read_text(encoding="utf-8")
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert [a["name"] for a in tomllib.loads(text)["attributes"]] == NAMES
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_a_refusal_is_one_short_line_without_the_true_value(
+    mistake: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(REFUSED[mistake]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ") and shown.err.count("\n") == 1
+    assert len(shown.err) < LONGEST_LINE + 100
+    assert SECRET not in shown.out + shown.err
+    assert not [bad for bad in FORBIDDEN if bad in shown.out + shown.err]
+
+
+def test_pages_and_charts_show_them_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert run(["advise", "s.json", "--total-epsilon", "6", "--report", "r.html"]) == 0
+    design = optrr.Design.load("d.json")
+    pages = [
+        Path("r.html").read_text(encoding="utf-8"),
+        design._repr_html_(),
+        figure_svg(design.plot()),
+        figure_svg(design.estimate(pq.read_table("out.parquet"), FIRST).plot()),
+    ]
+    for page in pages:
+        assert not [bad for bad in [*FORBIDDEN, "<script>alert"] if bad in page]
+
+
+def test_a_dollar_starts_no_formula() -> None:
+    for text in ("$x^$", "$$", "a$b", "$"):
+        assert label_text(text) == text.replace("$", r"\$")
+    drawn = new_figure()
+    drawn.subplots().set_title(label_text(r"$\frac{$ costs"))
+    assert r"$\frac{$ costs" in figure_svg(drawn)
+
+
+def test_spaces_of_all_widths_are_kept_and_the_rest_escaped() -> None:
+    assert printable("1\u202f000\xa0a\nb") == "1\u202f000\xa0a\nb"
+    assert printable("\x1b\u202e\u200b\ud800\x00") == r"\x1b\u202e\u200b\ud800\x00"
