@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
 from optrr.errors import InvalidInput
@@ -12,6 +13,10 @@ from optrr.records.whole_files import whole_file
 from optrr.results import TableResult
 
 _SUFFIXES = (".csv", ".parquet", ".json")
+
+table_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the table."
+)
 
 
 def check_estimate_suffix(path: Path) -> None:

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
+from optrr.cli.estimate_file import check_estimate_suffix, table_option, write_estimate
 from optrr.cli.fake_reports import fake_reports_option, print_poisoning
-from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
+from optrr.cli.inputs import (
+    confidence_option,
+    design_option,
+    input_argument,
+    keep_input,
+    simultaneous_option,
+    split_names,
+)
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
@@ -42,12 +49,12 @@ if TYPE_CHECKING:
     metavar="A,B",
     help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the table.")
+@table_option
 @click.option(
     "--method", type=click.Choice(METHODS), default="unbiased", show_default=True, help="How the table is estimated."
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval.")
-@click.option("--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence.")
+@confidence_option
+@simultaneous_option
 @click.option(
     "--derive",
     "statistics",

@@ -1,4 +1,4 @@
-"""What the commands that read records share: INPUT and how it is written."""
+"""What the commands that read records share: INPUT and how it is written, the design, and how sure intervals are."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ _KEY = "optrr.cli.inputs"
 
 design_option = click.option(
     "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
+)
+confidence_option = click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval."
+)
+simultaneous_option = click.option(
+    "--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence."
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from optrr.cli.designing import MethodName, attribute_option, preserve_option, read_wanted, spec_argument
-from optrr.cli.inputs import input_argument, split_names
+from optrr.cli.inputs import confidence_option, input_argument, split_names
 from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn, watched
 from optrr.cli.releases import limit_option, releases_in, replaced_release, report_release
 from optrr.cli.signals import cleaned_up
@@ -184,7 +184,7 @@ def longitudinal_perturb(
     help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
 )
 @click.option("--change", is_flag=True, help="Also how much each cell moved from the first round to the last.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval.")
+@confidence_option
 @json_option
 def longitudinal_estimate(
     rounds: tuple[Path, ...],

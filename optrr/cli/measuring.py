@@ -7,8 +7,15 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
+from optrr.cli.estimate_file import check_estimate_suffix, table_option, write_estimate
+from optrr.cli.inputs import (
+    confidence_option,
+    design_option,
+    input_argument,
+    keep_input,
+    simultaneous_option,
+    split_names,
+)
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
@@ -37,9 +44,9 @@ from optrr.records.reading.source import RecordsAt
 )
 @click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
 @click.option("--scores", metavar="S,S,…", help="For means: a number for every outcome, in their declared order.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval.")
-@click.option("--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the table.")
+@confidence_option
+@simultaneous_option
+@table_option
 @json_option
 def measure(
     *,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
+from optrr.cli.inputs import confidence_option, design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, print_json, print_table, say, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
@@ -31,7 +31,7 @@ from optrr.records.reading.source import RecordsAt
     "--stepwise", "order", type=click.IntRange(min=2), help="Search a model with sets of up to so many attributes."
 )
 @click.option("--against", metavar="A*B+B*C", help="Also test --terms against this larger model.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval.")
+@confidence_option
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of simulated p-values.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the coefficients.")
 @json_option
