@@ -108,7 +108,7 @@ def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> No
     print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_collectors_that_start_together_serve_one_design(source: Path) -> None:
     """Nobody has designed yet, and there is no database."""
     with ThreadPoolExecutor() as together:
