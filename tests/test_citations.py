@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TEXTS = [
     file for folder in ("optrr", "solvers", "proofs", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))
-] + [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+] + [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
 CITED = re.compile(r"design (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")

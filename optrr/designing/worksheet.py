@@ -183,8 +183,8 @@ def _implementation(design: Design, verification: Verification) -> Entry:
         f"drawn from whole numbers of {automaton.bits} bits; the epsilons above cover these numbers, so that no floating-point "
         "arithmetic stands between label and draw"
         if automaton is not None
-        else "too large for exact whole-number thresholds: drawn directly, with 64-bit thresholds rounded towards privacy; the "
-        "epsilons are those of the law"
+        else "too large to be drawn from one table of whole numbers: drawn by a slower sampler, whose rounding the total "
+        "covers by a proven bound"
     )
     failed = [c.name for c in verification.checks if not c.holds]
     return Entry(
