@@ -196,14 +196,24 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
 
 
 def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
-    """Inner edges so that the bins hold about as many records each, to three digits."""
+    """Inner edges of bins with about as many records each, to three digits of themselves or of the quartiles' distance."""
     order = np.argsort(values)
     below = np.cumsum(weights[order]) / weights.sum()
     places = np.searchsorted(below, np.arange(1, bins) / bins)
     step = values[order][np.minimum(places + 1, values.size - 1)]
     whole = bool(np.all(values == np.round(values)))
-    edges = [round(e) if whole and abs(e) < 10**_DIGITS else float(f"{e:.{_DIGITS}g}") for e in step.tolist()]
+    # dates, and years, lie close together far from 0, so that their own digits would not tell them apart
+    quartiles = values[order][np.searchsorted(below, (0.25, 0.75))]
+    spread = _places(float(np.ptp(quartiles)) or float(np.ptp(values)))
+    edges = [
+        round(e, min(digits, 0) if whole else digits) for e in step.tolist() for digits in [max(_places(e), spread)]
+    ]
     return sorted({float(e) for e in edges if e > values.min()})
+
+
+def _places(number: float) -> int:
+    """Digits behind the point that make three significant ones; fewer than none where it is large."""
+    return _DIGITS - 1 - math.floor(math.log10(abs(number))) if number else 0
 
 
 _DAY = 86_400.0

@@ -1,7 +1,8 @@
 """Data as people have them, from a data frame to estimates that cover the truth, with nothing edited by hand.
 
-`fair` is the one that statsmodels brings. The others are stand-ins with the columns, types, gaps and sizes of the well-known
-sets of R (Suicide, Titanic, UCBAdmissions, survey, jasa) and of a vote in the Bundestag.
+`fair` comes with statsmodels, `adult` with this package and `ancestry` with its benchmarks. The others are stand-ins with the
+columns, types and gaps of the well-known sets of R (Suicide, Titanic, UCBAdmissions, survey, jasa), of a vote in the Bundestag,
+and of two large ones, flights and taxi trips, which have 10 and 46 million rows.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from optrr.designing.proposing import Proposing
 from optrr.designing.specification import Specification, read_specification
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import count
+from optrr.records.datasets import adult
 from optrr.records.observed import observed_domain
 
+# Those that take more than a second.
+LARGE = {"fair", "adult", "flights", "trips"}
 # Chance that one data set's intervals miss a true proportion although all is well; seeds are fixed besides.
 FALSE_ALARM = 1e-4
 
@@ -114,6 +118,48 @@ def jasa() -> pd.DataFrame:
     ).astype({"transplant": "datetime64[ns]"})
 
 
+def ancestry() -> pd.DataFrame:
+    """2,504 people of five populations: genotypes as texts."""
+    path = Path(__file__).parents[2] / "benchmarks" / "data" / "people.csv.gz"
+    if not path.exists():
+        pytest.skip("the benchmarks' data are not here")
+    return pd.read_csv(path, usecols=range(1, 7))
+
+
+def flights() -> pd.DataFrame:
+    """Carriers as categories, dates as dates, delays with gaps kept as floats, cancelled or not with gaps, small integers."""
+    rng = np.random.default_rng(7)
+    n = 20_000
+    carriers = ["AA", "B6", "DL", "EV", "UA", "9E", "WN"]
+    cancelled = rng.random(n) < 0.02
+    return pd.DataFrame(
+        {
+            "date": pd.to_datetime("2013-01-01") + pd.to_timedelta(rng.integers(0, 365, n), unit="D"),
+            "carrier": pd.Categorical(rng.choice(carriers, n), categories=sorted(carriers)),
+            "hour": rng.integers(5, 24, n).astype(np.int8),
+            "delay": np.where(cancelled, np.nan, np.round(rng.gamma(1.2, 15, n) - 10)),
+            "cancelled": pd.array(np.where(rng.random(n) < 0.01, None, cancelled), dtype="boolean"),
+        }
+    )
+
+
+def trips() -> pd.DataFrame:
+    """Times to the second, distances and fares as 32-bit floats, codes as integers with gaps, a flag as Y and N."""
+    rng = np.random.default_rng(8)
+    n = 20_000
+    distance = rng.lognormal(0.7, 0.8, n).round(2).astype(np.float32)
+    return pd.DataFrame(
+        {
+            "pickup": pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 31 * 86_400, n), unit="s"),
+            "distance": distance,
+            "fare": (2.5 + 2.5 * distance + rng.normal(0, 1, n)).round(1).astype(np.float32),
+            "passengers": pd.array(np.where(rng.random(n) < 0.03, None, rng.integers(1, 7, n)), dtype="Int8"),
+            "payment": rng.choice([1, 2, 3, 4], n, p=[0.62, 0.36, 0.01, 0.01]),
+            "stored": rng.choice(["N", "Y"], n, p=[0.99, 0.01]),
+        }
+    )
+
+
 SETS = {
     "fair": (fair, Proposing(bins={"affairs": [0, 1e-9, 1, 5, np.inf]})),
     "suicide": (suicide, Proposing(bins={"age": [0, 25, 40, 55, 70, 120]})),
@@ -122,6 +168,13 @@ SETS = {
     "admissions": (admissions, Proposing()),
     "survey": (survey, Proposing(bins={"Pulse": 4, "Height": 5}, missing=["NA", "."])),
     "jasa": (jasa, Proposing(bins={"accept": 3, "transplant": ["-inf", "1970-01-01", "1972-01-01", "inf"]})),
+    "adult": (lambda: adult().to_pandas(), Proposing()),
+    "ancestry": (ancestry, Proposing()),
+    "flights": (
+        flights,
+        Proposing(bins={"date": ["2013-01-01", "2013-04-01", "2013-07-01", "2014-01-01"], "delay": 4}),
+    ),
+    "trips": (trips, Proposing(bins={"pickup": 4, "distance": [0, 1, 3, 10, np.inf], "fare": 5})),
 }
 
 
@@ -136,7 +189,7 @@ def covered(released, design, truth) -> None:
         assert estimate.to_arrow()[name].to_pylist() == list(design.domain[name].texts)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "fair" else ()) for n in SETS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in SETS])
 def test_from_a_frame_to_estimates(tmp_path: Path, name: str) -> None:
     make, proposing = SETS[name]
     frame = make()

@@ -166,3 +166,23 @@ def test_large_columns_do_not_fill_the_memory():
     proposal = propose(table, Proposing())
     assert proposal.domain.names == ("x",)
     assert "id" in proposal.left_out
+
+
+@pytest.mark.parametrize("offset", [0, 1_950, 16_436, -700])
+@pytest.mark.parametrize("spread", [8, 31, 400, 20_000])
+@pytest.mark.parametrize("kind", ["dates", "whole", "fractions", "skewed"])
+def test_quantiles_far_from_zero_part_the_values_evenly(offset, spread, kind):
+    """Four bins of dates, years and measures: each holds a quarter, up to the values that share an edge."""
+    rng = np.random.default_rng(3)
+    whole = offset + rng.integers(0, spread, 4_000)
+    values = {
+        "dates": pd.Timestamp("1970-01-01") + pd.to_timedelta(whole, unit="D"),
+        "whole": whole,
+        "fractions": offset + spread * rng.random(4_000),
+        "skewed": offset + rng.lognormal(0, 1, 4_000) * spread,
+    }[kind]
+    frame = pd.DataFrame({"x": values})
+    domain = propose(frame, Proposing(bins={"x": 4})).domain
+    shares = count(frame, domain, ["x"]).table / 4_000
+    # a value that occurs is a share of 1/spread at most, and three digits of the spread another hundredth
+    assert shares.size == 4 and np.all(np.abs(shares - 0.25) <= 2 / spread + 0.02 + (kind == "skewed") * 0.03)
