@@ -48,10 +48,11 @@ class TwoStage(Randomizer):
     def attribute_epsilons(self) -> FloatArray:
         """ε_i in nats of the randomized response that is as accurate on attribute i alone, rounded up, shape (m,)."""
         sizes = self.domain.sizes
-        kept = eigenvalues_of(self.permanent.attribute_epsilons, sizes) * eigenvalues_of(
-            self.instantaneous.attribute_epsilons, sizes
-        )
-        out = epsilons_of(kept, sizes)
+        stages = [stage.attribute_epsilons for stage in (self.permanent, self.instantaneous)]
+        first, second = (eigenvalues_of(each, sizes) for each in stages)
+        # 1 − λ of both, as a sum of what each stage loses: the plain difference cancels where both are near 1
+        lost = [sizes * np.exp(-each) / (1 + (sizes - 1) * np.exp(-each)) for each in stages]
+        out = np.log1p(sizes * first * second / (lost[0] + first * lost[1]))
         return np.asarray(out + _ROUNDING * (1 + out) * (out > 0))
 
     @property

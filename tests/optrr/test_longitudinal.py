@@ -36,6 +36,7 @@ from optrr.longitudinal.sharpen import sharpened
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr_solvers.laws import BallLaw, CountLaw, ProductLaw, TableLaw
+from tests import naive
 from tests.optrr import longitudinal_truth as truth
 
 ROUNDING = 1e-11
@@ -133,6 +134,17 @@ def test_one_report_is_the_certified_optimum(seed):
     np.testing.assert_allclose(
         design.mechanism.kernel(names).eigenvalues, optimum.mechanism.kernel(names).eigenvalues, atol=1e-10
     )
+
+
+@pytest.mark.parametrize("second", ["whole", "kronecker"])
+def test_accuracies_near_certainty_are_not_understated(second):
+    """Where λ is near 1 its distance from 1 must not cancel; the reference is in rationals of what is drawn."""
+    design = longitudinal({"a": 3, "b": 5, "c": 2}, [8.6, 10.1, 9.0], 100.0, stages=Stages(second))
+    one, two = (truth.stage_matrix(stage) for stage in (design.permanent, design.instantaneous))
+    chances = [sum(p * row[z] for p, row in zip(one[0], two, strict=True)) for z in range(30)]
+    for i, (label, size) in enumerate(zip(design.mechanism.attribute_epsilons, (3, 5, 2), strict=True)):
+        kept = sum(p for p, z in zip(chances, naive.outputs((3, 5, 2)), strict=True) if z[i] == 0)
+        assert 0 <= label - naive.log_of((size - 1) * kept / (1 - kept)) < 1e-9
 
 
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
