@@ -44,7 +44,14 @@ COMMANDS = {
     ],
     "optrr test, 3,000 records": ["test", "released.parquet", "--design", "design.json", "--attributes", "sex,age"],
 }
-IMPORTS = ("optrr", "optrr.cli.main", "optrr.designing.design", "optrr.estimation", "optrr.inference", "cvxpy")
+IMPORTS = (
+    "optrr",
+    "optrr.cli.main",
+    "optrr.designing.design",
+    "optrr.estimation.estimator",
+    "optrr.inference",
+    "cvxpy",
+)
 
 
 def installed(commit: str | None, folder: Path) -> Path:
