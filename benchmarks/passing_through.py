@@ -2,7 +2,7 @@
 
     python benchmarks/passing_through.py [RECORDS]
 
-10^8 records unless told (with the input and one output at a time they take six gigabytes of disk), the nine attributes of
+10^8 records unless told (with the input and one output at a time they take a gigabyte of disk), the nine attributes of
 Adult as text, the optimum at ε_i = 1. Every task runs in a process of its own, so that its peak memory is its own. The
 unchanged copy is Arrow's own reader and writer in batches of the same size; times are the processor's as well as the wall
 clock's. Also the tables of all pairs of attributes, counted in one pass. Writes passing_through.json.

@@ -108,8 +108,8 @@ def count_many(
     ----------
     data
         a pandas, polars, Arrow or Spark table (Spark counts where the records lie); an integer array of codes, shape (n, m);
-        the path of a CSV or Parquet file; an iterable of record batches; or :class:`Counts` of a joint table that contains
-        the sets.
+        any place that :class:`optrr.RecordsAt` names; an iterable of record batches; or :class:`Counts` of a joint table that
+        contains the sets.
     domain
         declares the columns. Columns that no set names need not be there.
     attribute_sets

@@ -33,8 +33,9 @@ class RecordsAt:
     Parameters
     ----------
     place
-        a file, a directory of files, a pattern such as ``part-*.parquet``, a list of these (read one after another), a
-        database (``duckdb:FILE``, ``sqlite:FILE``, ``postgresql://…``), or ``-`` for standard input.
+        a file, a directory of files, a pattern such as ``part-*.parquet``, a list of these (read one after another; names of
+        directories such as ``year=2024`` are columns), a database (``duckdb:FILE``, ``sqlite:FILE``, ``postgresql://…``), or
+        ``-`` for standard input.
     format
         the kind of file, where its name does not say it: a name of :data:`optrr.records.reading.registry.READERS`.
     delimiter, encoding
@@ -84,6 +85,8 @@ class Source(ABC):
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of these columns, in order; memory for a few batches.
+
+        A column of text may come as a dictionary where ``schema`` says text.
 
         Raises
         ------
