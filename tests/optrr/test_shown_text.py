@@ -114,6 +114,7 @@ def test_a_refusal_is_one_short_line_without_the_true_value(
     assert not [bad for bad in FORBIDDEN if bad in shown.out + shown.err]
 
 
+@pytest.mark.slow
 def test_pages_and_charts_show_them_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     assert run(["advise", "s.json", "--total-epsilon", "6", "--report", "r.html"]) == 0
