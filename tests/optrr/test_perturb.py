@@ -98,13 +98,17 @@ def test_csv_from_other_programs(tmp_path):
 
 
 @pytest.mark.slow
-def test_very_long_lines(tmp_path):
-    """10,000 attributes with long names and categories: every line is longer than the bytes read at once."""
+@pytest.mark.parametrize(
+    ("m", "block"), [(1_250, csv_files.BLOCK // 8), pytest.param(10_000, csv_files.BLOCK, marks=pytest.mark.full)]
+)
+def test_very_long_lines(tmp_path, monkeypatch, m, block):
+    """Many attributes with long names and categories: every line is longer than the bytes read at once."""
+    monkeypatch.setattr(csv_files, "BLOCK", block)
     long, other = "a category of some length " * 8, "another one of some length " * 8
-    domain = Domain.of({f"attribute {i} {long}": [long, other] for i in range(10_000)})
-    record = [long, other] * 5_000
+    domain = Domain.of({f"attribute {i} {long}": [long, other] for i in range(m)})
+    record = [long, other] * (m // 2)
     source = _csv(tmp_path / "a.csv", [record, record[::-1]], domain.names)
-    assert source.stat().st_size > 4 * csv_files.BLOCK
+    assert source.stat().st_size > 4 * block
     perturb_file(source, _identity(domain), tmp_path / "b.csv")
     assert _rows(tmp_path / "b.csv") == [list(domain.names), record, record[::-1]]
 
