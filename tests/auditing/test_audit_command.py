@@ -136,6 +136,7 @@ for (const line of readFileSync(0, "utf-8").trim().split("\\n")) {
 """
 
 
+@pytest.mark.slow
 def test_the_javascript_client_is_consistent_with_its_file(files, tmp_path, capsys) -> None:
     _, sampler = files
     script = tmp_path / "client.mjs"

@@ -339,6 +339,7 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_runs_by_itself(run: Run, tmp_path: Path) -> None:
     """Report, the same report again, ledger, limit."""
     first = run("sampler.json", "diary", given=json.dumps(ANSWERS))

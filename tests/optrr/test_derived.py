@@ -400,6 +400,7 @@ def few_records():
         yield design(Domain.of({"a": 2, "b": 2}), epsilon, method="kronecker").mechanism, np.array([[n, n], [0, 0]])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_few_records_of_any_table_have_an_interval_around_the_value():
     for (made, table), confidence in zip(few_records(), cycle([0.5, 0.95, 0.999]), strict=False):

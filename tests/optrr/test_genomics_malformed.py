@@ -136,6 +136,7 @@ def test_a_crash_in_the_second_pass(here, monkeypatch):
             list(source.blocks())
 
 
+@pytest.mark.slow
 def test_no_process_is_left(here):
     """Passes that end, fail, or are given up."""
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")

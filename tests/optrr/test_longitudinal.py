@@ -373,6 +373,7 @@ def test_people_and_designs_that_do_not_fit_are_refused(here):
         estimate_rounds(files, longitudinal(design.domain, 0.5, 4.0), ["a"], person="who")
 
 
+@pytest.mark.slow
 def test_from_the_command_line(here, capsys):
     attributes = ("--attribute", "a=2:1", "--attribute", "b=3:1")
     made = json.loads(
