@@ -65,7 +65,12 @@ def finish():
 def files():
     return {p.name: p.read_bytes() for p in Path().iterdir() if p.is_file()}
 
-usual = sorted(finish() for _ in range(3))[1]
+usual = sorted(finish() for _ in range(2))[1]
+first = files()
+finish()
+# the variants of genotypes are the same in every release, so that their file does not tell one from another
+telling = [name for name in companions if files()[name] != first[name]]
+assert target in telling and len(telling) >= len(companions) - 1
 inputs = set(files()) - set(companions)
 died = left = damaged = replaced = sent = 0
 while died < kills:
@@ -83,7 +88,7 @@ while died < kills:
         assert not folders, folders
     for name in inputs:
         assert after[name] == before[name], name
-    mixed = len({after.get(name) == before[name] for name in companions}) > 1
+    mixed = len({after.get(name) == before[name] for name in telling}) > 1
     # two files are moved one after the other; where the second was not, the next run undoes the first
     assert not mixed or folders or number != signal.SIGKILL, "mixed"
     assert not (mixed and number != signal.SIGKILL), "mixed"
