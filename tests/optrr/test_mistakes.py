@@ -402,6 +402,7 @@ def test_there_are_sixty():
     assert len(MISTAKES) >= 60
 
 
+@pytest.mark.slow
 def test_names_that_are_markup_or_escapes_are_shown_as_they_are(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = ["[/b]", "[red]x", "\x1b[31mred", "n" * 5_000]

@@ -124,6 +124,7 @@ def conditionally_independent(rng: np.random.Generator) -> np.ndarray:
     return np.stack(parts, axis=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATIFIED)
 def test_levels_under_joint_randomization(name: Any) -> None:
     """Of 300 tests at 5 %, more than 29 or fewer than 4 come out 1 time in 2000; four tests here."""
@@ -138,6 +139,7 @@ def test_levels_under_joint_randomization(name: Any) -> None:
     assert 4 <= rejected <= 29
 
 
+@pytest.mark.slow
 def test_few_expected_records_are_bootstrapped_and_a_marginal_association_vanishes_within_strata() -> None:
     rng = np.random.default_rng(4)
     # both attributes follow the stratum, and are independent in it

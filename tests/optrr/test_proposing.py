@@ -118,6 +118,7 @@ def attributes(draw):
     )
 
 
+@pytest.mark.slow
 @given(st.lists(attributes(), min_size=1, max_size=4, unique_by=lambda a: a.name), st.booleans())
 @settings(derandomize=True, deadline=None, max_examples=150)
 def test_toml_reads_back_the_same(tmp_path_factory, chosen, alike):
@@ -161,6 +162,7 @@ def test_the_command(tmp_path: Path, monkeypatch, capsys):
     assert run(["spec", "d.csv", "--bins", "age=x"]) == 2
 
 
+@pytest.mark.slow
 def test_large_columns_do_not_fill_the_memory():
     table = pa.table({"id": pa.array(range(1_200_000)), "x": pa.array([k % 2 for k in range(1_200_000)])})
     proposal = propose(table, Proposing())
