@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from optrr_solvers import MethodTooLarge, Problem, SolveFailed, Status, closed_form, lower_bound
+from optrr_solvers import solve as solve_by
 from optrr_solvers.balls import newton as ball_newton
 from optrr_solvers.balls import pairs as ball_pairs
 from optrr_solvers.balls import solve as ball_solve
@@ -436,3 +437,14 @@ def test_ten_thousand_different_attributes_with_heavy_ones_among_them():
     rng = np.random.default_rng(10_000)
     solution = solve(Problem(rng.integers(2, 6, 10_000), rng.uniform(1, 10, 10_000)))
     assert solution.gap <= 1e-5 * solution.upper
+
+
+@pytest.mark.parametrize("method", ["ball", "auto"])
+def test_pairs_are_kept_where_a_ball_without_weights_is_where_the_search_starts(method):
+    """Tiny accuracies beside an attribute of a quarter of a million categories."""
+    pairs = tuple(itertools.combinations(range(3), 2))
+    epsilons = np.array([0.20476209675527487, 0.00043897856210106505, 0.0031790383564155255])
+    problem = Problem(np.array([263077, 56, 3]), epsilons, pairs)
+    solution = solve_by(problem, method)
+    assert solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)
+    assert lower_bound(problem, solution.certificate) >= solution.lower * (1 - 1e-9)

@@ -79,6 +79,8 @@ class Soft:
 
 def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft:
     """A local maximum of E_μ[t h], by quasi-Newton steps from ``start``; the best ball met where they lead nowhere."""
+    if not start.weights.any():
+        return start  # it holds every change set, and no step has a size
     width = BLUR * start.width
     unit = np.maximum(start.weights, 0.05 * float(np.mean(start.weights)))
     here = Tilted(classes, start.weights, start.radius, width)
