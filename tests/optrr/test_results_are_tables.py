@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import optrr
-from optrr import genomics
+from optrr import genomics, longitudinal
 from optrr.results import Result, TableResult
 
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
@@ -18,7 +18,7 @@ DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
-    *("AuditOptions", "Bins", "Proposing", "RecordsAt"),
+    *("AuditOptions", "Bins", "Comparing", "Proposing", "RecordsAt"),
     *(
         "Budget",
         "Cohort",
@@ -58,6 +58,12 @@ def scanned():
     return genomics.scan(genomics.randomized_cohort(people, records, layout), design.law, layout)
 
 
+def asked_twice():
+    design = longitudinal.longitudinal(DOMAIN, 1.0, 4.0)
+    cells = np.random.default_rng(4).integers(0, 6, (40, 2))
+    return longitudinal.Panel(design.domain, design.mechanism, cells).average()
+
+
 MADE = {
     "Design": lambda: optrr.design(DOMAIN, 1.0),
     "Verification": lambda: optrr.design(DOMAIN, 1.0).verify(),
@@ -67,6 +73,11 @@ MADE = {
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
+    "Measures": lambda: optrr.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
+    "LogLinear": lambda: optrr.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
+    "Poisoning": lambda: optrr.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
+    "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
+    "PanelEstimate": asked_twice,
     "Associations": scanned,
     "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
 }
