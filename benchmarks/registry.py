@@ -83,7 +83,7 @@ BENCHMARKS = (
     cheap("mdr_fig2", EXACT),
     long("mdr_fig3", SIMULATED),
     long("mdr_tables", SIMULATED),
-    long("measures_coverage", SIMULATED),
+    long("measures_coverage", SIMULATED, arguments=("2000", "2")),
     long("pairs_kept", TIMED),
     long("por_ratios", SOLVED),
     long("passing_through", TIMED),

@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import confidence_option, design_option, input_argument, keep_input, split_names
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, print_json, print_table, say, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import impossible
-from optrr.inference import TestResult
-from optrr.models import LogLinear, compare_models, fit_loglinear, stepwise
+from optrr.models import LogLinear, fit_loglinear, stepwise
 from optrr.models.terms import parse_terms
 from optrr.records.counts import count
 from optrr.records.reading.source import RecordsAt
@@ -30,9 +29,6 @@ from optrr.records.reading.source import RecordsAt
 @click.option(
     "--stepwise", "order", type=click.IntRange(min=2), help="Search a model with sets of up to so many attributes."
 )
-@click.option("--against", metavar="A*B+B*C", help="Also test --terms against this larger model.")
-@confidence_option
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed of simulated p-values.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the coefficients.")
 @json_option
 def model(
@@ -42,9 +38,6 @@ def model(
     attributes: str,
     terms: str | None,
     order: int | None,
-    against: str | None,
-    confidence: float,
-    random_state: int | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -59,35 +52,23 @@ def model(
     counts = count(input, design.domain, split_names(attributes), allow_extra=True)
     doubts += impossible([counts], design.mechanism)
     if terms is not None:
-        result = fit_loglinear(counts, design.mechanism, parse_terms(terms, counts.domain), confidence)
+        result = fit_loglinear(counts, design.mechanism, parse_terms(terms, counts.domain))
     else:
-        result = stepwise(counts, design.mechanism, order or 2, confidence)
+        result = stepwise(counts, design.mechanism, order or 2)
     summary = result.summary() | {"doubts": doubts}
-    tested = None
-    if against is not None:
-        larger = parse_terms(against, counts.domain)
-        tested = compare_models(counts, design.mechanism, result.terms, larger, random_state)
-        summary |= {"against": against, "test": tested.summary()}
     if output is not None:
         write_estimate(result, summary, output)
     warn([*doubts, *result.warnings])
     if as_json:
         print_json(summary)
     else:
-        _print(result, tested, against)
+        _print(result)
 
 
-def _print(result: LogLinear, tested: TestResult | None, against: str | None) -> None:
+def _print(result: LogLinear) -> None:
     table = result.to_arrow()
     rows: list[list[Any]] = [
         [None if isinstance(v, float) and isnan(v) else v for v in row.values()] for row in table.to_pylist()
     ]
-    print_table(
-        f"{result.terms}: log odds and log odds ratios, {result.n} records, {100 * result.confidence:g}% intervals",
-        table.column_names,
-        rows,
-    )
+    print_table(f"{result.terms}: log odds and log odds ratios, {result.n} records", table.column_names, rows)
     say(f"log-likelihood {result.log_likelihood:.2f}, BIC {result.bic:.2f}, {result.terms.parameters} parameters")
-    if tested is not None:
-        say(f"against {against}: statistic {tested.statistic:.4f}, {tested.df} df, p = {tested.p_value:.4g}")
-        warn(tested.warnings)

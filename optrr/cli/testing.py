@@ -29,7 +29,6 @@ from optrr.inference import power as power_of
 from optrr.inference import test as test_table
 from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.models import STRATIFIED, stratified_test
 from optrr.records.counts import Counts, count
 from optrr.records.reading.source import RecordsAt
 
@@ -40,7 +39,7 @@ _CALIBRATED = {
     "bootstrap": "bootstrap",
 }
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
-_OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group", **dict.fromkeys(STRATIFIED, "--given")}
+_OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 
 
 @click.command()
@@ -65,7 +64,6 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group", **dict.
     metavar="INPUT",
     help="For homogeneity: records of another group, randomized by the same design; repeatable.",
 )
-@click.option("--given", metavar="C,D", help="For tests within strata: the attributes that make them.")
 @click.option(
     "--calibration",
     type=click.Choice(CALIBRATIONS),
@@ -90,7 +88,6 @@ def test(
     name: str,
     proportions: str | None,
     groups: tuple[str, ...],
-    given: str | None,
     calibration: str,
     bootstrap: int,
     random_state: int | None,
@@ -98,19 +95,17 @@ def test(
 ) -> None:
     """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
 
-    An association of two attributes, also within strata (conditional-independence and the three after it), the proportions of
-    some (goodness-of-fit), or that groups of people have the same ones (homogeneity).
+    An association of two attributes, the proportions of some (goodness-of-fit), or that groups of people have the same ones
+    (homogeneity).
     """
-    options = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
-    _check_options(name, options, calibration)
+    _check_options(name, {"--proportions": proportions is not None, "--group": bool(groups)}, calibration)
     design = Design.load(design_file)
     places = [input, *(replace(input, place=group) for group in groups)]
     doubts = doubts_about(places, design.mechanism.digest)
-    names = split_names(attributes) if given is None else _pair_in_strata(attributes, given)
-    counts, *others = [count(p, design.domain, names, allow_extra=True) for p in places]
+    counts, *others = [count(p, design.domain, split_names(attributes), allow_extra=True) for p in places]
     doubts += impossible([counts, *others], design.mechanism)
     if name in _OTHERS:
-        result = _other_test(name, counts, design.mechanism, proportions, others, random_state)
+        result = _other_test(counts, design.mechanism, proportions, others, random_state)
     else:
         result = test_table(
             counts,
@@ -128,12 +123,11 @@ def test(
 
 
 def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
-    for option in dict.fromkeys(_OTHERS.values()):
-        tests = [other for other in _OTHERS if _OTHERS[other] == option]
-        if name in tests and not given[option]:
+    for other, option in _OTHERS.items():
+        if name == other and not given[option]:
             raise InvalidInput(f"--test {name} needs {option}")
-        if name not in tests and given[option]:
-            raise InvalidInput(f"{option} is for --test {', '.join(tests)}; leave it out for {name}")
+        if name != other and given[option]:
+            raise InvalidInput(f"{option} is for --test {other}; leave it out for {name}")
     if name in _OTHERS and calibration != "auto":
         raise InvalidInput(
             f"--test {name} has exact p-values where χ² is not good enough, and no other calibration; leave out "
@@ -141,23 +135,9 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
         )
 
 
-def _pair_in_strata(attributes: str, given: str) -> tuple[str, ...]:
-    pair = split_names(attributes)
-    if len(pair) != 2:
-        raise InvalidInput(f"--attributes names {len(pair)} of them, and --given makes strata of a pair; name two")
-    return (*pair, *split_names(given))
-
-
 def _other_test(
-    name: str,
-    counts: Counts,
-    mechanism: Randomizer,
-    proportions: str | None,
-    others: list[Counts],
-    random_state: int | None,
+    counts: Counts, mechanism: Randomizer, proportions: str | None, others: list[Counts], random_state: int | None
 ) -> TestResult:
-    if name in STRATIFIED:
-        return stratified_test(counts, mechanism, name, random_state)  # type: ignore[arg-type]  # the choices are the literals
     if proportions is not None:
         hypothesis = read_proportions(proportions, counts.domain)
         return goodness_of_fit(counts, mechanism, hypothesis, random_state=random_state)

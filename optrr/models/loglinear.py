@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.distributions import norm
 from optrr.errors import InvalidInput
-from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.models.fitting import Fitted, fit
 from optrr.models.terms import Terms
@@ -44,7 +42,6 @@ class LogLinear(TableResult):
 
     counts: Counts
     fitted: Fitted
-    confidence: float
 
     @property
     def terms(self) -> Terms:
@@ -104,18 +101,15 @@ class LogLinear(TableResult):
         return f"{self.terms}: {self.terms.parameters} parameters, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
 
     def to_arrow(self) -> pa.Table:
-        """One row per coefficient: parameter, estimate, standard_error, lower, upper (Wald)."""
+        """One row per coefficient: parameter, estimate, standard_error."""
         import pyarrow as pa  # noqa: PLC0415 (slow to import)
 
-        reach = float(norm.isf((1 - self.confidence) / 2)) * self.standard_errors
-        numbers = {
-            "estimate": self.coefficients,
-            "standard_error": self.standard_errors,
-            "lower": self.coefficients - reach,
-            "upper": self.coefficients + reach,
-        }
         return pa.table(
-            {"parameter": pa.array(self.labels, pa.string()), **{k: pa.array(v) for k, v in numbers.items()}}
+            {
+                "parameter": pa.array(self.labels, pa.string()),
+                "estimate": pa.array(self.coefficients),
+                "standard_error": pa.array(self.standard_errors),
+            }
         )
 
     def summary(self) -> dict[str, Any]:
@@ -131,7 +125,6 @@ class LogLinear(TableResult):
             "parameters": self.terms.parameters,
             "log_likelihood": self.log_likelihood,
             "bic": self.bic,
-            "confidence": self.confidence,
             "coefficients": rows,
             "warnings": list(self.warnings),
         }
@@ -141,7 +134,6 @@ def fit_loglinear(
     counts: Counts,
     mechanism: Randomizer,
     generators: Iterable[Iterable[str]] | Terms,
-    confidence: float = 0.95,
 ) -> LogLinear:
     """Fit a hierarchical log-linear model to the true proportions behind randomized counts.
 
@@ -157,13 +149,12 @@ def fit_loglinear(
     InvalidInput
         for unknown attributes, too many parameters, or interactions that the mechanism hides.
     """
-    check_confidence(confidence)
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
     kernel = kernel_from(mechanism, counts.domain.names)
     terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
     check_seen(terms, kernel)
-    return LogLinear(counts, fit(terms, counts.proportions, kernel), confidence)
+    return LogLinear(counts, fit(terms, counts.proportions, kernel))
 
 
 def check_seen(terms: Terms, kernel: Any) -> None:
@@ -173,7 +164,7 @@ def check_seen(terms: Terms, kernel: Any) -> None:
             kernel.check_invertible()
 
 
-def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2, confidence: float = 0.95) -> LogLinear:
+def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2) -> LogLinear:
     """The model found by adding or leaving out one interaction after the other while BIC falls; a search, not a proof.
 
     It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
@@ -181,9 +172,9 @@ def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2, confidence: 
     know that.
     """
     domain = counts.domain
-    best = fit_loglinear(counts, mechanism, Terms.of(domain, ()), confidence)
+    best = fit_loglinear(counts, mechanism, Terms.of(domain, ()))
     while True:
-        tried = [fit_loglinear(counts, mechanism, terms, confidence) for terms in _neighbours(best.terms, order)]
+        tried = [fit_loglinear(counts, mechanism, terms) for terms in _neighbours(best.terms, order)]
         better = min(tried, key=lambda model: model.bic, default=best)
         if better.bic >= best.bic:
             return best

@@ -171,7 +171,7 @@ def test_coefficients_of_adult_are_read_as_log_odds_ratios() -> None:
     odds = counts.table[0, 0] * counts.table[1, 1] / (counts.table[0, 1] * counts.table[1, 0])
     assert model.coefficients[-1] == pytest.approx(np.log(odds), abs=1e-3)
     frame = model.to_pandas()
-    assert list(frame.columns) == ["parameter", "estimate", "standard_error", "lower", "upper"]
+    assert list(frame.columns) == ["parameter", "estimate", "standard_error"]
     assert frame.parameter.iloc[-1].count("=") == 2
     assert model.summary()["model"] == "sex*income"
 
@@ -211,32 +211,20 @@ def test_mistakes_are_named(act: Any, said: str) -> None:
         act()
 
 
-def test_the_commands_print_what_the_functions_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_the_function_returns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     design_file, data, out = (str(tmp_path / name) for name in ("d.json", "r.csv", "out.csv"))
     run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", design_file])
     rng = np.random.default_rng(5)
-    pd.DataFrame({"a": rng.integers(0, 2, 900), "b": rng.integers(0, 3, 900), "c": rng.integers(0, 2, 900)}).to_csv(
+    pd.DataFrame({name: rng.integers(0, r, 900) for name, r in (("a", 2), ("b", 3), ("c", 2))}).to_csv(
         data, index=False
     )
     capsys.readouterr()
-    start = [data, "--design", design_file]
-    strata = ["test", *start, "--attributes", "a,b", "--test", "common-association", "--given", "c"]
-    assert run([*strata, "--random-state", "1", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["test"], printed["df"]) == ("common-association", 2)
-    model = ["model", *start, "--attributes", "a,b,c", "--terms", "a*b+c", "--against", "a*b*c", "--random-state", "1"]
+    model = ["model", data, "--design", design_file, "--attributes", "a,b,c", "--terms", "a*b+c"]
     assert run([*model, "--json", "-o", out]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["model"] == "c + a*b"
-    assert printed["test"]["df"] == 5
     assert list(pd.read_csv(out)["parameter"]) == [row["parameter"] for row in printed["coefficients"]]
     assert run(model) == 0
-    assert "against a*b*c: statistic" in capsys.readouterr().out
-    for wrong, said in (
-        (strata[:-2], "needs --given"),
-        ([*strata[:4], "--attributes", "a,b,c", *strata[6:]], "name two"),
-        (["test", *start, "--attributes", "a,b", "--given", "c"], "--given is for --test conditional-independence"),
-        (model[:6], "--terms or searched"),
-    ):
-        assert run(wrong) == 2
-        assert said in capsys.readouterr().err
+    assert "log-likelihood" in capsys.readouterr().out
+    assert run(model[:6]) == 2
+    assert "--terms or searched" in capsys.readouterr().err
