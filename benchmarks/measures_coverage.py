@@ -1,7 +1,7 @@
 """Coverage of the 95 % intervals of measures: shares in groups, risks, odds, means, ordinal association.
 
 Run as ``python benchmarks/measures_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; about
-fifteen minutes of one core). Tables, mechanisms and numbers of records are those of derived_coverage.py, half of them drawn at
+six minutes of one core). Tables, mechanisms and numbers of records are those of derived_coverage.py, half of them drawn at
 random. Of a measure with several rows one is drawn; rows without a value (a share within an empty group, an odds ratio 0/0)
 are left out.
 

@@ -3,8 +3,9 @@
 "The measure is at v" says that G = (1 − v) L − v U is 0 (:mod:`optrr.measures.quantities`). The unbiased estimate of G is
 tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G until
 G is 0, as the likeliest tables with the value lie there to first order. The law is that of :mod:`optrr.estimation.intervals`.
-Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows to the measure's whole range: it is never
-narrower than what the data leave possible (Fieller, JRSS B 16, 1954, for a ratio of means).
+Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows towards the measure's whole range
+(Fieller, JRSS B 16, 1954, for a ratio of means). The law is then an approximation only:
+benchmarks/measures_coverage.py has one such setting of 220 with a coverage of 90.3 %.
 
 L and U are never negative, so where their estimates are, they count as 0: no interval is empty, and coverage at the ends of the
 range is above the confidence.
