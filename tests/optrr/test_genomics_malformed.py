@@ -90,6 +90,7 @@ def refused(capfd, arguments: list[str]) -> str:
     return line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CRASHERS)
 def test_what_crashes_the_native_library_is_one_line(here, name):
     cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")

@@ -113,6 +113,7 @@ def test_without_noise_limits_are_the_score_limits_of_statsmodels(name: Any, com
 SETTINGS = [(1.0, 3000, 1), (3.0, 400, 2), (6.0, 1000, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "n", "seed"), SETTINGS)
 @pytest.mark.parametrize("name", MEASURES)
 def test_intervals_cover(name: Any, epsilon: float, n: int, seed: int) -> None:

@@ -197,6 +197,7 @@ def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kin
         codes(tmp_path / f"b.{suffix}", attribute, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("registered", [True, False], ids=["with pandas", "without"])
 @pytest.mark.parametrize("kind", ["parquet", "feather"])
 def test_periods_and_intervals_that_pandas_wrote_to_a_file(tmp_path, kind, registered):

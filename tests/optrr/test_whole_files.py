@@ -48,6 +48,7 @@ def died(folder: Path, step: int, withdraw: bool, names: tuple[str, ...]) -> boo
         os._exit(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("withdraw", [False, True])
 @pytest.mark.parametrize("before", [(), ("y.bed",), NAMES])
 def test_killed_at_every_step_it_is_undone_or_done(tmp_path, withdraw, before):

@@ -421,6 +421,7 @@ def test_frequencies_make_a_fine_certificate_where_totals_spread():
     meets(problem, solution)
 
 
+@pytest.mark.slow
 def test_a_path_without_a_law_leaves_work_to_the_next_one(monkeypatch):
     rng = np.random.default_rng(3)
     problem = Problem(rng.integers(2, 6, 60), np.r_[rng.uniform(1, 8, 56), 14.0, 15.0, 16.0, 17.0])
@@ -439,6 +440,7 @@ def test_ten_thousand_different_attributes_with_heavy_ones_among_them():
     assert solution.gap <= 1e-5 * solution.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ball", "auto"])
 def test_pairs_are_kept_where_a_ball_without_weights_is_where_the_search_starts(method):
     """Tiny accuracies beside an attribute of a quarter of a million categories."""

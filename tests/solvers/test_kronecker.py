@@ -38,6 +38,7 @@ def test_pairs_at_kappa_one_are_kept_and_more_is_refused():
         kronecker.solve(Problem([2, 3], [1, 1], pairs=((0, 1),), kappa=1.5))
 
 
+@pytest.mark.slow
 def test_a_million_attributes():
     m = 1_000_000
     s = kronecker.solve(Problem([3] * m, [0.25] * m))

@@ -132,6 +132,7 @@ def test_changed_records_are_refused() -> None:
         packing.unpack([b"\0\0", b"\3\0"])
 
 
+@pytest.mark.slow
 def test_a_report_is_kept_once(opened: Callable[[], sa.Engine]) -> None:
     engine = opened()
     store = Store(engine)
@@ -383,6 +384,7 @@ def autocommitting(url: str) -> sa.Engine:
     return sa.create_engine(database_url(url), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_sync_is_refused(server: str, files: SurveyFiles) -> None:
     with autocommitting(server).connect() as admin:
         admin.execute(sa.text("ALTER SYSTEM SET fsync = off"))

@@ -1,0 +1,61 @@
+"""The nearest point at which a quadratic function is 0, against a general optimiser."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from optrr.estimation.statistics import Expansion
+from optrr.measures.nearest import signed_distance
+
+
+def searched(equation: Expansion, covariance: np.ndarray, rng: np.random.Generator) -> float:
+    """The smallest distance that sequential quadratic programming reaches from many starts."""
+    root = np.linalg.cholesky(covariance)
+
+    def at(z: np.ndarray) -> float:
+        x = root @ z
+        return float(equation.value + equation.gradient @ x + x @ equation.hessian @ x / 2)
+
+    tried = [
+        minimize(lambda z: z @ z, start, jac=lambda z: 2 * z, method="SLSQP", constraints={"type": "eq", "fun": at})
+        for start in rng.normal(size=(12, len(covariance))) * 2
+    ]
+    return float(np.sqrt(min(done.fun for done in tried if done.success and abs(at(done.x)) < 1e-6)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_the_smallest_distance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 5))
+    hessian = rng.normal(size=(size, size))
+    hessian = hessian + hessian.T
+    hessian[0, 0] = -4.0  # so that it is 0 somewhere
+    half = rng.normal(size=(size, size))
+    equation = Expansion(float(rng.uniform(0.5, 3)), rng.normal(size=size), hessian)
+    covariance = half @ half.T + 0.1 * np.eye(size)
+    assert signed_distance(equation, covariance) == pytest.approx(searched(equation, covariance, rng), rel=1e-4)
+
+
+def test_a_linear_function_gives_the_standard_errors() -> None:
+    covariance, gradient = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.0, -3.0])
+    distance = signed_distance(Expansion(-2.0, gradient, np.zeros((2, 2))), covariance)
+    assert distance == pytest.approx(-2.0 / np.sqrt(gradient @ covariance @ gradient))
+
+
+def test_a_direction_without_noise_is_not_moved_along() -> None:
+    covariance = np.array([[1.0, -1.0], [-1.0, 1.0]])  # the sum of both is known
+    distance = signed_distance(Expansion(3.0, np.array([2.0, 0.0]), np.zeros((2, 2))), covariance)
+    assert distance == pytest.approx(1.5)
+
+
+def test_without_a_slope_along_the_steepest_axis_the_nearest_points_are_two() -> None:
+    # 1 − x²/2, at x = 0: it is 0 at both roots of 2
+    assert signed_distance(Expansion(1.0, np.zeros(1), -np.eye(1)), np.eye(1)) == pytest.approx(np.sqrt(2))
+
+
+def test_what_is_never_zero_is_infinitely_far() -> None:
+    assert signed_distance(Expansion(1.0, np.zeros(2), np.eye(2)), np.eye(2)) == np.inf
+
+
+def test_an_estimate_that_solves_the_equation_is_at_distance_zero() -> None:
+    assert signed_distance(Expansion(0.0, np.ones(2), np.eye(2)), np.eye(2)) == 0
