@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from optrr.errors import InvalidInput
 from optrr.records.binding import Origin, doubts, require_design, require_unrandomized
+from optrr.records.frame_kinds import is_polars_lazyframe
 from optrr.records.provenance import COLUMN, KEY, Provenance
 from optrr.records.reading.registry import names_places, open_source
 from optrr.records.reading.several import files_at
@@ -129,6 +130,9 @@ def _of_memory(data: Any) -> Iterator[Origin]:
     if is_spark_frame(data):
         texts: list[str | None] = [*notes_of(data)] or [None]
         yield from (Origin(what, None if text is None else Provenance.from_json(text, what)) for text in texts)
+        return
+    if is_polars_lazyframe(data):  # asking it for its columns would compute its schema
+        yield from _of_column(open_source(data))
         return
     schema, attrs = getattr(data, "schema", None), getattr(data, "attrs", None)
     if isinstance(schema, pa.Schema) and (known := Provenance.from_metadata(schema.metadata, what)) is not None:
