@@ -40,7 +40,7 @@ def signed_distance(equation: Expansion, covariance: FloatArray) -> float:
     slopes = axes.T @ (root.T @ equation.gradient)
 
     def at(multiplier: float) -> FloatArray:
-        return -multiplier * slopes / (1 + multiplier * bends)
+        return np.asarray(-multiplier * slopes / (1 + multiplier * bends))
 
     def value(multiplier: float) -> float:
         z = at(multiplier)
