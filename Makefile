@@ -4,15 +4,20 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := $(shell find optrr solvers clients/javascript -name '*.py' -o -name '*.csv.gz' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.svg')
-CHECKED := optrr solvers proofs tests benchmarks clients
+CHECKED := optrr solvers proofs tests benchmarks clients docs
 
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
 INSTALLED := .venv/$(if $(WHEEL),wheel,editable)
 
-.PHONY: demo test test-full results results-long results-stale quick dev checks clean
+.PHONY: demo docs test test-full results results-long results-stale quick dev checks clean
 
 demo: $(INSTALLED)
 	$(BIN)/optrr demo
+
+# the documentation site, in build/docs/html: executes every code block, and fails on a warning
+docs: $(INSTALLED)
+	$(BIN)/sphinx-build -q -W --keep-going -j 2 -b html -d build/docs/doctrees docs build/docs/html
+	@echo "open build/docs/html/index.html"
 
 test: checks
 	$(BIN)/pytest -n auto --dist worksteal -rs

@@ -70,7 +70,7 @@ def gwas(
     as_json: bool,
     **options: Any,
 ) -> None:
-    r"""Association tests of every variant of already randomized INPUT, valid under its design.
+    """Association tests of every variant of already randomized INPUT, valid under its design.
 
     \b
     Columns of the table that -o writes, NA where undefined:
@@ -83,7 +83,7 @@ def gwas(
       EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
-    """
+    """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
     check_outputs([output, report_file, *plots], [input, design_file, options["phenotype_file"]])
     for path in plots:

@@ -1,0 +1,41 @@
+"""What this site adds to Sphinx: pages made from the code, links that leave docs/, and cells of commands."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from site_pages import cells, commands, docstrings, names, outside, python
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Sphinx calls this when it loads the extension."""
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", outside.keep_links)
+    app.connect("doctree-read", cells.show_commands)
+    app.connect("autodoc-process-docstring", docstrings.keep_formulas, priority=100)
+    app.connect("autodoc-process-docstring", docstrings.keep_properties, priority=900)
+    app.connect("sphinx-click-process-description", docstrings.keep_help)
+    app.connect("sphinx-click-process-options", docstrings.keep_help)
+    logging.getLogger("sphinx.sphinx.directives.other").addFilter(_no_empty_folder)
+    app.connect("missing-reference", names.resolve)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _no_empty_folder(record: logging.LogRecord) -> bool:
+    """Whether Sphinx shall say it: a folder of pages may still be empty."""
+    return "toctree glob pattern" not in str(record.msg)
+
+
+def write_pages(app: Any) -> None:
+    """Everything that is generated, before Sphinx looks for pages."""
+    for pages in (python.pages(), commands.pages(), outside.pages()):
+        for path, text in pages.items():
+            write(path, text)
+
+
+def write(path: Any, text: str) -> None:
+    """Write a page that has changed; one that has not keeps its time, so that it is not read again."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,27 @@
+"""The command line's reference: a page for each command, from its own help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optrr.cli.main import _COMMANDS
+
+FOLDER = Path(__file__).resolve().parents[1] / "reference" / "commands"
+
+
+def page(name: str) -> str:
+    """A command's page."""
+    module, function, _ = _COMMANDS[name]
+    title = f"optrr {name}"
+    return f"{title}\n{'=' * len(title)}\n\n.. click:: {module}:{function}\n   :prog: {title}\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every page and its text."""
+    rows = "".join(f"   * - :doc:`optrr {n} <{n}>`\n     - {text}\n" for n, (_, _, text) in _COMMANDS.items())
+    index = (
+        "Commands\n========\n\n"
+        f".. list-table::\n   :widths: 35 65\n\n{rows}\n"
+        ".. toctree::\n   :hidden:\n\n" + "".join(f"   optrr {n} <{n}>\n" for n in _COMMANDS)
+    )
+    return {FOLDER / "index.rst": index} | {FOLDER / f"{n}.rst": page(n) for n in _COMMANDS}

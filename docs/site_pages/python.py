@@ -1,0 +1,141 @@
+"""The Python reference: a page for each room of `optrr`, and for `optrr_solvers`, with every public name.
+
+Which names are public is read from the packages' `__all__` when the site is built, so that none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.pycode import ModuleAnalyzer
+
+FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
+# Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
+_ALSO = ("optrr.records.datasets",)
+_NOT_PYTHON = ("optrr.cli",)
+_INHERITED_FROM = "object, tuple, str, int, float, Enum, Struct, Exception, ABC, Protocol, Generic"
+
+
+@dataclass
+class Room:
+    """One page: a package or module, and the names shown there."""
+
+    name: str
+    module: ModuleType
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return (inspect.getdoc(self.module) or "").partition("\n")[0]
+
+
+def public_modules() -> list[str]:
+    """Packages of `optrr` that say what is public, at any depth, and the modules that are public as a whole."""
+    import optrr  # noqa: PLC0415 (heavy)
+
+    walked = (m.name for m in pkgutil.walk_packages(optrr.__path__, "optrr.") if m.ispkg)
+    packages = [n for n in walked if getattr(importlib.import_module(n), "__all__", None)]
+    return sorted([*(n for n in packages if n not in _NOT_PYTHON), "optrr.errors", *_ALSO])
+
+
+def home(value: Any, name: str) -> str:
+    """The room that a name of `optrr` belongs to: the first part of its module's name."""
+    module = getattr(value, "__module__", "")
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "optrr" and len(parts) > 1 else "optrr_solvers" if parts else name
+
+
+def rooms() -> list[Room]:
+    """All pages; a name that `optrr` exports is shown under that short name, on the page of its room."""
+    import optrr  # noqa: PLC0415
+
+    pages: dict[str, Room] = {}
+
+    def room(name: str) -> Room:
+        return pages.setdefault(name, Room(name, importlib.import_module(name)))
+
+    shown: set[int] = set()
+    for name in optrr.__all__:
+        value = getattr(optrr, name)
+        shown.add(id(value))
+        room(home(value, name)).names.append(f"optrr.{name}")
+    for module in [*public_modules(), "optrr_solvers", "optrr_solvers.laws"]:
+        for name in names_of(module):
+            value = getattr(importlib.import_module(module), name)
+            if id(value) not in shown or not hasattr(value, "__module__"):
+                shown.add(id(value))
+                room(module).names.append(f"{module}.{name}")
+    return [pages[name] for name in sorted(pages)]
+
+
+def names_of(module: str) -> list[str]:
+    """A module's public names: its `__all__`, or what it defines itself."""
+    imported = importlib.import_module(module)
+    listed = getattr(imported, "__all__", None)
+    if listed is not None:
+        return sorted(listed)
+    return [n for n, v in vars(imported).items() if not n.startswith("_") and getattr(v, "__module__", "") == module]
+
+
+def directive(name: str) -> str:
+    """What autodoc is told to show a name in full."""
+    module, _, attribute = name.rpartition(".")
+    value = getattr(importlib.import_module(module), attribute)
+    if inspect.isclass(value):
+        inherited = "" if issubclass(value, BaseException) else f"   :inherited-members: {_INHERITED_FROM}\n"
+        return f".. autoclass:: {name}\n   :members:\n{inherited}"
+    return f".. autofunction:: {name}\n" if callable(value) else data(name, value)
+
+
+def data(name: str, value: Any) -> str:
+    """A constant: what stands below it in its module, and the keys of a table."""
+    head = f".. py:data:: {name}\n\n   {said_of(value, name.rpartition('.')[2])}\n"
+    if isinstance(value, Mapping | tuple):
+        return head + "\n   Its names: " + ", ".join(f"``{k}``" for k in value) + ".\n"
+    return head + f"\n   Its value: ``{value!r}``.\n"
+
+
+def said_of(value: Any, name: str) -> str:
+    """The docstring below a constant, from the module that defines it."""
+    defining = [m for n, m in sys.modules.items() if n.startswith("optrr") and vars(m).get(name) is value]
+    for module in defining:
+        attributes = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
+        if ("", name) in attributes:
+            return " ".join(attributes["", name]).strip()
+    return ""
+
+
+def page(room: Room) -> str:
+    """The page of a room."""
+    title = room.name
+    listed = "".join(f"   {n}\n" for n in room.names)
+    parts = [
+        f"{title}\n{'=' * len(title)}\n",
+        f".. automodule:: {room.name}\n\n.. currentmodule:: None\n",
+        f".. autosummary::\n   :nosignatures:\n\n{listed}",
+        *map(directive, room.names),
+    ]
+    return "\n".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    """Every page and its text."""
+    every = rooms()
+    rows = "".join(f"   * - :doc:`{r.name}`\n     - {r.summary}\n" for r in every)
+    index = (
+        "Python\n======\n\n"
+        "Every public name, by the room of the house that it lives in. What :mod:`optrr` exports is shown under that short\n"
+        "name; the rooms have further names for those who build on them.\n\n"
+        f".. list-table::\n   :widths: 30 70\n\n{rows}\n"
+        ".. toctree::\n   :hidden:\n\n" + "".join(f"   {r.name}\n" for r in every)
+    )
+    return {FOLDER / "index.rst": index} | {FOLDER / f"{r.name}.rst": page(r) for r in every}
