@@ -57,8 +57,7 @@ def load_deployment(path: str | Path) -> Deployment:
         where the file cannot be read, was changed, or states an ε that does not hold.
     """
     deployed = read_deployment(path)
-    verification = verify_deployment(path)
-    wrong = [c for c in verification.checks if not c.holds]
+    wrong = verify_deployment(path).failed
     if wrong:
         raise InvalidInput(f"deployment file {path} does not hold: {wrong[0].line()}; export the design again")
     return deployed

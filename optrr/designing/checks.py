@@ -64,13 +64,18 @@ class Verification(TableResult):
     digest: bool | None = None
 
     @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that do not hold; empty for a sound design."""
+        return tuple(c for c in self.checks if not c.holds)
+
+    @property
     def holds(self) -> bool:
         """Whether every check holds and the file was not changed."""
-        return self.digest is not False and all(c.holds for c in self.checks)
+        return self.digest is not False and not self.failed
 
     def headline(self) -> str:
         """Verified or not, and what fails."""
-        failed = [c.name for c in self.checks if not c.holds] + (["digest"] if self.digest is False else [])
+        failed = [c.name for c in self.failed] + (["digest"] if self.digest is False else [])
         return f"verified, {len(self.checks)} checks hold" if self.holds else "NOT verified: " + ", ".join(failed)
 
     def to_arrow(self) -> pa.Table:
@@ -104,11 +109,6 @@ def _all(design: Design, claims: Mapping[str, Sequence[float]], status: Status) 
         _requirements(design),
         _optimality(design, claims["lower_bound"][0], status),
     ]
-
-
-def failed_checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:
-    """The checks that do not hold; empty for a sound design."""
-    return [c for c in checks(design, stated) if not c.holds]
 
 
 def provable_status(solution: Solution) -> Status:

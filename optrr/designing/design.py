@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from optrr.asking import FullRecords
 from optrr.charts import COLOURS, label_text, new_figure
-from optrr.designing.checks import Verification, checks, failed_checks
+from optrr.designing.apart import Limits, checked_apart
+from optrr.designing.checks import Verification, checks
 from optrr.designing.design_file import DesignRecord, read_design_file, save_design
-from optrr.designing.work import refuse_heavy
+from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
@@ -75,7 +76,8 @@ class Design(Labelled, FullRecords, TableResult):
         Parameters
         ----------
         limited
-            refuse a file whose checks are out of proportion to its attributes (:func:`optrr.designing.work.refuse_heavy`).
+            refuse a file whose checks take longer, or more memory, than :class:`optrr.designing.apart.Limits` allows to a
+            design of as many attributes.
 
         Raises
         ------
@@ -91,17 +93,10 @@ class Design(Labelled, FullRecords, TableResult):
             raise InvalidInput(
                 f"design file {path} was changed after it was written (its digest differs); design again"
             )
-        try:
-            if limited:
-                refuse_heavy(record.solution, own=True)
-            design = Design(record.domain, record.solution, record.earlier)
-            # laws compute their numbers only when asked, so that a wrong law may be refused only here
-            wrong = failed_checks(design, record.stated)
-        except (ValueError, ArithmeticError) as error:
-            raise InvalidInput(f"design file {path}: {in_one_line(error)}") from error
+        wrong = verified_record(record, path, limited=limited).failed
         if wrong:
             raise InvalidInput(f"design file {path} does not hold: {wrong[0].line()}; design again")
-        return design
+        return Design(record.domain, record.solution, record.earlier)
 
     def verify(self) -> Verification:
         """Recompute every number from the law and the certificate alone."""
@@ -274,3 +269,21 @@ class Design(Labelled, FullRecords, TableResult):
             out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
         out["warnings"] = list(self.warnings())
         return out
+
+
+def verified_record(record: DesignRecord, source: str | Path, *, limited: bool) -> Verification:
+    """All checks of what a design file holds; where they may take long and are ``limited``, in a process of their own.
+
+    Raises
+    ------
+    InvalidInput
+        where the law cannot be computed with, or the checks take too long.
+    """
+    try:
+        if not (limited and is_heavy(record.solution)):
+            checked = checks(Design(record.domain, record.solution), record.stated)
+            return Verification(tuple(checked), record.intact)
+    # laws compute their numbers only when asked, so that a wrong law may be refused only here
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
+    return checked_apart("optrr.designing.verify:verification_of", record.raw, source, Limits.of(record.domain.m))

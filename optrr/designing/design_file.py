@@ -131,12 +131,16 @@ def encoded_design(design: Design) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class DesignRecord:
-    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written."""
+    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written.
+
+    ``raw`` is the file's content, for checks in another process.
+    """
 
     domain: Domain
     solution: Solution
     stated: dict[str, list[float]]
     intact: bool
+    raw: bytes
     earlier: tuple[Release, ...] = ()
 
 
@@ -180,7 +184,7 @@ def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
         earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), earlier)
+    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), raw, earlier)
 
 
 def refuse_repeats(raw: bytes) -> None:
@@ -192,8 +196,8 @@ def refuse_repeats(raw: bytes) -> None:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise msgspec.DecodeError(f"the key {twice[:40]!r} is given twice in one object; keep one")
 
-    # the numbers have been read already; as text they take neither time nor any number of digits
-    json.loads(raw, object_pairs_hook=unique, parse_int=str, parse_float=str)
+    # the numbers have been read already; their lengths take no memory, whatever their digits
+    json.loads(raw, object_pairs_hook=unique, parse_int=len, parse_float=len)
 
 
 def _refuse_caps(record: _Record) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from optrr.designing.checks import Verification, checks
-from optrr.designing.design import Design
-from optrr.designing.design_file import read_design_file
-from optrr.designing.work import refuse_heavy, refuse_large
-from optrr.errors import InvalidInput, in_one_line
+from optrr.designing.checks import Verification
+from optrr.designing.design import Design, verified_record
+from optrr.designing.design_file import decoded_design, read_design_file
+from optrr.designing.work import refuse_large
 
-__all__ = ["Verification", "verify"]
+__all__ = ["Verification", "verification_of", "verify"]
 
 
 def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> Verification:
@@ -20,25 +19,23 @@ def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> 
     Parameters
     ----------
     limited
-        refuse a file whose checks may take longer, or more memory, than :mod:`optrr.designing.work` allows to a stranger's.
+        refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
+        :class:`optrr.designing.apart.Limits` allows to a design of as many attributes.
 
     Raises
     ------
     InvalidInput
-        where a file cannot be read as a design at all, or its checks would take too long, which is known before they start;
-        a number that does not hold is in the result.
+        where a file cannot be read as a design at all, or its checks take too long; a number that does not hold is in the
+        result.
     """
     if isinstance(design, Design):
         return design.verify()
     path = Path(design)
     if limited:
         refuse_large(path)
-    record = read_design_file(path)
-    try:
-        if limited:
-            refuse_heavy(record.solution)
-        read = Design(record.domain, record.solution)
-        return Verification(tuple(checks(read, record.stated)), record.intact)
-    # laws compute their numbers only when asked, so that a wrong law may be refused only here
-    except (ValueError, ArithmeticError) as error:
-        raise InvalidInput(f"design file {path}: {in_one_line(error)}") from error
+    return verified_record(read_design_file(path), path, limited=limited)
+
+
+def verification_of(raw: bytes, source: str | Path) -> Verification:
+    """The checks of a design file's content, without a limit; ``source`` is where it stands, for messages."""
+    return verified_record(decoded_design(raw, source), source, limited=False)

@@ -1,7 +1,8 @@
 """How much time and memory the checks of a design file may take, known from the file's sizes before any of it is done.
 
-A file of a few kilobytes can ask for hours: wide knots, many balls, heavy certificates. What follows is rough and errs
-upwards, because it takes no advantage of what the sums leave out; the constants were measured on a computer of 2020.
+What follows is rough and errs upwards, because it takes no advantage of what the sums leave out; the constants were measured on
+a computer of 2020. It decides what is checked at once: whatever may take longer is checked in a process of its own, under
+limits (:mod:`optrr.designing.apart`).
 """
 
 from __future__ import annotations
@@ -23,15 +24,11 @@ from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.laws.spectrum import MAX_NODES
 from optrr_solvers.laws.weighted_ball import WeightedBall
 
-__all__ = ["MOST_MEMORY", "MOST_SECONDS", "Work", "refuse_heavy", "refuse_large", "work"]
+__all__ = ["MOST_MEMORY", "MOST_SECONDS", "Work", "is_heavy", "refuse_large", "work"]
 
-# What a stranger's file may take by these estimates, which came out at two to twenty times what was measured.
-MOST_SECONDS = 30.0
+# Checks that are done at once take no more by these estimates, which came out at two to twenty times what was measured.
+MOST_SECONDS = 10.0
 MOST_MEMORY = 1 << 30
-# Seconds for the square of the number of attributes, and bytes for each of them: three times what honest designs of 200 to 1000
-# different attributes are estimated at.
-_OWN_SECONDS, _OWN_MEMORY = 2e-3, 1.2e7
-_NO_LIMIT = "--no-limit (limited=False)"
 # Reading a file takes some ten times its size in memory.
 MOST_BYTES = 1 << 26
 # Seconds for one state of an automaton: in words of 64 bits, and more where a threshold has many.
@@ -71,24 +68,14 @@ def refuse_large(path: Path) -> None:
     if size > MOST_BYTES:
         raise InvalidInput(
             f"design file {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use "
-            f"{_NO_LIMIT}"
+            "--no-limit (limited=False)"
         )
 
 
-def refuse_heavy(solution: Solution, *, own: bool = False) -> None:
-    """Raise InvalidInput where the checks of a design are estimated to take more than ``MOST_SECONDS`` or ``MOST_MEMORY``.
-
-    ``own``: the file is the reader's own as a rule. Its checks may take what those of honest designs of as many attributes do,
-    so that only what is out of proportion is refused.
-    """
-    needed, m = work(solution), solution.problem.m if own else 0
-    seconds, memory = max(MOST_SECONDS, _OWN_SECONDS * m**2), max(MOST_MEMORY, _OWN_MEMORY * m)
-    if needed.seconds > seconds or needed.memory > memory:
-        remedy = "limited=False" if own else _NO_LIMIT
-        raise InvalidInput(
-            f"its checks may take {needed.seconds:.2g} s and {needed.memory / 1e9:.2g} GB, more than {seconds:.2g} s and "
-            f"{memory / 1e9:.2g} GB; where you trust who wrote it, use {remedy}"
-        )
+def is_heavy(*solutions: Solution) -> bool:
+    """Whether the checks of designs in one file may take more than ``MOST_SECONDS`` or ``MOST_MEMORY``, by these estimates."""
+    needed = sum(map(work, solutions), Work(0.0, 0.0))
+    return needed.seconds > MOST_SECONDS or needed.memory > MOST_MEMORY
 
 
 def work(solution: Solution) -> Work:

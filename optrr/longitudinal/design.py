@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from optrr.designing.design import Design
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import read_longitudinal_file, save_longitudinal
 from optrr.longitudinal.spending import ReportsEpsilon
 from optrr.longitudinal.two_stage import TwoStage
-from optrr.longitudinal.verify import stage_checks
+from optrr.longitudinal.verify import verified_longitudinal
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
@@ -106,14 +106,10 @@ class LongitudinalDesign(TableResult):
             raise InvalidInput(
                 f"longitudinal design {path} was changed after it was written (its digest differs); design again"
             )
-        optimum = Design.checked(record.optimum, path)
-        try:
-            record.refuse_heavy(own=True)
-            wrong = [check for check in stage_checks(record) if not check.holds]
-        except (ValueError, ArithmeticError) as error:
-            raise InvalidInput(f"longitudinal design {path}: {in_one_line(error)}") from error
+        wrong = verified_longitudinal(record, path, limited=True).failed
         if wrong:
             raise InvalidInput(f"longitudinal design {path} does not hold: {wrong[0].line()}; design again")
+        optimum = Design(record.optimum.domain, record.optimum.solution, record.optimum.earlier)
         return LongitudinalDesign(optimum, record.mechanism, record.requested)
 
     def headline(self) -> str:

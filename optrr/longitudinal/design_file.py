@@ -19,7 +19,7 @@ import numpy as np
 
 from optrr import __version__
 from optrr.designing.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
-from optrr.designing.work import refuse_heavy
+from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
@@ -36,7 +36,14 @@ FORMAT = "optrr-longitudinal/1"
 _HEAD = 100
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
 
-__all__ = ["FORMAT", "LongitudinalRecord", "is_longitudinal", "read_longitudinal_file", "save_longitudinal"]
+__all__ = [
+    "FORMAT",
+    "LongitudinalRecord",
+    "decoded_longitudinal",
+    "is_longitudinal",
+    "read_longitudinal_file",
+    "save_longitudinal",
+]
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -61,7 +68,8 @@ class _Versioned(msgspec.Struct):
 class LongitudinalRecord:
     """What a file holds, unchecked: the optimum's record, one report, what was asked for and is stated, whether it is intact.
 
-    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``.
+    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``; ``raw`` is the file's content, for
+    checks in another process.
     """
 
     optimum: DesignRecord
@@ -69,11 +77,13 @@ class LongitudinalRecord:
     requested: FloatArray
     stated: dict[str, FloatArray]
     intact: bool
+    raw: bytes
 
-    def refuse_heavy(self, *, own: bool = False) -> None:
-        """Raise InvalidInput where either law may take too long to check; see :func:`optrr.designing.work.refuse_heavy`."""
-        for law in (self.optimum.solution.law, self.mechanism.permanent.law):
-            refuse_heavy(replace(self.optimum.solution, law=law), own=own)
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the checks of either law may take long; see :func:`optrr.designing.work.is_heavy`."""
+        solution = self.optimum.solution
+        return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
 
 
 def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
@@ -114,33 +124,45 @@ def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
     InvalidInput
         where the file is missing, malformed, or of an unknown version.
     """
-    record = _decoded(Path(path))
-    optimum = decoded_design(bytes(record.optimum), path)
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read longitudinal design {path}: {in_one_line(error)}") from error
+    return decoded_longitudinal(raw, path)
+
+
+def decoded_longitudinal(raw: bytes, source: str | Path) -> LongitudinalRecord:
+    """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where it is malformed, or of an unknown version.
+    """
+    record = _decoded(raw, source)
+    optimum = decoded_design(bytes(record.optimum), source)
     try:
         mechanism = _mechanism(record, optimum)
     except (ValueError, ArithmeticError) as error:
-        raise InvalidInput(f"longitudinal design {path}: {in_one_line(error)}") from error
+        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
     stated = {
         "one_report": np.array([record.one_report]),
         "epsilon": np.array([record.epsilon]),
         "attributes": np.asarray(record.attributes),
     }
     intact = optimum.intact and record.digest == _digest(record)
-    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact)
+    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact, raw)
 
 
-def _decoded(path: Path) -> _Record:
+def _decoded(raw: bytes, source: str | Path) -> _Record:
     try:
-        raw = path.read_bytes()
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:
-            raise InvalidInput(f"{path} has format {written[:40]!r}; this version reads {FORMAT!r}: design again")
+            raise InvalidInput(f"{source} has format {written[:40]!r}; this version reads {FORMAT!r}: design again")
         record = msgspec.json.decode(raw, type=_Record)
         refuse_repeats(raw)
-    except OSError as error:
-        raise InvalidInput(f"cannot read longitudinal design {path}: {in_one_line(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"{path} is no longitudinal design: {in_one_line(error)}") from error
+        raise InvalidInput(f"{source} is no longitudinal design: {in_one_line(error)}") from error
     return record
 
 

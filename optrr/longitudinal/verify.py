@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optrr.designing.apart import Limits, checked_apart
 from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks
 from optrr.designing.design import Design
 from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
-from optrr.longitudinal.design_file import LongitudinalRecord, read_longitudinal_file
+from optrr.longitudinal.design_file import LongitudinalRecord, decoded_longitudinal, read_longitudinal_file
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from optrr.longitudinal.two_stage import TwoStage
 
-__all__ = ["stage_checks", "verify_longitudinal"]
+__all__ = ["verification_of", "verified_longitudinal", "verify_longitudinal"]
 
 
 def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verification:
@@ -27,18 +28,34 @@ def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verificati
     Raises
     ------
     InvalidInput
-        where it cannot be read, or its checks would take too long; a number that does not hold is in the result.
+        where it cannot be read, or its checks take too long; a number that does not hold is in the result.
     """
     if limited:
         refuse_large(Path(path))
-    record = read_longitudinal_file(path)
+    return verified_longitudinal(read_longitudinal_file(path), path, limited=limited)
+
+
+def verification_of(raw: bytes, source: str | Path) -> Verification:
+    """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
+    return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=False)
+
+
+def verified_longitudinal(record: LongitudinalRecord, source: str | Path, *, limited: bool) -> Verification:
+    """All checks of what a file holds; where they may take long and are ``limited``, in a process of their own.
+
+    Raises
+    ------
+    InvalidInput
+        where a law cannot be computed with, or the checks take too long.
+    """
     try:
-        if limited:
-            record.refuse_heavy()
-        optimum = Design(record.optimum.domain, record.optimum.solution)
-        return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
+        if not (limited and record.is_heavy):
+            optimum = Design(record.optimum.domain, record.optimum.solution)
+            return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
     except (ValueError, ArithmeticError) as error:
-        raise InvalidInput(f"longitudinal design {path}: {in_one_line(error)}") from error
+        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
+    limits = Limits.of(record.optimum.domain.m)
+    return checked_apart(f"{__name__}:{verification_of.__name__}", record.raw, source, limits)
 
 
 def stage_checks(record: LongitudinalRecord) -> list[Check]:

@@ -17,7 +17,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing import design_file, work
+from optrr.designing import apart, design_file, work
 from optrr.designing.checks import OPTIMAL_GAP
 from optrr.designing.design import Design
 from optrr.designing.design_file import read_design_file
@@ -121,7 +121,14 @@ LIES: dict[str, tuple[str, Callable[[Content], None]]] = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks in another process are ended after a second, so that tests need not wait for more."""
+    monkeypatch.setattr(apart, "_SECONDS", 0.5)
+
+
 @pytest.mark.parametrize("lie", LIES)
+@pytest.mark.usefixtures("hurried")
 def test_a_lie_with_a_digest_of_its_own_is_refused(lie: str, tmp_path: Path) -> None:
     kind, tell = LIES[lie]
     content = json.loads(files()[kind])
@@ -175,23 +182,39 @@ def test_a_wide_tolerance_is_no_optimum(tmp_path: Path) -> None:
     assert failed == ["optimality"]
 
 
+@pytest.mark.slow
 def test_the_limit_can_be_lifted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = resealed(json.loads(files()["ball"]), tmp_path / "d.json")
+    path = resealed(json.loads(many_attributes()), tmp_path / "d.json")
     monkeypatch.setattr(work, "MOST_SECONDS", 1e-9)
+    apart_holds = verify(path)
+    assert apart_holds.holds and apart_holds == verify(path, limited=False)
+    assert Design.load(path).epsilon > 0
+    # less memory than its arrays of numbers take
+    monkeypatch.setattr(apart, "_MEMORY", 1.0)
     assert run(["verify", str(path)]) == 2
     assert "use --no-limit" in capsys.readouterr().err
     assert run(["verify", str(path), "--no-limit"]) == 0
-    assert verify(path, limited=False).holds
-    monkeypatch.setattr(work, "_OWN_SECONDS", 0.0)
-    with pytest.raises(InvalidInput, match=r"use limited=False"):
+    with pytest.raises(InvalidInput, match=r"take more than 8 s or 0\.0024 GB.*limited=False"):
         Design.load(path)
     assert Design.load(path, limited=False).epsilon > 0
     monkeypatch.undo()
     monkeypatch.setattr(work, "MOST_BYTES", 100)
     with pytest.raises(InvalidInput, match="more than 100 bytes"):
         verify(path)
+
+
+@pytest.mark.slow
+def test_a_lie_is_told_from_another_process_as_from_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = json.loads(files()["ball"])
+    LIES["a ball's conditional 1e-12 too low"][1](content)
+    path = resealed(content, tmp_path / "d.json")
+    here = verify(path)
+    monkeypatch.setattr(work, "MOST_SECONDS", 1e-9)
+    assert not here.holds and verify(path) == here
+    with pytest.raises(InvalidInput, match="does not hold: conditional epsilons FAILS"):
+        Design.load(path)
 
 
 def texts(value: str, rng: np.random.Generator) -> str:
@@ -271,18 +294,57 @@ def repeated(c: Content) -> None:
     c["law"]["balls"] = [{**x, "share": x["share"] / 400} for x in balls for _ in range(400)]
 
 
+def sharper(c: Content) -> None:
+    """A ball whose frequencies all matter: no radius is soft, and only one attribute weighs anything."""
+    ball = c["law"]["balls"][0]
+    heaviest = max(ball["floors"]) * 500
+    ball.update(floors=[heaviest] + [0] * (len(ball["floors"]) - 1), knots=[heaviest - 1, heaviest], levels=[1.0, 0.0])
+    c["law"]["balls"] = [ball]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tell", [finer, repeated])
-def test_work_is_limited_before_it_starts(tell: Callable[[Content], None], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("hurried")
+def test_work_is_limited(tell: Callable[[Content], None], tmp_path: Path) -> None:
     content = json.loads(many_attributes())
     assert loaded(resealed(content, tmp_path / "d.json"))
     tell(content)
     path = resealed(content, tmp_path / "d.json")
     with measured() as cost:
         for read in (verify, Design.load):
-            with pytest.raises(InvalidInput, match="its checks may take"):
+            with pytest.raises(InvalidInput, match=r"take more than 1 s or 0\.9 GB"):
                 read(path)
     assert cost.seconds < 10 and cost.memory < 1 << 30
+
+
+def honest(m: int) -> str:
+    rng = np.random.default_rng(m)
+    sizes = {f"a{i}": int(r) for i, r in enumerate(rng.integers(2, 7, m))}
+    return _text(optrr.design(sizes, rng.uniform(0.5, 2, m).tolist()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("m", [200, 400, 1000])
+def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_in_time(m: int, tmp_path: Path) -> None:
+    content = json.loads(honest(m))
+    path = resealed(content, tmp_path / "d.json")
+    with measured() as cost:
+        assert verify(path).holds
+    print(f"{m} attributes, honest: {cost.seconds:.1f} s")
+    assert cost.seconds < 10
+    Design.load(path)
+    for tell in (finer, repeated, sharper):
+        lie = json.loads(json.dumps(content))
+        tell(lie)
+        path = resealed(lie, tmp_path / "d.json")
+        for read in (verified, loaded):
+            with measured() as cost:
+                holds = read(path)
+            print(
+                f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
+            )
+            # what the limits allow, reading the file, and the start of a process
+            assert cost.seconds < apart.Limits.of(m).seconds + 3 and cost.memory < 1 << 30
 
 
 def loaded(path: Path) -> bool:

@@ -12,7 +12,6 @@ import pytest
 
 import optrr
 from optrr.cli import main
-from optrr.designing.checks import failed_checks
 from optrr_solvers import Guarantee, Method, Problem, SolveOptions, applicable, solve
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.methods import registered
@@ -48,7 +47,7 @@ def test_a_new_solver_is_designed_with_written_and_verified(tmp_path: Path) -> N
     made.save(tmp_path / "design.json")
     read = optrr.Design.load(tmp_path / "design.json")
     assert read.method == "generous" and read.epsilon == made.epsilon
-    assert not failed_checks(read)
+    assert not read.verify().failed
 
 
 @pytest.mark.usefixtures("in_the_table")

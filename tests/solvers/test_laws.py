@@ -212,6 +212,28 @@ def test_product_thresholds_are_never_below_the_flip_probability():
             assert f <= mp.mpf(drawn.numerator) / drawn.denominator <= f * (1 + mp.mpf(2) ** -44)
 
 
+@pytest.mark.parametrize("nats", [1e-6, 0.1, 13.0, 44.0, 50.0, 200.0, 690.0])
+@pytest.mark.parametrize("size", [2, 3, 10**6])
+def test_products_of_very_many_attributes_are_as_accurate_as_labelled(size, nats):
+    """What draws them beside the automaton, bisected: the least number of 17 words at which the attribute is kept."""
+    law, words = ProductLaw(np.array([size]), np.array([nats])), 17
+
+    def changes(number):
+        own = [(number >> 64 * k) & (2**64 - 1) for k in reversed(range(words))]
+        return bool(law.sample_directly(1, Scripted(own))[0, 0])
+
+    with mp.workdps(400):
+        f = mp.mpf(size - 1) / (size - 1 + mp.exp(mp.mpf(nats)))
+        if f * (1 + mp.mpf(2) ** -45) >= 1 - mp.mpf(1) / size:
+            return  # a uniform answer, which is drawn as one
+        low, high = 0, 1 << 64 * words
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if changes(middle) else (low, middle)
+        drawn = mp.mpf(high) / 2 ** (64 * words)
+        assert f <= drawn <= f * (1 + mp.mpf(2) ** -45 + nats * mp.mpf(2) ** -50)
+
+
 def test_equal_keys_at_the_border_are_drawn_again():
     # two places, one to choose: equal keys first, then 5 < 9 picks the first place
     from_ties = random_subsets(np.array([1]), 2, Scripted([7, 7, 5, 9]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 
@@ -14,11 +15,12 @@ from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset
 from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
-from optrr_solvers.randomness import BitSource, bounded, threshold
+from optrr_solvers.randomness import BitSource, bounded
 
-# ln(r−1) − ε is off by at most 2^-53 · 64, and expit by a few roundings. Flip probabilities are raised by this share, which is
-# more.
-_ROUND_UP = 1 + 2.0**-45
+# ln(r−1) − ε is off by at most 2^-53 · (14 + 2 ε), and expit by a few roundings. Flip probabilities are raised by the first
+# share and ε times the second, which is more.
+_ROUND_UP, _ROUND_UP_NATS = 1 + 2.0**-46, 2.0**-51
+_WORD = (1 << 64) - 1
 
 
 class ProductRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,11 +95,30 @@ class ProductLaw(Law):
         return Diagram(steps, np.zeros(1)) if self.m <= most else None
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
-        """Independent flips against 64-bit thresholds rounded towards flipping, hence towards privacy."""
+        """Independent flips, rounded towards flipping, hence towards privacy, by a share of 2^-44 up to 64 nats."""
         out = np.empty((n, self.m), dtype=np.bool_)
-        flips = flip_probabilities(self.sizes, self.epsilons)
-        for i, (f, r) in enumerate(zip(flips, self.sizes, strict=True)):
+        # above about 700 nats the probability is no double; a flip that is likelier is more private
+        flips = np.maximum(flip_probabilities(self.sizes, self.epsilons), np.finfo(np.float64).tiny)
+        raised = flips * (_ROUND_UP + _ROUND_UP_NATS * self.epsilons)
+        for i, (f, r) in enumerate(zip(raised.tolist(), self.sizes.tolist(), strict=True)):
             # where the raised flip probability is above that of the uniform answer, the latter is used
-            uniform = f * _ROUND_UP >= 1 - 1 / r
-            out[:, i] = bounded(source, n, int(r)) != 0 if uniform else source.words(n) < threshold(f * _ROUND_UP)
+            out[:, i] = bounded(source, n, r) != 0 if f >= 1 - 1 / r else _events(f, n, source)
         return out
+
+
+def _events(probability: float, n: int, source: BitSource) -> BoolArray:
+    """Whether each of ``n`` independent events happens, shape (n,): the probability is rounded up by a share of 2^-63 at most.
+
+    A number of as many words as that takes is compared with a threshold, word by word; a further word is drawn only where
+    all words so far are the threshold's, which is seldom.
+    """
+    count = 2 + int(-math.log2(probability)) // 64
+    threshold = math.ceil(math.ldexp(probability, 64 * count))
+    out, equal = np.zeros(n, dtype=np.bool_), np.arange(n)
+    for k in reversed(range(count)):
+        word, words = np.uint64((threshold >> 64 * k) & _WORD), source.words(equal.size)
+        out[equal] = words < word
+        equal = equal[words == word]
+        if not equal.size:
+            break
+    return out
