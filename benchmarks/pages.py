@@ -9,13 +9,18 @@ A template may use
     number("rij.csv", "rr_ind_drawn", figure="Fig. 6", value="1")   one cell; figures=2 says how many digits to show
     span("por_ratios.csv", "optimum", k="3")   smallest and largest of a column over the rows that match
     columns("exact_solvers.csv", {"m": "k", ...}, method="lp")   some columns as a table, under the names given
+    cell("por_ratios.md", "within 1 %", setting="ε_i = 3", k="10")   one cell of a table on a result's page
+    written("sic_table1.md", "spent ([0-9.]+) nats")   the first such text on a result's page
     picture("rij.svg", "what it shows")
+
+Each page ends with a table of all that the paper states, from ``papers/statements.toml``, whose cells may use these too.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+import tomllib
 from pathlib import Path
 
 import jinja2
@@ -23,6 +28,7 @@ import jinja2
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 PAGES = FOLDER.parent / "docs" / "papers"
+COLUMNS = ("in the paper", "what it says", "where it is here", "what we got", "where the paper errs")
 
 
 def result(name: str, heading: str = "") -> str:
@@ -80,6 +86,47 @@ def columns(name: str, named: dict[str, str], **where: str) -> str:
     return "\n".join(lines)
 
 
+def cell(name: str, column: str, **where: str) -> str:
+    """One cell of the first table with this column on a result's page."""
+    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+    table = [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    header = next((row for row in table if column in row and set(where) <= set(row)), None)
+    if header is None:
+        raise KeyError(f"{name} has no table with the columns {column!r} and {', '.join(where)}")
+    named = [dict(zip(header, row, strict=False)) for row in table]
+    matching = [row for row in named if all(row.get(k) == v for k, v in where.items())]
+    if len(matching) != 1:
+        raise KeyError(f"{name} has {len(matching)} rows with {where}")
+    return matching[0][column]
+
+
+def written(name: str, pattern: str) -> str:
+    """The first group of a pattern in a result's page."""
+    match = re.search(pattern, (RESULTS / name).read_text(encoding="utf-8"))
+    if match is None:
+        raise KeyError(f"{name} does not say {pattern!r}")
+    return match[1]
+
+
+def place(where: str) -> str:
+    """A link to a file of the project, under the name of what is meant in it."""
+    path, _, name = where.partition(":")
+    # a proof's name says enough; of many functions only the module says what they solve
+    shown_as = name if name.startswith(("prove_", "test_")) else f"{Path(path).stem}.{name}"
+    return f"[`{shown_as if name else Path(path).name}`](../../{path})"
+
+
+def statements(paper: str, environment: jinja2.Environment) -> str:
+    """The table of all that a paper states."""
+    listed = tomllib.loads((FOLDER / "papers" / "statements.toml").read_text(encoding="utf-8"))[paper]
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    for row in listed:
+        where = ", ".join(map(place, row["where"])) if row.get("where") else row["reason"]
+        cells = (row["statement"], row["says"], where, row["got"], row.get("errs", ""))
+        lines.append("| " + " | ".join(environment.from_string(c).render().replace("|", "\\|") for c in cells) + " |")
+    return "\n## Every statement of the paper\n\n" + "\n".join(lines) + "\n"
+
+
 def picture(name: str, caption: str) -> str:
     """A link to a results picture, which must be there."""
     if not (RESULTS / name).is_file():
@@ -94,13 +141,15 @@ def main() -> None:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown from the project itself, which is no HTML
     )
-    environment.globals |= {f.__name__: f for f in (result, number, span, columns, picture)}
+    environment.globals |= {f.__name__: f for f in (result, number, span, columns, cell, written, picture)}
     PAGES.mkdir(parents=True, exist_ok=True)
     for name in environment.list_templates(extensions=["md"]):
         head = (
             f"<!-- Made by benchmarks/pages.py from benchmarks/papers/{name} and the kept results; edit there. -->\n\n"
         )
-        (PAGES / name).write_text(head + environment.get_template(name).render(), encoding="utf-8")
+        text = environment.get_template(name).render().rstrip() + "\n"
+        table = statements(name.removesuffix(".md"), environment)
+        (PAGES / name).write_text(head + text + table, encoding="utf-8")
         print(name)
 
 

@@ -96,6 +96,8 @@ def shown(there: Path) -> str:
         return head + "A folder of the project:\n\n" + "".join(f"* ``{n}``\n" for n in names)
     language = LANGUAGES.get(there.suffix, "text")
     place = os.path.relpath(there, page_of(there).parent)
+    if there.suffix == ".svg":
+        return f"{head}.. image:: {place}\n   :alt: {title}\n"
     return f"{head}.. literalinclude:: {place}\n   :language: {language}\n   :linenos:\n"
 
 
