@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -33,8 +34,9 @@ exec "{python}" -c 'from optrr.cli import main; main()' "$@"
 """
 _KERNEL = """c = get_config()
 c.InlineBackend.figure_formats = {"svg"}
-c.ScriptMagics.script_paths = {"sh": "sh -e", "bash": "bash -e"}
 """
+# What every kernel runs when it starts.
+_STARTUP = Path(__file__).with_name("shell.py")
 
 
 def digest_of_code() -> str:
@@ -52,12 +54,13 @@ def prepare_kernel(folder: Path) -> None:
     Pictures are drawn as SVG, a failing command ends its cell, and no settings of whoever builds the site are read.
     """
     programs, profile = folder / "bin", folder / "profile_default"
-    for made in (programs, profile):
+    for made in (programs, profile / "startup"):
         made.mkdir(parents=True, exist_ok=True)
     command = programs / "optrr"
     command.write_text(_COMMAND.format(python=sys.executable), encoding="utf-8")
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     (profile / "ipython_kernel_config.py").write_text(_KERNEL, encoding="utf-8")
+    shutil.copy(_STARTUP, profile / "startup" / _STARTUP.name)
     os.environ |= {
         "IPYTHONDIR": str(folder),
         "PATH": f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
