@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from site_pages import cells, commands, docstrings, names, outside, python
+from site_pages import cells, commands, docstrings, gallery, names, outside, python
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -29,7 +29,7 @@ def _no_empty_folder(record: logging.LogRecord) -> bool:
 
 def write_pages(app: Any) -> None:
     """Everything that is generated, before Sphinx looks for pages."""
-    for pages in (python.pages(), commands.pages(), outside.pages()):
+    for pages in (python.pages(), commands.pages(), gallery.pages(), outside.pages(gallery.scripts())):
         for path, text in pages.items():
             write(path, text)
 

@@ -33,6 +33,7 @@ _COMMAND = """#!/bin/sh
 exec "{python}" -c 'from optrr.cli import main; main()' "$@"
 """
 _KERNEL = """c = get_config()
+c.Application.log_level = "ERROR"
 c.InlineBackend.figure_formats = {"svg"}
 """
 # What every kernel runs when it starts.

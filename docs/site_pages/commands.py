@@ -10,10 +10,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "reference" / "commands"
 
 
 def page(name: str) -> str:
-    """A command's page."""
+    """A command's page; its heading comes with its help."""
     module, function, _ = _COMMANDS[name]
-    title = f"optrr {name}"
-    return f"{title}\n{'=' * len(title)}\n\n.. click:: {module}:{function}\n   :prog: {title}\n"
+    return f".. click:: {module}:{function}\n   :prog: optrr {name}\n"
 
 
 def pages() -> dict[Path, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,10 @@ def keep_links(app: Any, name: str, source: list[str]) -> None:
         source[0] = rewritten(source[0], file)
 
 
-def pages() -> dict[Path, str]:
-    """Pages of everything that a page in docs/ points to outside, and that those pages point to."""
+def pages(more: Collection[Path] = ()) -> dict[Path, str]:
+    """Pages of everything that a page in docs/ points to outside, of ``more``, and of what those pages point to."""
     waiting = [f for f in DOCS.rglob("*.md") if not f.is_relative_to(FOLDER)]
-    linked = {there for f in waiting for there in targets(f)}
+    linked = {there for f in waiting for there in targets(f)} | set(more)
     made: dict[Path, str] = {}
     while linked:
         there = linked.pop()
