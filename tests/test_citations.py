@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+# copies of files that the site shows cite what their originals do
+DOCUMENTS = [f for f in sorted((ROOT / "docs").rglob("*.md")) if "source" not in f.parent.relative_to(ROOT).parts]
 TEXTS = [
     file for folder in ("optrr", "solvers", "proofs", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))
-] + [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+] + [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCUMENTS]
 
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
 CITED = re.compile(r"design (§[\d.]+(?:(?:, |–| and |, and )§?[\d.]*\d)*)")
