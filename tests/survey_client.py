@@ -137,13 +137,14 @@ class Server:
             self.process = subprocess.Popen(
                 [*command, "--port", str(port)], stdout=out, stderr=log, env={**os.environ, **environment}
             )
-        self.port = self._port()
+        self.port = self._port(port)
 
-    def _port(self) -> int:
+    def _port(self, asked: int) -> int:
+        """The port that it listens on, once it does: as asked for, or as it prints."""
         for _ in range(50 * _PATIENCE):
-            shown = re.search(r"http://127\.0\.0\.1:(\d+)/\n", self.out.read_text())
-            if shown and "are kept in" in self.out.read_text():
-                return int(shown[1])
+            said = self.out.read_text()
+            if "are kept in" in said:
+                return asked or int(re.findall(r"http://127\.0\.0\.1:(\d+)/\n", said)[0])
             assert self.process.poll() is None, self.log.read_text()
             time.sleep(0.02)
         raise TimeoutError(self.log.read_text())

@@ -1,4 +1,4 @@
-// Randomizes one person's record by docs/deployment-format.md; optrr.d.ts describes what is exported.
+// Randomizes a record by docs/deployment-format.md; optrr.d.ts describes what is exported.
 
 export class Refused extends Error {}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import split_names
+from optrr.cli.inputs import refuse_longitudinal, split_names
 from optrr.cli.output import json_option, print_json, warn
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -49,6 +49,7 @@ def export(
     """
     if sum(x is not None for x in (matrix, events, program, size)) > 1:
         raise InvalidInput("give one of --size, --matrix, --events and --program")
+    refuse_longitudinal(design_file)
     design = Design.load(design_file)
     _keep(design_file, output)
     if matrix is None and events is None and program is None:

@@ -77,3 +77,15 @@ def keep_input(output: Path, input: RecordsAt) -> None:
 def split_names(text: str) -> tuple[str, ...]:
     """Names separated by commas; a doubled comma stands for one inside a name."""
     return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))
+
+
+def refuse_longitudinal(file: Path) -> None:
+    """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
+    # with it comes the arithmetic of both stages
+    from optrr.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
+
+    if is_longitudinal(file):
+        raise InvalidInput(
+            f"{file} is a longitudinal design, and devices draw once: make its reports with `optrr longitudinal-perturb` where "
+            "the records are, or design the same specification with `optrr design` to ask once"
+        )

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from optrr.cli.inputs import refuse_longitudinal
 from optrr.cli.output import json_option, print_json, watched
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
@@ -55,6 +56,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise InvalidInput(f"optrr serve needs the package {error.name}; install optrr[serve]") from error
 
+    refuse_longitudinal(source)
     given = os.environ.get(_TOKEN)
     token = given or new_token()
     with watched("designing") as options:

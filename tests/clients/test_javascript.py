@@ -186,6 +186,7 @@ def p_values(name: str, count: int) -> dict[str, float]:
     conformance = Conformance.of(name)
     lists = [a["categories"] for a in conformance.content["attributes"]]
     given = {"deployment": vectors.read(name)["deployment"], "record": list(conformance.record.values())}
+    given["pooled"] = count > AT_ONCE
     seen: Counter[tuple[int, ...]] = Counter()
     while seen.total() < count:
         for values, times in run("draws", given | {"count": min(AT_ONCE, count - seen.total())}):

@@ -403,6 +403,17 @@ def test_other_commands_say_where_the_file_belongs(here, capsys):
         assert "longitudinal- commands" in said(capsys, *command, "--design", "design.json", code=2).err
 
 
+@pytest.mark.parametrize(
+    "command", [("export", "-o", "sampler.json"), ("export", "--matrix", "a", "-o", "m.csv"), ("serve",)]
+)
+def test_what_would_draw_on_a_device_says_what_to_do_instead(command, here, capsys):
+    kept = sorted(here.iterdir())
+    error = said(capsys, command[0], "design.json", *command[1:], code=2).err
+    assert error.count("\n") == 1
+    assert "`optrr longitudinal-perturb`" in error and "`optrr design`" in error
+    assert sorted(here.iterdir()) == kept
+
+
 def better_optimum():
     """The file of a design that is more accurate, whose lower bound would not be one of these reports."""
     optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.1).save("better.json")

@@ -1,0 +1,233 @@
+"""A survey behind the proxies of deploy/: a person answers over TLS in a real Chromium, and no address is written down."""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import browsers
+import pytest
+from survey_client import Server, free_port, report_body
+
+# two collectors, a proxy and Chromium take a few seconds to start
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME = "survey.example.org"
+TOKEN = "t" * 30
+# Seconds for a proxy to start on a busy machine.
+PATIENCE = 60
+SPECIFICATION = """
+epsilon = 1
+[[attributes]]
+name = "sex"
+categories = ["F", "M"]
+[[attributes]]
+name = "smokes"
+categories = ["yes", "no"]
+"""
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for the survey's name that it signed itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed (apt install openssl)")
+    made, key = folder / "fullchain.pem", folder / "privkey.pem"
+    asked = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    named = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}", "-days", "2"]
+    subprocess.run([*asked, *named, "-keyout", key, "-out", made], check=True, capture_output=True)
+    return made, key
+
+
+def replaced(text: str, changes: dict[str, str]) -> str:
+    """The text with this machine's places; each of them must be there."""
+    for before, after in changes.items():
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
+
+
+def nginx(folder: Path, collectors: list[int], secure: int, plain: int) -> tuple[list[str], Path]:
+    """The command for deploy/nginx.conf, and the certificate; with one collector more, as the file's first lines say."""
+    made, key = certificate(folder)
+    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    servers = "\n".join(f"    server 127.0.0.1:{port};" for port in collectors)
+    places = {
+        "    server 127.0.0.1:8000;": servers,
+        "listen 443 ssl;": f"listen 127.0.0.1:{secure} ssl;",
+        "listen 80;": f"listen 127.0.0.1:{plain};",
+        f"/etc/letsencrypt/live/{NAME}/fullchain.pem": str(made),
+        f"/etc/letsencrypt/live/{NAME}/privkey.pem": str(key),
+    }
+    (folder / "survey.conf").write_text(replaced(text, places), encoding="utf-8")
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = "".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+    main = f"pid {folder}/pid; daemon off; worker_processes 1; events {{}} http {{ {temporary} include survey.conf; }}"
+    (folder / "main.conf").write_text(main, encoding="utf-8")
+    # what it says before it has read its own log's name goes to standard error
+    return ["nginx", "-p", str(folder), "-c", str(folder / "main.conf"), "-e", "stderr"], made
+
+
+def caddy(folder: Path, collectors: list[int], secure: int, plain: int) -> tuple[list[str], Path]:
+    """The command for deploy/Caddyfile, and the certificate, which Caddy's own authority signs where no other can be asked."""
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    options = ["admin off", "local_certs", "skip_install_trust", f"http_port {plain}", f"https_port {secure}"]
+    options.append(f"storage file_system {folder}")
+    # in containers the name leads to every collector
+    places = {"collector:8000": " ".join(f"127.0.0.1:{port}" for port in collectors)}
+    assert text.startswith("{\n")
+    own = "\n".join(["{", *options, replaced(text, places).removeprefix("{\n")])
+    (folder / "Caddyfile").write_text(own, encoding="utf-8")
+    command = ["caddy", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+    return command, folder / "pki" / "authorities" / "local" / "root.crt"
+
+
+PROXIES: dict[str, Callable[..., tuple[list[str], Path]]] = {"nginx": nginx, "caddy": caddy}
+
+
+class Proxy:
+    """A running proxy in front of two collectors that share a database."""
+
+    def __init__(self, kind: str, folder: Path, collectors: list[int]) -> None:
+        self.secure, self.plain = free_port(), free_port()
+        command, self._authority = PROXIES[kind](folder, collectors, self.secure, self.plain)
+        self.log = folder / "log"
+        environment = {**os.environ, "SURVEY_HOST": NAME, "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
+
+    def wait(self) -> None:
+        """Until it answers."""
+        for _ in range(10 * PATIENCE):
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                assert self.ask("GET", "/health")[0] == 200
+                return
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.1)
+        raise TimeoutError(self.log.read_text())
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+        """A request over TLS, by whoever trusts the proxy's certificate: status, headers, body."""
+        trusting = ssl.create_default_context(cafile=self._authority)
+        bare = socket.create_connection(("127.0.0.1", self.secure), PATIENCE)
+        connection = http.client.HTTPSConnection(NAME, context=trusting)
+        connection.sock = trusting.wrap_socket(bare, server_hostname=NAME)
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        said = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        connection.close()
+        return said
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+
+@dataclass
+class Survey:
+    """Two collectors that share a database, and a proxy in front."""
+
+    folder: Path
+    collectors: list[Server]
+    proxy: Proxy
+
+
+@pytest.fixture(scope="module", params=PROXIES)
+def survey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survey]:
+    kind: str = request.param
+    if shutil.which(kind) is None:
+        pytest.skip(f"{kind} is not installed (apt install {kind})")
+    folder = tmp_path_factory.mktemp(kind)
+    source = folder / "questions.toml"
+    source.write_text(SPECIFICATION)
+    given = {"OPTRR_RESULTS_TOKEN": TOKEN, "OPTRR_DATABASE": str(folder / "survey.db")}
+    public = f"--public-url=https://{NAME}/"
+    collectors = [Server(source, public, port=free_port(), **given) for _ in range(2)]
+    (folder / "proxy").mkdir()
+    proxy = Proxy(kind, folder / "proxy", [collector.port for collector in collectors])
+    try:
+        proxy.wait()
+        yield Survey(folder, collectors, proxy)
+    finally:
+        proxy.stop()
+        for collector in collectors:
+            collector.stop()
+
+
+def answer_in_a_browser(proxy: Proxy) -> str:
+    """A person fills in the form over TLS; the id of the report."""
+    rule = f"--host-resolver-rules=MAP {NAME} 127.0.0.1"
+    with browsers.launched(rule) as browser:
+        address = f"https://{NAME}:{proxy.secure}/"
+        page = browser.new_context(ignore_https_errors=True, base_url=address).new_page()
+        bodies: list[str] = []
+        page.on("request", lambda request: bodies.append(request.post_data) if request.method == "POST" else None)
+        page.goto("/")
+        page.locator("#q-0-1").check()
+        page.locator("#q-1-0").check()
+        page.get_by_label("I have read how my answers are protected").check()
+        page.get_by_role("button", name="Randomize my answers").click()
+        page.get_by_role("heading", name="Your report was sent").wait_for()
+        page.goto("/results")
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="See the results").click()
+        page.get_by_text("1 report").first.wait_for()
+        (cookie,) = page.context.cookies()
+        assert cookie["secure"] and cookie["httpOnly"]
+    identifier: str = json.loads(bodies[0])["id"]
+    return identifier
+
+
+def test_a_person_answers_over_tls(survey: Survey) -> None:
+    identifier = answer_in_a_browser(survey.proxy)
+    with sqlite3.connect(survey.folder / "survey.db") as database:
+        kept = [bytes(row[0]).hex() for row in database.execute("SELECT identifier FROM reports")]
+    assert kept == [identifier]
+
+
+def test_what_the_proxy_passes_on_refuses_and_adds(survey: Survey) -> None:
+    ask = survey.proxy.ask
+    status, headers, sampler = ask("GET", "/sampler.json")
+    design = json.loads(sampler)["design"]
+    assert (status, headers["strict-transport-security"]) == (200, "max-age=31536000")
+    # the collector's own headers, and its refusals, come through
+    assert headers["x-content-type-options"] == "nosniff"
+    refused = ask("POST", "/reports", report_body("0" * 64, "0" * 32, ["F", "no"]))
+    assert refused[0] == 422 and "another design" in json.loads(refused[2])["error"]
+    # each request may reach another collector; a report is kept once
+    for _ in range(4):
+        assert ask("POST", "/reports", report_body(design, "1" * 32, ["F", "no"]))[0] == 200
+    assert ask("POST", "/reports", report_body(design, "1" * 32, ["M", "no"]))[0] == 409
+    # Caddy is passing such a body on when the collector, which has refused it, hangs up, and then says 502
+    assert ask("POST", "/reports", b" " * 2_000_000)[0] in (413, 502)
+    plain = http.client.HTTPConnection("127.0.0.1", survey.proxy.plain, timeout=PATIENCE)
+    plain.request("GET", "/", headers={"Host": NAME})
+    moved = plain.getresponse()
+    assert moved.status in (301, 308)
+    assert re.fullmatch(f"https://{NAME}(:{survey.proxy.secure})?/", moved.headers["Location"])
+
+
+def test_collectors_end_one_after_the_other_and_nobody_s_address_is_written_down(survey: Survey) -> None:
+    first, second = survey.collectors
+    assert first.stop() == 0
+    assert {survey.proxy.ask("GET", "/health")[0] for _ in range(4)} == {200}
+    assert second.stop() == 0
+    assert survey.proxy.ask("GET", "/health")[0] in (502, 503)
+    logs = [file for file in survey.folder.rglob("*") if file.suffix == ".log" or file == survey.proxy.log]
+    assert len(logs) == 3
+    for file in logs:
+        # what a proxy says of itself at its start may name the places where it listens
+        lines = [line for line in file.read_text().splitlines() if "127.0.0.1" in line]
+        assert not [line for line in lines if "remote" in line or "client" in line]
