@@ -11,8 +11,9 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import browsers
 import pytest
@@ -102,18 +103,17 @@ class Proxy:
     def __init__(self, kind: str, folder: Path, collectors: list[int]) -> None:
         self.secure, self.plain = free_port(), free_port()
         command, self._authority = PROXIES[kind](folder, collectors, self.secure, self.plain)
-        self.log = folder / "log"
+        self.log, self.first_status = folder / "log", 0
         environment = {**os.environ, "SURVEY_HOST": NAME, "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
 
-    def wait(self) -> None:
-        """Until it answers."""
+    def wait(self) -> int:
+        """The status of its first answer."""
         for _ in range(10 * PATIENCE):
             assert self.process.poll() is None, self.log.read_text()
             try:
-                assert self.ask("GET", "/health")[0] == 200
-                return
+                return self.ask("GET", "/health")[0]
             except (OSError, http.client.HTTPException):
                 time.sleep(0.1)
         raise TimeoutError(self.log.read_text())
@@ -130,104 +130,105 @@ class Proxy:
         connection.close()
         return said
 
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(PATIENCE)
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("survey")
 
 
-@dataclass
-class Survey:
-    """Two collectors that share a database, and a proxy in front."""
-
-    folder: Path
-    collectors: list[Server]
-    proxy: Proxy
-
-
-@pytest.fixture(scope="module", params=PROXIES)
-def survey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survey]:
-    kind: str = request.param
-    if shutil.which(kind) is None:
-        pytest.skip(f"{kind} is not installed (apt install {kind})")
-    folder = tmp_path_factory.mktemp(kind)
+@pytest.fixture(scope="module")
+def collectors(folder: Path) -> Iterator[list[Server]]:
+    """Two that share a database."""
     source = folder / "questions.toml"
     source.write_text(SPECIFICATION)
     given = {"OPTRR_RESULTS_TOKEN": TOKEN, "OPTRR_DATABASE": str(folder / "survey.db")}
-    public = f"--public-url=https://{NAME}/"
-    collectors = [Server(source, public, port=free_port(), **given) for _ in range(2)]
-    (folder / "proxy").mkdir()
-    proxy = Proxy(kind, folder / "proxy", [collector.port for collector in collectors])
+    running = [Server(source, f"--public-url=https://{NAME}/", port=free_port(), **given) for _ in range(2)]
+    yield running
+    assert [collector.stop() for collector in running] == [0, 0]
+    assert all("127.0.0.1" not in collector.log.read_text() for collector in running)
+
+
+@contextmanager
+def started(kind: str, folder: Path, ports: list[int]) -> Iterator[Proxy]:
+    """A proxy in front of collectors on these ports; it ends at the end."""
+    if shutil.which(kind) is None:
+        pytest.skip(f"{kind} is not installed (apt install {kind})")
+    folder.mkdir()
+    proxy = Proxy(kind, folder, ports)
     try:
-        proxy.wait()
-        yield Survey(folder, collectors, proxy)
+        proxy.first_status = proxy.wait()
+        yield proxy
     finally:
-        proxy.stop()
-        for collector in collectors:
-            collector.stop()
+        proxy.process.terminate()
+        proxy.process.wait(PATIENCE)
 
 
-def answer_in_a_browser(proxy: Proxy) -> str:
-    """A person fills in the form over TLS; the id of the report."""
-    rule = f"--host-resolver-rules=MAP {NAME} 127.0.0.1"
-    with browsers.launched(rule) as browser:
-        address = f"https://{NAME}:{proxy.secure}/"
-        page = browser.new_context(ignore_https_errors=True, base_url=address).new_page()
-        bodies: list[str] = []
-        page.on("request", lambda request: bodies.append(request.post_data) if request.method == "POST" else None)
-        page.goto("/")
-        page.locator("#q-0-1").check()
-        page.locator("#q-1-0").check()
-        page.get_by_label("I have read how my answers are protected").check()
-        page.get_by_role("button", name="Randomize my answers").click()
-        page.get_by_role("heading", name="Your report was sent").wait_for()
-        page.goto("/results")
-        page.get_by_label("Token").fill(TOKEN)
-        page.get_by_role("button", name="See the results").click()
-        page.get_by_text("1 report").first.wait_for()
-        (cookie,) = page.context.cookies()
-        assert cookie["secure"] and cookie["httpOnly"]
-    identifier: str = json.loads(bodies[0])["id"]
-    return identifier
+@pytest.fixture(scope="module", params=PROXIES)
+def proxy(request: pytest.FixtureRequest, folder: Path, collectors: list[Server]) -> Iterator[Proxy]:
+    with started(request.param, folder / request.param, [collector.port for collector in collectors]) as running:
+        yield running
 
 
-def test_a_person_answers_over_tls(survey: Survey) -> None:
-    identifier = answer_in_a_browser(survey.proxy)
-    with sqlite3.connect(survey.folder / "survey.db") as database:
-        kept = [bytes(row[0]).hex() for row in database.execute("SELECT identifier FROM reports")]
-    assert kept == [identifier]
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as launched:
+        yield launched
 
 
-def test_what_the_proxy_passes_on_refuses_and_adds(survey: Survey) -> None:
-    ask = survey.proxy.ask
-    status, headers, sampler = ask("GET", "/sampler.json")
-    design = json.loads(sampler)["design"]
+def test_a_person_answers_over_tls(proxy: Proxy, browser: Any, folder: Path) -> None:
+    page = browser.new_context(ignore_https_errors=True, base_url=f"https://{NAME}:{proxy.secure}/").new_page()
+    bodies: list[str] = []
+    page.on("request", lambda request: bodies.append(request.post_data) if request.method == "POST" else None)
+    page.goto("/")
+    page.locator("#q-0-1").check()
+    page.locator("#q-1-0").check()
+    page.get_by_label("I have read how my answers are protected").check()
+    page.get_by_role("button", name="Randomize my answers").click()
+    page.get_by_role("heading", name="Your report was sent").wait_for()
+    with sqlite3.connect(folder / "survey.db") as database:
+        kept = {bytes(row[0]).hex() for row in database.execute("SELECT identifier FROM reports")}
+    assert json.loads(bodies[0])["id"] in kept
+    page.goto("/results")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="See the results").click()
+    page.get_by_text("randomized where it was given").wait_for()
+    (cookie,) = page.context.cookies()
+    assert cookie["secure"] and cookie["httpOnly"]
+    page.context.close()
+
+
+def test_what_the_proxy_passes_on_refuses_and_adds(proxy: Proxy) -> None:
+    status, headers, sampler = proxy.ask("GET", "/sampler.json")
+    design, identifier = json.loads(sampler)["design"], os.urandom(16).hex()
     assert (status, headers["strict-transport-security"]) == (200, "max-age=31536000")
     # the collector's own headers, and its refusals, come through
     assert headers["x-content-type-options"] == "nosniff"
-    refused = ask("POST", "/reports", report_body("0" * 64, "0" * 32, ["F", "no"]))
+    refused = proxy.ask("POST", "/reports", report_body("0" * 64, identifier, ["F", "no"]))
     assert refused[0] == 422 and "another design" in json.loads(refused[2])["error"]
     # each request may reach another collector; a report is kept once
     for _ in range(4):
-        assert ask("POST", "/reports", report_body(design, "1" * 32, ["F", "no"]))[0] == 200
-    assert ask("POST", "/reports", report_body(design, "1" * 32, ["M", "no"]))[0] == 409
+        assert proxy.ask("POST", "/reports", report_body(design, identifier, ["F", "no"]))[0] == 200
+    assert proxy.ask("POST", "/reports", report_body(design, identifier, ["M", "no"]))[0] == 409
     # Caddy is passing such a body on when the collector, which has refused it, hangs up, and then says 502
-    assert ask("POST", "/reports", b" " * 2_000_000)[0] in (413, 502)
-    plain = http.client.HTTPConnection("127.0.0.1", survey.proxy.plain, timeout=PATIENCE)
+    assert proxy.ask("POST", "/reports", b" " * 2_000_000)[0] in (413, 502)
+    plain = http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=PATIENCE)
     plain.request("GET", "/", headers={"Host": NAME})
     moved = plain.getresponse()
     assert moved.status in (301, 308)
-    assert re.fullmatch(f"https://{NAME}(:{survey.proxy.secure})?/", moved.headers["Location"])
+    assert re.fullmatch(f"https://{NAME}(:{proxy.secure})?/", moved.headers["Location"])
 
 
-def test_collectors_end_one_after_the_other_and_nobody_s_address_is_written_down(survey: Survey) -> None:
-    first, second = survey.collectors
-    assert first.stop() == 0
-    assert {survey.proxy.ask("GET", "/health")[0] for _ in range(4)} == {200}
-    assert second.stop() == 0
-    assert survey.proxy.ask("GET", "/health")[0] in (502, 503)
-    logs = [file for file in survey.folder.rglob("*") if file.suffix == ".log" or file == survey.proxy.log]
-    assert len(logs) == 3
-    for file in logs:
+@pytest.mark.parametrize("kind", PROXIES)
+def test_a_collector_that_is_gone_is_passed_over_and_no_address_is_written_down(
+    kind: str, folder: Path, collectors: list[Server]
+) -> None:
+    # nobody listens on a port that was free
+    with started(kind, folder / f"{kind}-one", [free_port(), collectors[0].port]) as proxy:
+        assert {proxy.ask("GET", "/health")[0] for _ in range(4)} == {200}
+    with started(kind, folder / f"{kind}-none", [free_port()]) as failing:
+        assert failing.first_status in (502, 503)
+    for running in (proxy, failing):
         # what a proxy says of itself at its start may name the places where it listens
-        lines = [line for line in file.read_text().splitlines() if "127.0.0.1" in line]
+        lines = [line for line in running.log.read_text().splitlines() if "127.0.0.1" in line]
         assert not [line for line in lines if "remote" in line or "client" in line]
+        assert not [file for file in running.log.parent.rglob("*.log")]
