@@ -29,6 +29,7 @@ from optrr.inference import power as power_of
 from optrr.inference import test as test_table
 from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
+from optrr.models import STRATIFIED, stratified_test
 from optrr.records.counts import Counts, count
 from optrr.records.reading.source import RecordsAt
 
@@ -40,6 +41,8 @@ _CALIBRATED = {
 }
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
+# Tests that an option beside --attributes belongs to, and that need it.
+_STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
 
 
 @click.command()
@@ -51,10 +54,11 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 @click.option(
     "--test",
     "name",
-    type=click.Choice([*TESTS, *_OTHERS]),
-    default="independence",
-    show_default=True,
-    help="The hypothesis that is tested.",
+    type=click.Choice([*TESTS, *STRATIFIED, *_OTHERS]),
+    help="The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
+)
+@click.option(
+    "--given", metavar="C,…", help="For tests within strata: the attributes whose categories together are the strata."
 )
 @proportions_option("For goodness-of-fit: the hypothesis.")
 @click.option(
@@ -85,7 +89,8 @@ def test(
     input: RecordsAt,
     design_file: Path,
     attributes: str,
-    name: str,
+    name: str | None,
+    given: str | None,
     proportions: str | None,
     groups: tuple[str, ...],
     calibration: str,
@@ -95,16 +100,31 @@ def test(
 ) -> None:
     """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
 
-    An association of two attributes, the proportions of some (goodness-of-fit), or that groups of people have the same ones
-    (homogeneity).
+    An association of two attributes, everywhere or within strata (--given), the proportions of some (goodness-of-fit), or that
+    groups of people have the same ones (homogeneity).
     """
-    _check_options(name, {"--proportions": proportions is not None, "--group": bool(groups)}, calibration)
+    name = name or ("independence" if given is None else "conditional-independence")
+    stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
+    _check_options(name, stated, calibration)
     design = Design.load(design_file)
     places = [input, *(replace(input, place=group) for group in groups)]
     doubts = doubts_about(places, design.mechanism.digest)
-    counts, *others = [count(p, design.domain, split_names(attributes), allow_extra=True) for p in places]
+    names = split_names(attributes)
+    strata = [] if given is None else split_names(given)
+    if strata and len(names) != 2:
+        raise InvalidInput(
+            f"--attributes names {len(names)} of them, and --given is for an association of two; name two"
+        )
+    counts, *others = [count(p, design.domain, [*names, *strata], allow_extra=True) for p in places]
     doubts += impossible([counts, *others], design.mechanism)
-    if name in _OTHERS:
+    if strata:
+        result = stratified_test(
+            counts,
+            design.mechanism,
+            name,  # type: ignore[arg-type]  # the choices are the literals
+            random_state=random_state,
+        )
+    elif name in _OTHERS:
         result = _other_test(counts, design.mechanism, proportions, others, random_state)
     else:
         result = test_table(
@@ -117,21 +137,23 @@ def test(
         )
     warn(doubts)
     if as_json:
-        print_json(result.summary() | {"doubts": doubts})
+        print_json(result.summary() | {"attributes": names, "given": strata, "doubts": doubts})
     else:
-        _print_result(result, " × ".join(counts.domain.names))
+        _print_result(result, " × ".join(names) + (f" given {' × '.join(strata)}" if strata else ""))
 
 
 def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
-    for other, option in _OTHERS.items():
-        if name == other and not given[option]:
-            raise InvalidInput(f"--test {name} needs {option}")
-        if name != other and given[option]:
-            raise InvalidInput(f"{option} is for --test {other}; leave it out for {name}")
-    if name in _OTHERS and calibration != "auto":
+    needed = _STATED_BY.get(name)
+    if needed is not None and not given[needed]:
+        raise InvalidInput(f"--test {name} needs {needed}")
+    for option, is_given in given.items():
+        if is_given and option != needed:
+            own = " or ".join(test for test, its in _STATED_BY.items() if its == option)
+            raise InvalidInput(f"{option} is for --test {own}; leave it out for {name}")
+    if needed is not None and calibration != "auto":
         raise InvalidInput(
-            f"--test {name} has exact p-values where χ² is not good enough, and no other calibration; leave out "
-            f"--calibration {calibration}"
+            f"--test {name} has {'exact' if name in _OTHERS else 'simulated'} p-values where χ² is not good enough, and no "
+            f"other calibration; leave out --calibration {calibration}"
         )
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.kernel import Kernel
+from optrr.models.margins import pushed
 from optrr.models.terms import Terms
 from optrr_solvers.arrays import FloatArray
 
@@ -63,7 +65,7 @@ class Fitted:
     @cached_property
     def derivative(self) -> FloatArray:
         """J, (p, R)."""
-        return pushed(self.terms.columns(), self.proportions, self.kernel)
+        return np.asarray(pushed(self.terms.columns(), self.proportions[None], self.kernel)[0])
 
     @cached_property
     def information(self) -> FloatArray:
@@ -71,30 +73,25 @@ class Fitted:
         return (self.derivative / self.expected.ravel()) @ self.derivative.T
 
 
-def pushed(columns: FloatArray, proportions: FloatArray, kernel: Kernel) -> FloatArray:
-    """Derivatives of the expected reports in the coefficients of columns (p, *sizes), as (p, R)."""
-    flat = columns.reshape(len(columns), -1)
-    centred = (flat - (flat @ proportions.ravel())[:, None]) * proportions.ravel()
-    return np.asarray(kernel.forward(centred.reshape(columns.shape)).reshape(len(columns), -1))
+def check_size(terms: Terms) -> None:
+    """Refuse a model whose derivatives do not fit into memory."""
+    cells = prod(map(int, terms.domain.sizes))
+    if terms.parameters * cells > MOST_DOUBLES:
+        raise InvalidInput(
+            f"the model {terms} has {terms.parameters} parameters in {cells} cells, and their product may be at most "
+            f"{MOST_DOUBLES}; leave out interactions or attributes"
+        )
 
 
-def fit(terms: Terms, observed: FloatArray, kernel: Kernel, start: FloatArray | None = None) -> Fitted:
-    """The likeliest table of the model, for observed proportions of the kernel's sizes; ``start`` is a β believed to be near.
+def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> Fitted:
+    """The likeliest table of the model, for observed proportions of the kernel's sizes.
 
     Raises
     ------
     InvalidInput
         where the model has more parameters than fit into memory, or the mechanism hides an interaction that it has.
     """
-    if terms.parameters * kernel.cells > MOST_DOUBLES:
-        raise InvalidInput(
-            f"the model {terms} has {terms.parameters} parameters in {kernel.cells} cells, and their product may be at most "
-            f"{MOST_DOUBLES}; leave out interactions or attributes"
-        )
-    if start is not None:
-        near = _scored(terms, start, observed, kernel)
-        if near.gain <= TOLERANCE:
-            return near
+    check_size(terms)
     table = _approached(terms, observed, kernel)
     columns = terms.columns()
     flat = columns.reshape(len(columns), -1)

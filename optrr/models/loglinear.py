@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.randomizer import Randomizer, kernel_from
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.fitting import Fitted, fit
 from optrr.models.terms import Terms
 from optrr.records.counts import Counts
@@ -151,17 +151,15 @@ def fit_loglinear(
     """
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
-    kernel = kernel_from(mechanism, counts.domain.names)
     terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
-    check_seen(terms, kernel)
-    return LogLinear(counts, fit(terms, counts.proportions, kernel))
+    check_seen(terms, checked_mechanism(mechanism))
+    return LogLinear(counts, fit(terms, counts.proportions, mechanism.kernel(counts.domain.names)))
 
 
-def check_seen(terms: Terms, kernel: Any) -> None:
+def check_seen(terms: Terms, mechanism: Randomizer) -> None:
     """Refuse a model with an interaction that the mechanism hides. Raises SingularMarginal, which names it."""
     for generator in terms.generators:
-        if len(generator) == len(kernel.sizes):
-            kernel.check_invertible()
+        mechanism.kernel(tuple(terms.domain.names[i] for i in generator)).check_invertible()
 
 
 def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2) -> LogLinear:
