@@ -109,26 +109,14 @@ def test(
     design = Design.load(design_file)
     places = [input, *(replace(input, place=group) for group in groups)]
     doubts = doubts_about(places, design.mechanism.digest)
-    names = split_names(attributes)
-    strata = [] if given is None else split_names(given)
-    if strata and len(names) != 2:
-        raise InvalidInput(
-            f"--attributes names {len(names)} of them, and --given is for an association of two; name two"
-        )
-    counts, *others = [count(p, design.domain, [*names, *strata], allow_extra=True) for p in places]
-    doubts += impossible([counts, *others], design.mechanism)
-    if strata:
-        result = stratified_test(
-            counts,
-            design.mechanism,
-            name,  # type: ignore[arg-type]  # the choices are the literals
-            random_state=random_state,
-        )
-    elif name in _OTHERS:
-        result = _other_test(counts, design.mechanism, proportions, others, random_state)
+    names, strata = _table(attributes, given)
+    tables = [count(p, design.domain, [*names, *strata], allow_extra=True) for p in places]
+    doubts += impossible(tables, design.mechanism)
+    if name in _STATED_BY:
+        result = _other_test(name, tables, design.mechanism, proportions, random_state)
     else:
         result = test_table(
-            counts,
+            tables[0],
             design.mechanism,
             name,  # type: ignore[arg-type]  # the choices are the literals
             calibration=calibration,  # type: ignore[arg-type]
@@ -140,6 +128,16 @@ def test(
         print_json(result.summary() | {"attributes": names, "given": strata, "doubts": doubts})
     else:
         _print_result(result, " × ".join(names) + (f" given {' × '.join(strata)}" if strata else ""))
+
+
+def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:
+    """The names of the attributes that are tested, and of those that make strata."""
+    names, strata = list(split_names(attributes)), [] if given is None else list(split_names(given))
+    if strata and len(names) != 2:
+        raise InvalidInput(
+            f"--attributes names {len(names)} of them, and --given is for an association of two; name two"
+        )
+    return names, strata
 
 
 def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
@@ -158,12 +156,19 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
 
 
 def _other_test(
-    counts: Counts, mechanism: Randomizer, proportions: str | None, others: list[Counts], random_state: int | None
+    name: str, tables: list[Counts], mechanism: Randomizer, proportions: str | None, random_state: int | None
 ) -> TestResult:
+    if name == "homogeneity":
+        return homogeneity(tables, mechanism, random_state=random_state)
     if proportions is not None:
-        hypothesis = read_proportions(proportions, counts.domain)
-        return goodness_of_fit(counts, mechanism, hypothesis, random_state=random_state)
-    return homogeneity([counts, *others], mechanism, random_state=random_state)
+        hypothesis = read_proportions(proportions, tables[0].domain)
+        return goodness_of_fit(tables[0], mechanism, hypothesis, random_state=random_state)
+    return stratified_test(
+        tables[0],
+        mechanism,
+        name,  # type: ignore[arg-type]  # the choices are the literals
+        random_state=random_state,
+    )
 
 
 def _print_result(result: TestResult, of: str) -> None:

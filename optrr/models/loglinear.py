@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import log
@@ -37,11 +37,13 @@ class LogLinear(TableResult):
 
     ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
     order of ``labels``; ``standard_errors`` come from the information of the randomized records, NaN where they have none.
-    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records.
+    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records. ``hidden`` are the interactions that a
+    search left out because the mechanism hides them.
     """
 
     counts: Counts
     fitted: Fitted
+    hidden: tuple[str, ...] = ()
 
     @property
     def terms(self) -> Terms:
@@ -94,7 +96,11 @@ class LogLinear(TableResult):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know."""
-        return (*((_UNBOUNDED,) if self.fitted.unbounded else ()), *((_NOT_DONE,) if self.fitted.gain > _FINAL else ()))
+        hidden = (
+            f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs to show pairs"
+        )
+        said = ((hidden, self.hidden), (_UNBOUNDED, self.fitted.unbounded), (_NOT_DONE, self.fitted.gain > _FINAL))
+        return tuple(line for line, holds in said if holds)
 
     def headline(self) -> str:
         """The model and how it fits."""
@@ -167,24 +173,26 @@ def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2) -> LogLinear
 
     It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
     search chose the model because it fits, so that errors and tests from the same records are too good; the result does not
-    know that.
+    know that. Sets that the mechanism hides are left out, and the result names them.
     """
     domain = counts.domain
+    sets = [chosen for size in range(2, order + 1) for chosen in combinations(range(domain.m), size)]
+    names = {chosen: tuple(domain.names[i] for i in chosen) for chosen in sets}
+    seen = [chosen for chosen in sets if checked_mechanism(mechanism).kernel(names[chosen]).is_invertible]
     best = fit_loglinear(counts, mechanism, Terms.of(domain, ()))
     while True:
-        tried = [fit_loglinear(counts, mechanism, terms) for terms in _neighbours(best.terms, order)]
+        tried = [fit_loglinear(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
         better = min(tried, key=lambda model: model.bic, default=best)
         if better.bic >= best.bic:
-            return best
+            return replace(best, hidden=tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen))
         best = better
 
 
-def _neighbours(terms: Terms, order: int) -> Iterable[Terms]:
+def _neighbours(terms: Terms, seen: list[tuple[int, ...]]) -> Iterable[Terms]:
     present = set(terms.sets)
-    for size in range(2, order + 1):
-        for new in combinations(range(terms.domain.m), size):
-            if new not in present and all(part in present for part in combinations(new, size - 1)):
-                yield terms.with_term(new)
+    for new in seen:
+        if new not in present and all(part in present for part in combinations(new, len(new) - 1)):
+            yield terms.with_term(new)
     for old in terms.generators:
         if len(old) > 1:
             yield terms.without_term(old)

@@ -15,11 +15,14 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, chi2_contingency
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from optrr import Counts, Domain, InvalidInput, count, design
+from optrr import Counts, Design, Domain, InvalidInput, count, design
 from optrr.cli.main import run
 from optrr.inference import test as tested
-from optrr.kernel import Kernel
+from optrr.inference.simulation import Simulation
+from optrr.kernel import Kernel, SingularMarginal
 from optrr.models import STRATIFIED, Terms, compare_models, fit_loglinear, stepwise, stratified_test
+from optrr.models.comparing import within_strata
+from optrr.models.margins import NullModel, TableFits
 from optrr.models.terms import parse_terms
 from optrr.records.datasets import adult, adult_domain
 
@@ -124,19 +127,81 @@ def conditionally_independent(rng: np.random.Generator) -> np.ndarray:
     return np.stack(parts, axis=2)
 
 
+def test_the_fit_of_many_tables_is_the_likeliest_of_each_and_keeps_margins_where_noise_takes_them_out() -> None:
+    kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(6)
+    terms = MODELS[3]
+    tables = rng.multinomial(20_000, kernel.forward(conditionally_independent(rng)).ravel(), size=5).reshape(
+        -1, 2, 3, 2
+    )
+    fits = NullModel.of(terms, NOISY).fitted(tables.astype(float))
+    assert fits.proper.all()
+    for table, proportions in zip(tables, fits.proportions, strict=True):
+        np.testing.assert_allclose(proportions, fit_loglinear(counts_of(table), NOISY, terms).proportions, atol=1e-6)
+    few = np.zeros((1, 2, 3, 2))
+    few[0, 0, 0, 0] = few[0, 1, 1, 1] = 50
+    fit = NullModel.of(MODELS[2], NOISY).fitted(few)
+    assert not fit.proper[0] and fit.proportions.min() > 0
+    # the table of the model a*c + b*c with these margins is known in closed form
+    ac, bc = fit.proportions.sum(axis=2)[0], fit.proportions.sum(axis=1)[0]
+    product = ac[:, None, :] * bc[None] / ac.sum(axis=0)
+    np.testing.assert_allclose(fit.proportions[0], product, atol=1e-9)
+
+
+def test_the_statistic_is_the_efficient_score_with_the_nuisance_projected_out() -> None:
+    """Neyman's C(α), written with one table's matrices and pseudo-inverses, away from the likeliest fit."""
+    kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(8)
+    test = within_strata("common-association", DOMAIN, NOISY)
+    table = rng.multinomial(3000, kernel.forward(rng.dirichlet(np.ones(12)).reshape(2, 3, 2)).ravel()).reshape(2, 3, 2)
+    pi = conditionally_independent(rng)
+    lam = kernel.forward(pi)
+    fits = TableFits(pi[None], lam[None], np.array([True]))
+    root = np.diag(lam.ravel() ** -0.5)
+
+    def slopes(columns: np.ndarray) -> np.ndarray:
+        flat = columns.reshape(len(columns), -1)
+        return ((flat - (flat @ pi.ravel())[:, None]) * pi.ravel()) @ kernel.matrix() @ root
+
+    old, new = slopes(test.null.terms.columns()), slopes(test.added)
+    left = new - new @ np.linalg.pinv(old) @ old
+    distance = root @ (table.ravel() / 3000 - lam.ravel())
+    expected = 3000 * distance @ np.linalg.pinv(left) @ left @ distance
+    assert test.statistics(table[None].astype(float), fits)[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_records_that_hardly_show_the_strata_are_refused() -> None:
+    faint = design(DOMAIN, [3.0, 3.0, 0.3], method="kronecker").mechanism
+    with pytest.raises(InvalidInput, match="a test of more needs 10; collect more"):
+        stratified_test(drawn(1, 2000), faint)
+
+
+def test_interactions_that_the_mechanism_hides_are_named() -> None:
+    three = Domain.of({"a": 2, "b": 2, "c": 2})
+    hiding = design(three, 0.5).mechanism
+    counts = Counts(three, np.random.default_rng(1).integers(400, 900, (2, 2, 2)))
+    with pytest.raises(SingularMarginal, match="'a', 'b'"):
+        fit_loglinear(counts, hiding, [("a", "b"), ("c",)])
+    with pytest.raises(SingularMarginal, match="joint effect"):
+        stratified_test(counts, hiding)
+    searched = stepwise(counts, hiding)
+    assert searched.hidden == ("a*b", "a*c", "b*c")
+    assert "hides a*b, a*c, b*c" in searched.warnings[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATIFIED)
 def test_levels_under_joint_randomization(name: Any) -> None:
-    """Of 300 tests at 5 %, more than 29 or fewer than 4 come out 1 time in 2000; four tests here."""
+    """Of 3000 tests at 5 %, more than 197 or fewer than 106 come out 1 time in 5000; four tests here."""
     kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(9)
     pi = conditionally_independent(rng)
     if name == "same-odds-ratios":
         factor = np.array([[1.0, 1.0, 1.0], [1.0, 1.6, 0.5]])[:, :, None]
         pi = pi * factor / (pi * factor).sum()
     lam = kernel.forward(pi).ravel()
-    draws = rng.multinomial(20_000, lam, size=300).reshape(-1, 2, 3, 2)
-    rejected = sum(stratified_test(counts_of(t), NOISY, name).p_value <= 0.05 for t in draws)
-    assert 4 <= rejected <= 29
+    draws = rng.multinomial(20_000, lam, size=3000).reshape(-1, 2, 3, 2).astype(float)
+    out = within_strata(name, DOMAIN, NOISY).p_values(draws, rng, Simulation(1, 999))
+    assert 106 <= np.sum(out.p_value <= 0.05) <= 197
+    one = stratified_test(counts_of(draws[0].astype(int)), NOISY, name)
+    assert (one.statistic, one.df) == (pytest.approx(out.statistic[0], rel=1e-6), within_strata(name, DOMAIN, NOISY).df)
 
 
 @pytest.mark.slow
@@ -209,6 +274,33 @@ def test_terms_are_closed_under_subsets_and_parsed() -> None:
 def test_mistakes_are_named(act: Any, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         act()
+
+
+def test_the_command_tests_within_strata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved, data = (str(tmp_path / name) for name in ("d.json", "r.csv"))
+    run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", saved])
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({name: rng.integers(0, r, 900) for name, r in (("a", 2), ("b", 3), ("c", 2))})
+    frame.to_csv(data, index=False)
+    capsys.readouterr()
+    made = Design.load(saved)
+    call = ["test", data, "--design", saved, "--attributes", "a,b", "--given", "c", "--random-state", "1"]
+    assert run([*call, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    expected = stratified_test(count(frame, made.domain, ["a", "b", "c"]), made.mechanism, random_state=1)
+    assert printed["statistic"] == expected.statistic and printed["p_value"] == expected.p_value
+    assert (printed["test"], printed["attributes"], printed["given"]) == ("conditional-independence", ["a", "b"], ["c"])
+    assert run([*call, "--test", "common-trend"]) == 0
+    assert "common-trend of a × b given c: statistic" in capsys.readouterr().out
+    for wrong, said in (
+        (["--test", "trend"], "--given is for --test conditional-independence or common-association"),
+        (["--calibration", "bootstrap"], "leave out --calibration"),
+        (["--attributes", "a"], "--given is for an association of two"),
+    ):
+        assert run([*call, *wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert run([*call[:6], "--test", "common-trend"]) == 2
+    assert "needs --given" in capsys.readouterr().err
 
 
 def test_the_command_prints_what_the_function_returns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
