@@ -1,12 +1,13 @@
 """Power and required number of records for a given effect and design (design §4.4).
 
-At a joint distribution π_1 the score statistic of expected counts, per record, is the noncentrality δ. Several contrasts:
+At a joint distribution π_1 the statistic of expected counts, per record, is the noncentrality δ. Several degrees of freedom:
 T is about noncentral χ² with noncentrality n δ. One contrast: z is about normal with mean ± sqrt(n δ) and the standard
 deviation that the outputs really have under π_1, which matters for strong effects.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +15,15 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2, ncx2, norm
 
 from optrr.errors import InvalidInput
+from optrr.inference.homogeneity import DifferentMechanisms
 from optrr.inference.nullfit import Fitter, independence_fit
 from optrr.inference.score import all_contrasts, influence, score_tests
+from optrr.inference.testing import TestName, association
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
+# Records of the tables at which noncentralities are read off.
+_MANY = 1e12
 # No survey has more records than this.
 _MOST_RECORDS = 10**15
 
@@ -42,13 +47,7 @@ def alternative(
     InvalidInput
         where ``proportions`` is not a distribution of the kernel's shape.
     """
-    pi = np.asarray(proportions, dtype=np.float64)
-    # written as a condition that must hold, so that a NaN is refused too
-    if pi.shape != kernel.sizes or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
-        raise InvalidInput(
-            f"the effect must be proportions of shape {kernel.sizes}, none negative, that sum to 1, got shape {pi.shape}, "
-            f"sum {pi.sum():.6g} and smallest {pi.min():.3g}; of estimates take those of method projection"
-        )
+    pi = checked_effect(proportions, kernel.sizes)
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
     expected = kernel.expected(pi)
     seen = score_tests(expected[None], kernel, chosen, fitter)
@@ -58,6 +57,86 @@ def alternative(
         null = seen.fit.expected[0].ravel() @ psi**2
         spread = float(np.sqrt((expected.ravel() @ psi**2 - (expected.ravel() @ psi) ** 2) / null))
     return Alternative(float(seen.statistic[0]), chosen.shape[0], spread)
+
+
+def alternative_of(
+    test: TestName, proportions: ArrayLike, kernel: Kernel, scores: tuple[ArrayLike, ArrayLike] | None = None
+) -> Alternative:
+    """What one of `TESTS` sees of a true joint distribution (r_a, r_b) through a mechanism; ``scores`` are the trend's.
+
+    Raises
+    ------
+    InvalidInput
+        as :func:`alternative`, and where the table is not one that the test takes.
+    """
+    chosen = association(kernel, test, scores)
+    if not chosen.is_ratio:
+        return alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
+    expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    kernel.check_invertible()
+    return Alternative(float(chosen.statistics(_MANY * expected[None])[0]) / _MANY, len(chosen.contrasts), 1.0)
+
+
+def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
+    """What the test of the true proportions being ``hypothesis`` sees where they are ``proportions``.
+
+    Raises
+    ------
+    InvalidInput
+        where one of them is not a distribution of the kernel's shape.
+    """
+    kernel.check_invertible()
+    true, null = (kernel.expected(checked_effect(p, kernel.sizes)).ravel() for p in (proportions, hypothesis))
+    return Alternative(float(np.sum((true - null) ** 2 / null)), kernel.cells - 1, 1.0)
+
+
+def homogeneity_alternative(
+    groups: Sequence[ArrayLike], kernels: Kernel | Sequence[Kernel], shares: ArrayLike | None = None
+) -> Alternative:
+    """What the test of homogeneity sees of groups with these true proportions.
+
+    Parameters
+    ----------
+    groups
+        true proportions of each group, at least two.
+    kernels
+        one for all groups or one for each.
+    shares
+        of the groups among all records; alike unless given.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than two groups, proportions or shares that are none, or another number of kernels or shares than groups.
+    """
+    count = len(groups)
+    each = [kernels] * count if isinstance(kernels, Kernel) else list(kernels)
+    weights = np.full(count, 1 / count) if shares is None else np.asarray(shares, dtype=np.float64)
+    if count < 2 or len(each) != count or weights.shape != (count,):
+        raise InvalidInput(
+            f"{count} groups with {len(each)} mechanisms and {weights.size} shares; give at least two groups, a mechanism for "
+            "all or for each, and a share for each"
+        )
+    if not (weights.min() > 0 and np.isclose(weights.sum(), 1)):
+        raise InvalidInput(f"the groups' shares are {weights.tolist()}; give positive ones that sum to 1")
+    for kernel in each:
+        kernel.check_invertible()
+    expected = np.stack([k.expected(checked_effect(p, k.sizes)).ravel() for p, k in zip(groups, each, strict=True)])
+    tables = np.rint(_MANY * weights[:, None] * expected).astype(np.int64)
+    statistic, _ = DifferentMechanisms.of(each).statistics(tables[None])
+    return Alternative(float(statistic[0]) / int(tables.sum()), (count - 1) * (each[0].cells - 1), 1.0)
+
+
+def checked_effect(proportions: ArrayLike, sizes: tuple[int, ...]) -> FloatArray:
+    """True proportions of this shape. Raises InvalidInput where they are no distribution of it."""
+    pi = np.asarray(proportions, dtype=np.float64)
+    # written as a condition that must hold, so that a NaN is refused too
+    if pi.shape != sizes or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
+        raise InvalidInput(
+            f"the effect must be proportions of shape {sizes}, none negative, that sum to 1, got shape {pi.shape}, "
+            f"sum {pi.sum():.6g} and smallest {pi.min():.3g}; of estimates take those of method projection"
+        )
+    return pi
 
 
 def power(effect: Alternative, n: float, level: float = 0.05) -> float:

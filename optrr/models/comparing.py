@@ -79,17 +79,26 @@ class ModelTest:
         n = tables.sum(axis=kernel.axes)
         lam = fits.expected.reshape(b, 1, -1)
         distance = (tables.reshape(b, -1) / n[:, None])[:, :, None] - np.swapaxes(lam, 1, 2)
-        old = pushed(self.null.columns, fits.proportions, kernel)
-        weighted = old / lam
-        information, score = weighted @ np.swapaxes(old, 1, 2), weighted @ distance
         if self.saturated:
-            missed = np.sum(score * scaled_solve(information, score), axis=(1, 2))
+            old = pushed(self.null.columns, fits.proportions, kernel)
+            weighted = old / lam
+            score = weighted @ distance
+            missed = np.sum(score * scaled_solve(weighted @ np.swapaxes(old, 1, 2), score), axis=(1, 2))
             return np.asarray(n * (np.sum(distance[:, :, 0] ** 2 / lam[:, 0], axis=1) - missed))
-        new = pushed(self.added, fits.proportions, kernel)
-        new = new - np.swapaxes(scaled_solve(information, weighted @ np.swapaxes(new, 1, 2)), 1, 2) @ old
-        weighted = new / lam
-        score = weighted @ distance
-        return np.asarray(n * np.sum(score * scaled_solve(weighted @ np.swapaxes(new, 1, 2), score), axis=(1, 2)))
+        weights = self.influence(fits)
+        score = weights @ distance
+        return np.asarray(
+            n * np.sum(score * scaled_solve((weights * lam) @ np.swapaxes(weights, 1, 2), score), axis=(1, 2))
+        )
+
+    def influence(self, fits: TableFits) -> FloatArray:
+        """What one report adds to the score of each added column, the smaller model's directions taken out: (B, d, R)."""
+        b, kernel = fits.expected.shape[0], self.null.kernel
+        lam = fits.expected.reshape(b, 1, -1)
+        old, new = (pushed(columns, fits.proportions, kernel) for columns in (self.null.columns, self.added))
+        weighted = old / lam
+        share = scaled_solve(weighted @ np.swapaxes(old, 1, 2), weighted @ np.swapaxes(new, 1, 2))
+        return np.asarray((new - np.swapaxes(share, 1, 2) @ old) / lam)
 
     def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> ModelTests:
         """Of tables of counts (B, *sizes)."""

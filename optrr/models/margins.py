@@ -31,9 +31,9 @@ _LEAST = 0.5
 _CLEAR_OF_ZERO = 2.0
 # Rounds of proportional fitting, and the change of a cell at which it ends. Two margins need two rounds; three close loops
 # some twenty.
-_ROUNDS, _CHANGE = 50, 1e-10
+_ROUNDS, _CHANGE = 50, 1e-7
 # Steps of scoring, the exponent by which a step may change a cell, and the promised nats over all records that end it.
-_STEPS, _LONGEST, _GAIN = 12, 2.0, 1e-9
+_STEPS, _LONGEST, _GAIN = 12, 2.0, 1e-7
 # Added to correlations, so that directions that repeat each other to rounding do not stop the solve; far below what matters.
 _RIDGE = 1e-11
 # No expected report is taken for less likely: weights stay finite where a mechanism that changes nothing meets empty cells.

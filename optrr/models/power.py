@@ -1,0 +1,47 @@
+"""What a test within strata, or of one log-linear model against a larger one, sees of a true table.
+
+As for two attributes (:mod:`optrr.inference.power_analysis`): the statistic of the expected reports, per record, is the
+noncentrality of the χ² that the test has there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.inference.power_analysis import Alternative, checked_effect
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.models.comparing import ModelTest, StratifiedName, within_strata
+from optrr.records.domain import Domain
+
+# So many records that what is added to empty cells of margins does not count.
+_MANY = 1e12
+
+
+def stratified_alternative(
+    proportions: ArrayLike, domain: Domain, mechanism: Randomizer, name: StratifiedName = "conditional-independence"
+) -> Alternative:
+    """What one of `STRATIFIED` sees of a true joint distribution of two attributes and those that make strata.
+
+    Raises
+    ------
+    InvalidInput
+        where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism hides what the
+        test is about.
+    """
+    return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism)))
+
+
+def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
+    """What the test of a log-linear model against a larger one sees of a true distribution."""
+    kernel = test.null.kernel
+    expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    tables = _MANY * expected[None]
+    fits = test.null.fitted(tables)
+    noncentrality = float(test.statistics(tables, fits)[0]) / _MANY
+    spread = 1.0
+    if test.df == 1:
+        weights = test.influence(fits)[0, 0]
+        null, lam = fits.expected.ravel(), expected.ravel()
+        spread = float(np.sqrt((lam @ weights**2 - (lam @ weights) ** 2) / (null @ weights**2)))
+    return Alternative(noncentrality, test.df, spread)
