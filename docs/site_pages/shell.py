@@ -17,6 +17,8 @@ _ANYWAY = "--no-raise-error"
 def _run(shell: str, line: str, commands: str) -> None:
     """Run a cell's commands up to the first that fails, and print all their output at once."""
     plain = {name: value for name, value in os.environ.items() if name not in _COLOURS}
+    # what is printed to either stream appears in the order in which it was printed
+    plain["PYTHONUNBUFFERED"] = "1"
     ended = subprocess.run(
         [shell, "-ec", commands],
         stdin=subprocess.DEVNULL,
