@@ -98,7 +98,8 @@ def shown(url: sa.URL) -> str:
     if url.drivername == "sqlite":
         file = url.database or ""
         return unquote(file.removeprefix("file:")) if "uri" in url.query else file
-    return url.render_as_string(hide_password=True)
+    # without the name of the program that talks to it, which nobody wrote
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
 @contextmanager
@@ -107,7 +108,13 @@ def readable(url: sa.URL) -> Iterator[None]:
     try:
         yield
     except sa.exc.DBAPIError as error:
-        raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}") from error
+        sqlite = url.drivername == "sqlite"
+        remedy = (
+            "give a file of a survey, or a new one, in a folder that can be written"
+            if sqlite
+            else "check server and address"
+        )
+        raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}; {remedy}") from error
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"database {shown(url)} needs the package {error.name}; install optrr[postgresql]"
@@ -176,7 +183,9 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
             raise InvalidInput(f"database {shown(engine.url)} holds no survey; give one that `optrr serve` wrote")
         row = connection.execute(sa.select(_surveys)).one_or_none()
     if row is None or row.format != FORMAT:
-        raise InvalidInput(f"database {shown(engine.url)} holds no survey of format {FORMAT!r}")
+        raise InvalidInput(
+            f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give one that this version wrote"
+        )
     return SurveyFiles(row.digest, bytes(row.design), bytes(row.sampler), row.provenance)
 
 

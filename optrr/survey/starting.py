@@ -62,7 +62,7 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     # a design may take minutes, so what is quickly checked comes first
     admission = Admission(settings.token)
     secure = _is_secure(settings.public_url)
-    beside = settings.source.with_name(f"{settings.source.name.split('.')[0]}.db")
+    beside = settings.source.parent / f"{settings.source.name.split('.')[0] or 'survey'}.db"
     url = database_url(settings.database or str(beside))
     survey = prepared(settings.source, settings.wording, options)
     return Start(survey_app(survey, open_database(url), admission, secure), survey.design.epsilon, shown(url))

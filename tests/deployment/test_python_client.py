@@ -83,7 +83,7 @@ def test_refuses_files_and_records() -> None:
         assert "not declared" not in str(error.value)
 
 
-# A line of the client, the same line with a mistake, and whether every law that takes many bytes shows the mistake.
+# A line of the client, and the same line with a mistake.
 PLANTED = {
     "the bytes of a word in the other order": ('_taken(take, width), "big")', '_taken(take, width), "little")'),
     "the bytes of a number in the other order": ('_taken(take, 4), "big")', '_taken(take, 4), "little")'),
@@ -123,7 +123,9 @@ def mutated(before: str, after: str, tmp_path: Path) -> object:
 @pytest.mark.parametrize("error", PLANTED)
 def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
     wrong = mutated(*PLANTED[error], tmp_path)
-    assert sum(failures(wrong, name) for name in vectors.NAMES) > 0
+    noticed = [name for name in vectors.NAMES if failures(wrong, name)]
+    print(f"{error}: noticed in {len(noticed)} of {len(vectors.NAMES)} files")
+    assert noticed
 
 
 class Repeating(Stream):

@@ -344,6 +344,23 @@ def test_bad_options_are_one_line(
     assert said.count("\n") == 1
 
 
+def test_what_cannot_be_served_is_one_line(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, note = source.parent, source.with_name("note.db")
+    note.write_text("no database")
+    for arguments, message in (
+        ([str(folder)], "Is a directory"),
+        (["."], "Is a directory"),
+        (["/"], "Is a directory"),
+        ([str(folder / "none.toml")], "No such file"),
+        ([str(source), "--database", str(note)], "is not a database; give a file of a survey, or a new one"),
+        ([str(source), "--database", str(folder / "none" / "x.db")], "in a folder that can be written"),
+    ):
+        assert run_command(["serve", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert said.count("\n") == 1
+
+
 def test_addresses_are_printed(
     source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

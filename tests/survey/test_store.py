@@ -264,7 +264,8 @@ def test_a_server_that_is_not_there_is_named_without_its_password(files: SurveyF
         begin_survey(engine, files)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert shown(engine.url) == "postgresql+psycopg://optrr:***@127.0.0.1:1/x"
+    assert str(caught.value).endswith("; check server and address")
+    assert shown(engine.url) == "postgresql://optrr:***@127.0.0.1:1/x"
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
