@@ -8,20 +8,46 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.printable import cell
+from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "figure_svg", "label_text", "new_figure"]
+__all__ = [
+    "COLOURS",
+    "PAGE_WIDTH",
+    "Shading",
+    "figure_svg",
+    "heat_figure",
+    "interval_figure",
+    "label_text",
+    "legend_below",
+    "new_figure",
+    "plain_logarithms",
+]
 
 # Kept apart by lightness as well as by hue, so that they survive grey printing and colour blindness.
 COLOURS = ("#1b4f9c", "#d1720d", "#3a8f5c", "#9a2f6f", "#777777", "#111111")
 # Characters of a label: longer ones leave no room for the chart.
 _LONGEST_LABEL = 40
+# Inches of a chart that a telephone shows whole and still legible.
+PAGE_WIDTH = 4.6
+# Characters of all labels of an axis that have room beside each other at that width, and of a line of a label beside rows.
+_LEVEL_CHARACTERS, _LINE_CHARACTERS = 42, 22
+# Colours of a shaded table; with fifty or more, its scale would be a picture inside the chart.
+_SHADES = 32
+# Inches of a line of text in a cell, and the luminance below which that text is white.
+_CELL_LINE, _DARK = 0.19, 0.5
 
 
 def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
@@ -52,3 +78,99 @@ def figure_svg(figure: Figure) -> str:
     # two charts on a page must not share ids
     inner = re.sub(r'\bid="', f'id="{prefix}', inner)
     return re.sub(r'(url\(#|href="#)', rf"\1{prefix}", inner).strip()
+
+
+def legend_below(figure: Figure, columns: int = 2) -> None:
+    """The legend of all axes below the chart, where it covers nothing."""
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False)
+
+
+def plain_logarithms(axis: Any) -> None:
+    """Numbers at 1, 2 and 5 of every decade of a logarithmic axis."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 (as above)
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _in_lines(text: str) -> str:
+    """A label in lines that leave room for the chart."""
+    return "\n".join(wrap(text, _LINE_CHARACTERS))
+
+
+def interval_figure(labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayLike, ArrayLike], said: str) -> Figure:
+    """A row for each label, from the top: a dot at ``middle`` and a line between the ``ends``, shape (R,) each.
+
+    ``said`` stands below the axis. Where there are no ends, NaN, there is no line.
+    """
+    places = np.arange(len(labels))
+    texts = [_in_lines(label_text(each)) for each in labels]
+    tall = max((text.count("\n") for text in texts), default=0)
+    # a legible row, and the axis below
+    figure = new_figure(PAGE_WIDTH, 0.9 + (0.26 + 0.14 * tall) * len(labels))
+    axes = figure.subplots()
+    axes.hlines(places, *ends, color=COLOURS[0])
+    axes.plot(middle, places, "o", color=COLOURS[0], markersize=4)
+    axes.set_yticks(places, texts)
+    # the first row on top, and half a row above and below, so that no point lies on the frame
+    axes.set_ylim(places.size - 0.5, -0.5)
+    axes.grid(visible=True, axis="x", color="#dddddd")
+    axes.set_axisbelow(True)
+    axes.set_xlabel(said)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class Shading:
+    """What the cells of a shaded table show.
+
+    Parameters
+    ----------
+    values
+        shape (rows, columns), NaN for cells that stay empty.
+    texts
+        what stands in the cells, same shape.
+    said
+        what the colours mean, below the scale.
+    limits
+        values of the first and the last colour.
+    colours
+        a colour map of matplotlib; "RdBu" where the middle is nothing and the ends are opposites.
+    """
+
+    values: FloatArray
+    texts: np.ndarray[Any, np.dtype[np.str_]]
+    said: str
+    limits: tuple[float, float]
+    colours: str = "Blues"
+
+
+def heat_figure(names: tuple[str, str], labels: tuple[Sequence[str], Sequence[str]], shading: Shading) -> Figure:
+    """A table as shaded cells: ``names`` are those of rows and columns, ``labels`` their categories'."""
+    from matplotlib import colormaps  # noqa: PLC0415 (as above)
+
+    rows, columns = shading.values.shape
+    height = _CELL_LINE * (1 + max((text.count("\n") for text in shading.texts.flat), default=0))
+    figure = new_figure(PAGE_WIDTH, 1.3 + max(height, 0.3) * rows)
+    axes = figure.subplots()
+    low, high = shading.limits
+    # cells as paths, because a page shows no picture inside a picture
+    shades = colormaps[shading.colours].resampled(_SHADES)
+    drawn = axes.pcolormesh(
+        np.ma.masked_invalid(shading.values), cmap=shades, vmin=low, vmax=high, edgecolors="white", linewidth=1
+    )
+    axes.set_ylim(rows, 0)
+    slanted = max(len(label_text(x)) for x in labels[1]) * columns > _LEVEL_CHARACTERS
+    turn: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    axes.set_xticks(np.arange(columns) + 0.5, [label_text(x) for x in labels[1]], **turn)
+    axes.set_yticks(np.arange(rows) + 0.5, [_in_lines(label_text(x)) for x in labels[0]])
+    axes.set_xlabel(label_text(names[1]))
+    axes.set_ylabel(label_text(names[0]))
+    axes.tick_params(length=0)
+    for (i, j), text in np.ndenumerate(shading.texts):
+        red, green, blue, _ = drawn.cmap(drawn.norm(shading.values[i, j]))
+        dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < _DARK
+        axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=8.5, color="white" if dark else "black")
+    figure.colorbar(drawn, label=shading.said, orientation="horizontal", shrink=0.6, aspect=30, pad=0.02)
+    return figure

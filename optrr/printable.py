@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 # Characters of a message: a longer one is cut, so that no file can fill a log.
 LONGEST_LINE = 4_000
 # Characters of a cell.
 LONGEST_CELL = 200
+# Characters of a name in a title.
+_LONGEST_NAME = 60
+# What people read for the missing value, which has no text of its own.
+MISSING = "(missing)"
 
 
 def printable(text: str) -> str:
@@ -27,6 +32,16 @@ def cell(text: str, most: int = LONGEST_CELL) -> str:
     """The text as a cell of a table shows it: escaped, and cut after ``most`` characters."""
     text = printable(text)
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def crossed(names: Iterable[str]) -> str:
+    """The name of a table of these attributes, for titles."""
+    return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)
+
+
+def sentence(text: str) -> str:
+    """A line of a terminal as a sentence of a page."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def prints(character: str) -> bool:

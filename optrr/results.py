@@ -1,12 +1,15 @@
-"""What every result can do: say itself in one line, be a table in any data frame library, and show itself in a notebook."""
+"""What every result can do: say itself in one line, be a table in any data frame library, and show itself in a notebook.
+
+A notebook shows the parts that a report of the same result holds (:mod:`optrr.parts`).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from optrr.printable import cell, one_line
+from optrr.parts import Part, Table, Text, parts_html, warned
+from optrr.printable import MISSING, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +27,19 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline()}>"
+
+    def said(self) -> tuple[str, ...]:
+        """The warnings, one line each; none where the result has no warnings."""
+        # of some results they are kept, and of others worked out when asked for
+        warnings = getattr(self, "warnings", ())
+        return tuple(warnings() if callable(warnings) else warnings)
+
+    def _parts(self) -> list[Part]:
+        return [Text(one_line(self.headline()))]
+
+    def _repr_html_(self) -> str:
+        """The headline, the first rows of a table, and the warnings, for notebooks; all text is escaped."""
+        return parts_html([*self._parts(), *warned(self.said())], type(self).__name__)
 
 
 class TableResult(Result):
@@ -43,24 +59,30 @@ class TableResult(Result):
 
         return polars.from_arrow(self.to_arrow())
 
-    def _head(self, count: int) -> tuple[pa.Table, int]:
+    def shown(self, most: int | None = None) -> Table:
+        """The table as people read it, or its first rows: what :meth:`to_arrow` holds, and a word for missing categories."""
+        table, rows_in_all = self._head(most)
+        keys = self._keys()
+        rows = [
+            [MISSING if k < keys and value is None else value for k, value in enumerate(row.values())]
+            for row in table.to_pylist()
+        ]
+        # columns of our own are words; those of genetics have the field's names
+        names = [
+            name.replace("_", " ") if k >= keys and name.islower() else name
+            for k, name in enumerate(table.column_names)
+        ]
+        left_out = rows_in_all - len(rows)
+        return Table(names, rows, note=f"… and {left_out} more rows" if left_out else "")
+
+    def _head(self, count: int | None) -> tuple[pa.Table, int]:
         """The first rows, and how many there are in all."""
         table = self.to_arrow()
         return table.slice(0, count), table.num_rows
 
-    def _repr_html_(self) -> str:
-        """The headline and the first rows, for notebooks; all text is escaped."""
-        table, rows_in_all = self._head(_SHOWN)
-        head = "".join(f"<th>{escape(cell(name))}</th>" for name in table.column_names)
-        rows = ("".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) for row in table.to_pylist())
-        body = "".join(f"<tr>{cells}</tr>" for cells in rows)
-        rest = rows_in_all - _SHOWN
-        more = f"<p>… and {rest} more rows</p>" if rest > 0 else ""
-        said = escape(one_line(self.headline()))
-        return f"<p>{said}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    def _keys(self) -> int:
+        """How many of the first columns are categories, where null is the missing value."""
+        return 0
 
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else cell(str(value))
+    def _parts(self) -> list[Part]:
+        return [*super()._parts(), self.shown(_SHOWN)]

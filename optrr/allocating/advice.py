@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -84,10 +83,7 @@ class Advice(TableResult):
 
     def typical_standard_error(self, option: Option) -> float | None:
         """Root mean square over all cells of all tables, by weight; None without n."""
-        if self.n is None:
-            return None
-        cells = sum(t.weight * t.cells(self.domain) for t in self.workload.tables)
-        return sqrt(option.error / (self.n * cells)) if np.isfinite(option.error) else None
+        return self.workload.typical_standard_error(self.domain, option.error, self.n)
 
     def sentences(self) -> tuple[str, ...]:
         """The advice in words: who wins, by how much, and what that gives up."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from optrr.allocating.allocate import allocate
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
-from optrr.charts import COLOURS, new_figure
+from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure, plain_logarithms
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.results import TableResult
@@ -70,6 +70,10 @@ class Tradeoff(TableResult):
         curve = Curve(name, self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
         return Tradeoff(self.axis, (*self.curves, curve), self.n)
 
+    def with_point(self, name: str, x: float, error: float, standard_error: float | None = None) -> Tradeoff:
+        """The same with one point more, such as what was chosen."""
+        return Tradeoff(self.axis, (*self.curves, Curve(name, (x,), (error,), (standard_error,))), self.n)
+
     def headline(self) -> str:
         """What is plotted against what."""
         return f"{', '.join(c.name for c in self.curves)} against {self.axis}"
@@ -85,23 +89,18 @@ class Tradeoff(TableResult):
 
     def plot(self) -> Figure:
         """All curves, logarithmic in the error."""
-        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 (0.3 s, figures only)
-
-        figure = new_figure()
+        figure = new_figure(PAGE_WIDTH, 3.6 + 0.2 * len(self.curves))
         axes = figure.subplots()
         for k, c in enumerate(self.curves):
             heights = c.errors if self.n is None else tuple(float(s or np.nan) for s in c.standard_errors)
             style = _MARKERS[k % len(_MARKERS)] + "-"
             axes.plot(c.abscissae, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=4)
         axes.set_yscale("log")
-        # a decade or less on the axis: plain numbers at 1, 2 and 5
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        plain_logarithms(axes.yaxis)
         axes.set_xlabel(self.axis)
-        axes.set_ylabel("workload error, n × expected squared error" if self.n is None else "typical standard error")
+        axes.set_ylabel("workload error" if self.n is None else "typical standard error")
         axes.grid(visible=True, which="major", color="#dddddd")
-        axes.legend(frameon=False)
+        legend_below(figure, 1)
         return figure
 
 
@@ -111,7 +110,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     *,
     workload: WorkloadLike = "marginals",
     n: int | None = None,
-    preserve_pairs: bool = True,
+    preserve_pairs: bool | Sequence[tuple[str, str]] = True,
     cap_shares: Sequence[float] = (),
 ) -> Tradeoff:
     """Error against total ε.
@@ -123,7 +122,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     totals
         total ε in nats, increasing.
     preserve_pairs
-        whether to draw the curve with all pairs kept (up to 20 different attributes; the slow one).
+        whether to draw the curve with all pairs kept (up to 20 different attributes; the slow one), or which pairs to keep.
     cap_shares
         for each a curve whose conditional cap is this share of the total (up to 9 attributes); a share below Kronecker's
         largest ε_i forces a less accurate split.
@@ -135,7 +134,9 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     builder = _Builder(declared, wanted, n)
     ways: list[tuple[str, dict[str, Any]]] = [("Kronecker, best split", {}), ("optimum", {})]
     if preserve_pairs and declared.m > 1:
-        ways.append(("optimum, every pair kept", {"preserve": "pairs"}))
+        chosen = "pairs" if preserve_pairs is True else list(preserve_pairs)
+        every = chosen == "pairs" or len(chosen) == declared.m * (declared.m - 1) // 2
+        ways.append((f"optimum, {'every pair' if every else f'{len(chosen)} pairs'} kept", {"preserve": chosen}))
     ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
     curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]
     return Tradeoff("total epsilon, nats", tuple(c for c in curves if c.abscissae), n)
@@ -187,8 +188,7 @@ class _Builder:
 
     def made(self, name: str, points: list[tuple[float, float]]) -> Curve:
         errors = tuple(e for _, e in points)
-        cells = sum(t.weight * t.cells(self.domain) for t in self.workload.tables)
-        typical = tuple(None if self.n is None else float(np.sqrt(e / (self.n * cells))) for e in errors)
+        typical = tuple(self.workload.typical_standard_error(self.domain, e, self.n) for e in errors)
         return Curve(name, tuple(x for x, _ in points), errors, typical)
 
     def _kronecker(self, total: float) -> float | None:

@@ -91,6 +91,12 @@ class Workload:
         own = (t.standard_error if t.standard_error is not None else standard_error for t in self.tables)
         return Workload(self.name, tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
 
+    def typical_standard_error(self, domain: Domain, error: float, n: int | None) -> float | None:
+        """Root mean square over all cells of all tables, by weight, at a workload error; None without n or a finite one."""
+        if n is None or not np.isfinite(error):
+            return None
+        return float(np.sqrt(error / (n * sum(t.weight * t.cells(domain) for t in self.tables))))
+
     def limits(self, domain: Domain, arrays: TableWorkload, n: int | None) -> FloatArray:
         """Largest n E‖π̂_U − π_U‖² allowed for every table of ``arrays``, ``inf`` where nothing is required.
 

@@ -11,11 +11,20 @@ from optrr.allocating.advice import Advice
 from optrr.allocating.advice import advise as make_advice
 from optrr.allocating.allocate import METHODS, Allocation
 from optrr.allocating.allocate import allocate as make_allocation
-from optrr.cli.designing import attribute_option, preserve_option, read_wanted, report_option, spec_argument
-from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn
-from optrr.designing.design import Design
+from optrr.asking import Asking
+from optrr.cli.designing import (
+    attribute_option,
+    keep_specification,
+    preserve_option,
+    read_wanted,
+    show_attributes,
+    spec_argument,
+)
+from optrr.cli.output import json_option, late_bar, print_json, print_table, say, warn
+from optrr.cli.outputs import FILE, design_output_option, report_option, write_report
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
+from optrr.parts import Page
 from optrr.rounding import bound_text, epsilon_text
 
 # Tables listed for people; --json lists all.
@@ -65,7 +74,7 @@ people_option = click.option("--n", type=click.IntRange(min=1), help="How many p
     is_flag=True,
     help="Ask each person one random table instead where that is more accurate; no records are kept then.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@design_output_option
 @report_option
 @json_option
 def allocate(
@@ -93,6 +102,7 @@ def allocate(
     --ceilings-from-spec is given.
     """
     wanted = read_wanted(spec, attributes)
+    keep_specification(spec, output, report)
     with late_bar() as show:
         allocation = make_allocation(
             wanted.domain,
@@ -116,20 +126,17 @@ def _give(allocation: Allocation, output: Path | None, report: Path | None, as_j
     warn(allocation.warnings())
     if output is not None:
         allocation.asking.save(output)
-    if report is not None:
-        _write_allocation(report, allocation)
+    write_report(report, lambda: _allocation_page(allocation, output))
     if as_json:
         print_json(allocation.summary())
     else:
         _show(allocation)
 
 
-def _write_allocation(report: Path, allocation: Allocation) -> None:
-    # a report takes matplotlib, which takes a second to import
-    from optrr.reports.advice_pages import allocation_page  # noqa: PLC0415
-    from optrr.reports.page import write_page  # noqa: PLC0415
+def _allocation_page(allocation: Allocation, output: Path | None) -> Page:
+    from optrr.reports.advice_pages import allocation_page  # noqa: PLC0415 (pages bring charts)
 
-    write_page(report, allocation_page(allocation))
+    return allocation_page(allocation, None if output is None else output.name)
 
 
 def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict[str, float] | None:
@@ -158,7 +165,6 @@ def _ceilings(wanted: Specification, texts: tuple[str, ...], from_spec: bool) ->
 
 
 def _show(allocation: Allocation) -> None:
-    design = allocation.design
     say(
         f"total epsilon {epsilon_text(allocation.asking.epsilon)}   workload {allocation.workload.name}   "
         f"method {allocation.method}"
@@ -174,20 +180,8 @@ def _show(allocation: Allocation) -> None:
             f"Kronecker's best split of this total has {allocation.kronecker_error / allocation.error:.4g} times the error"
         )
     if allocation.sampled is None:
-        _show_attributes(design)
+        show_attributes(allocation.design)
     _show_predictions(allocation)
-
-
-def _show_attributes(design: Design) -> None:
-    rows = design.summary()["attributes"]
-    print_table(
-        "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
-        ["attribute", "size", "epsilon", "conditional"],
-        [
-            (r["name"], r["size"], r["epsilon"], epsilon_text(r["conditional_epsilon"], TABLE_DECIMALS))
-            for r in rows[:_SHOWN]
-        ],
-    )
 
 
 def _show_predictions(allocation: Allocation) -> None:
@@ -212,7 +206,7 @@ def _show_predictions(allocation: Allocation) -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Write what is recommended, for optrr perturb and optrr estimate.",
 )
 @click.option("--way", metavar="NAME", help="Write this way of asking instead, by its name in the table.")
@@ -235,24 +229,23 @@ def advise(
     wanted = read_wanted(spec, attributes)
     if way is not None and output is None:
         raise InvalidInput("--way chooses what is written, but no file is named; add -o FILE")
+    keep_specification(spec, output, report)
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
     advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
+    chosen = advice.recommended if way is None else advice.option(way).asking
     if output is not None:
-        (advice.recommended if way is None else advice.option(way).asking).save(output)
-    if report is not None:
-        _write_advice(report, advice)
+        chosen.save(output)
+    write_report(report, lambda: _advice_page(advice, None if output is None else (chosen, output.name)))
     if as_json:
         print_json(advice.summary())
     else:
         _show_advice(advice, total_epsilon)
 
 
-def _write_advice(report: Path, advice: Advice) -> None:
-    # a report takes matplotlib, which takes a second to import
-    from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415
-    from optrr.reports.page import write_page  # noqa: PLC0415
+def _advice_page(advice: Advice, written: tuple[Asking, str] | None) -> Page:
+    from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (pages bring charts)
 
-    write_page(report, advice_page(advice, curves_around(advice)))
+    return advice_page(advice, curves_around(advice), written)
 
 
 def _show_advice(advice: Advice, total_epsilon: float) -> None:

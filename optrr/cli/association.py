@@ -37,7 +37,7 @@ from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.genomics.tables import all_tables
 from optrr.records.whole_files import whole_file
-from optrr.reports.page import write_page
+from optrr.reports.writing import write_page
 from optrr.rounding import epsilon_text
 
 _TOP = 10

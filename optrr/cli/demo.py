@@ -111,7 +111,8 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
-    from optrr.reports.page import Chart, Page, Section, Table, Text, write_page  # noqa: PLC0415 (charts load matplotlib)
+    from optrr.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
+    from optrr.reports.writing import write_page  # noqa: PLC0415
 
     sections = [
         Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])
@@ -128,18 +129,18 @@ def write_report(shown: Demonstration, output: Path) -> None:
 
 
 def _chart(table: ShownTable) -> str:
-    from optrr.charts import COLOURS, figure_svg, new_figure  # noqa: PLC0415
+    from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, label_text, legend_below, new_figure  # noqa: PLC0415
 
     rows = list(_cells(table))
-    figure = new_figure(height=1.2 + 0.22 * len(rows))
+    figure = new_figure(PAGE_WIDTH, 1.2 + 0.26 * len(rows))
     axes = figure.subplots()
     for k, (name, colour, first) in enumerate((("optimum", COLOURS[0], 1), ("Kronecker", COLOURS[1], 3))):
         places = [y + 0.22 * (k - 0.5) for y in range(len(rows))]
         values, errors = [r[first] for _, r in rows], [2 * r[first + 1] for _, r in rows]
         axes.errorbar(values, places, xerr=errors, fmt="o", markersize=3, color=colour, label=name, linewidth=1)
     axes.plot([r[0] for _, r in rows], range(len(rows)), "k|", markersize=9, label="truth")
-    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=7)
+    axes.set_yticks(range(len(rows)), [label_text(label) for label, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("proportion")
-    axes.legend(loc="lower right", fontsize=8)
+    legend_below(figure)
     return figure_svg(figure)

@@ -7,20 +7,22 @@ from typing import Any
 
 import click
 
-from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table, say, warn, watched
+from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
+from optrr.cli.outputs import FILE, design_output_option, report_option, write_report
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.solving import design as make_design
 from optrr.designing.specification import Specification, parse_attributes, read_specification
 from optrr.designing.wishes import Wishes
 from optrr.errors import InvalidInput
+from optrr.parts import Page
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
 
 # Attributes listed for people; --json lists all.
 _SHOWN = 40
 
-spec_argument = click.argument("spec", required=False, type=click.Path(path_type=Path))
+spec_argument = click.argument("spec", required=False, type=FILE)
 attribute_option = click.option(
     "--attribute",
     "attributes",
@@ -35,7 +37,6 @@ preserve_option = click.option(
     show_default=True,
     help="pairs: every pair stays at least as visible as under Kronecker.",
 )
-report_option = click.option("--report", type=click.Path(path_type=Path), help="HTML page to write.")
 
 
 def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
@@ -43,6 +44,13 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
     if (spec is None) == (not attributes):
         raise InvalidInput("give either SPEC (a .toml or .json file) or --attribute name=size:epsilon")
     return read_specification(spec) if spec is not None else parse_attributes(attributes)
+
+
+def keep_specification(spec: Path | None, *written: Path | None) -> None:
+    """Refuse to write over the specification. Raises InvalidInput."""
+    for path in written:
+        if spec is not None and path is not None and path.exists() and path.samefile(spec):
+            raise InvalidInput(f"{path} is the specification itself; write to another file")
 
 
 class MethodName(click.ParamType[str]):
@@ -62,7 +70,7 @@ class MethodName(click.ParamType[str]):
 @click.command()
 @spec_argument
 @attribute_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@design_output_option
 @click.option(
     "--total-epsilon",
     type=float,
@@ -85,6 +93,7 @@ class MethodName(click.ParamType[str]):
 @click.option(
     "--time-limit", type=float, help="Seconds after which methods auto and ball return the best bracket so far."
 )
+@report_option
 @json_option
 def design(
     spec: Path | None,
@@ -96,6 +105,7 @@ def design(
     conditional_cap: float | None,
     tolerance: float | None,
     time_limit: float | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Find the mechanism with the smallest total epsilon for the accuracies in SPEC (TOML or JSON).
@@ -103,8 +113,7 @@ def design(
     With --total-epsilon: the most accurate one of that total, with the accuracies in the proportions of SPEC.
     """
     wanted = read_wanted(spec, attributes)
-    if spec is not None and output is not None and output.exists() and output.samefile(spec):
-        raise InvalidInput(f"{output} is the specification itself; write the design to another file")
+    keep_specification(spec, output, report)
     with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
         made = make_design(
             wanted.domain,
@@ -117,11 +126,18 @@ def design(
         )
     if output is not None:
         save_design(made, output)
+    write_report(report, lambda: _page(made, output))
     if as_json:
         print_json(made.summary())
     else:
         show_design(made)
     warn(made.warnings())
+
+
+def _page(made: Design, output: Path | None) -> Page:
+    from optrr.reports.design_page import design_page  # noqa: PLC0415 (pages bring charts)
+
+    return design_page(made, None if output is None else output.name)
 
 
 def show_design(made: Design) -> None:
@@ -135,21 +151,13 @@ def show_design(made: Design) -> None:
     if made.faintest_pair is not None:
         ratio, a, b = made.faintest_pair
         say(f"faintest pair eigenvalue ratio {ratio:.4f} ({a} × {b})")
-    rows = made.summary()["attributes"]
-    print_table(
-        "epsilon per attribute, in nats" + (f" (first {_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""),
-        ["attribute", "size", "requested", "achieved", "conditional"],
-        [
-            (
-                r["name"],
-                r["size"],
-                r["requested_epsilon"],
-                r["epsilon"],
-                epsilon_text(r["conditional_epsilon"], TABLE_DECIMALS),
-            )
-            for r in rows[:_SHOWN]
-        ],
-    )
+    show_attributes(made)
+
+
+def show_attributes(made: Design) -> None:
+    """Print one row per attribute."""
+    first = f" (first {_SHOWN} of {made.domain.m})" if made.domain.m > _SHOWN else ""
+    print_shown(f"epsilon per attribute, in nats{first}", made.shown(_SHOWN))
 
 
 @click.command()
@@ -162,12 +170,13 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     """Every applicable method on SPEC, side by side."""
     wanted = read_wanted(spec, attributes)
     made, failed = compare_methods(wanted, preserve)
-    if report is not None:
-        # matplotlib takes a second to import
-        from optrr.reports.advice_pages import comparison_page  # noqa: PLC0415
-        from optrr.reports.page import write_page  # noqa: PLC0415
 
-        write_page(report, comparison_page(made, [(f["method"], f["error"]) for f in failed]))
+    def page() -> Page:
+        from optrr.reports.advice_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
+
+        return comparison_page(made, [(f["method"], f["error"]) for f in failed])
+
+    write_report(report, page)
     if as_json:
         print_json({"methods": [d.summary() for d in made], "failed": failed})
     else:

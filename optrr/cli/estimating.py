@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from optrr.cli.estimate_file import check_estimate_suffix, table_option, write_estimate
+from optrr.cli.counted import Counted, counted
+from optrr.cli.estimate_file import table_option
 from optrr.cli.fake_reports import fake_reports_option, print_poisoning
 from optrr.cli.inputs import (
     confidence_option,
     design_option,
     input_argument,
-    keep_input,
     simultaneous_option,
     split_names,
+    table_attributes_option,
 )
-from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
+from optrr.cli.output import json_option, print_shown, print_table
+from optrr.cli.outputs import Outputs, report_option
+from optrr.cli.page_of_records import page_given
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import METHODS
 from optrr.estimation.estimator import estimate as estimate_table
-from optrr.estimation.impossible import impossible
 from optrr.estimation.statistics import STATISTICS
+from optrr.parts import Page
 from optrr.protocols.saved import load_asking
-from optrr.records.counts import Counts, count
+from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
 
 if TYPE_CHECKING:
@@ -43,13 +45,9 @@ if TYPE_CHECKING:
 @click.command()
 @input_argument
 @design_option
-@click.option(
-    "--attributes",
-    required=True,
-    metavar="A,B",
-    help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
-)
+@table_attributes_option
 @table_option
+@report_option
 @click.option(
     "--method", type=click.Choice(METHODS), default="unbiased", show_default=True, help="How the table is estimated."
 )
@@ -69,6 +67,7 @@ def estimate(
     design_file: Path,
     attributes: str,
     output: Path | None,
+    report: Path | None,
     method: str,
     confidence: float,
     simultaneous: bool,
@@ -77,32 +76,39 @@ def estimate(
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
-    if output is not None:
-        check_estimate_suffix(output)
-        keep_input(output, input)
-    design = load_asking(design_file)
-    doubts = doubts_about([input], design.digest)
-    if not isinstance(design, Design):
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    asking = load_asking(design_file)
+    if not isinstance(asking, Design):
         if method != "unbiased" or statistics or simultaneous:
             raise InvalidInput(
                 "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
             )
-        _give_estimate(_of_answers(design, input, split_names(attributes), confidence, fakes, doubts), output, as_json)
-        return
-    with late_bar() as show:
-        place = input.watched(lambda done, share: show(f"{done} records counted", share))
-        counts = count(place, design.domain, split_names(attributes), allow_extra=True)
-    doubts += impossible([counts], design.mechanism)
-    wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+        estimated = _of_answers(asking, input, split_names(attributes), confidence, fakes)
+    else:
+        known = counted(asking, [input], split_names(attributes))
+        (counts,) = known.counts
+        result = _estimate(input, known, method, {"confidence": confidence, "simultaneous": simultaneous})
+        derived = _derived(counts, known.mechanism, statistics, confidence) if statistics else []
+        moved = _moved(counts, known.mechanism, fakes, method) if fakes else None
+        estimated = _Estimated(result, known.doubts, derived, moved)
+
+    def page() -> Page:
+        from optrr.reports.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
+
+        source = page_given(asking, design_file, [input], estimated.doubts)
+        return estimate_page(estimated.result, source, estimated.derived, estimated.poisoning)
+
+    outputs.give(estimated.result, estimated.summary(), estimated.warnings(), page, lambda: _print_estimate(estimated))
+
+
+def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
+    (counts,) = known.counts
     if method == "adjusted":
         from optrr.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
 
-        result = estimate_adjusted(input, design.mechanism, counts.domain.names, **wished)
-    else:
-        result = estimate_table(counts, design.mechanism, method=method, **wished)
-    derived = _derived(counts, design.mechanism, statistics, confidence) if statistics else []
-    moved = _moved(counts, design.mechanism, fakes, method) if fakes else None
-    _give_estimate(_Estimated(result, doubts, derived, moved), output, as_json)
+        return estimate_adjusted(input, known.mechanism, counts.domain.names, **wished)
+    return estimate_table(counts, known.mechanism, method=method, **wished)
 
 
 def _moved(counts: Counts, mechanism: Randomizer, fakes: int, method: str) -> Poisoning:
@@ -126,48 +132,43 @@ class _Estimated:
     """Everything that was asked about a table."""
 
     result: Estimate
-    doubts: list[str]
+    doubts: tuple[str, ...]
     derived: list[Derived] = field(default_factory=list)
     poisoning: Poisoning | None = None
 
     def summary(self) -> dict[str, Any]:
-        out = self.result.summary() | {"doubts": self.doubts}
+        out = self.result.summary() | {"doubts": list(self.doubts)}
         if self.derived:
             out["derived"] = [d.summary() for d in self.derived]
         if self.poisoning is not None:
             out["poisoning"] = self.poisoning.summary()
         return out
 
+    def warnings(self) -> list[str]:
+        """Everything that a reader must know, one line each."""
+        return [*self.doubts, *self.result.warnings, *(line for d in self.derived for line in d.warnings)]
+
 
 def _of_answers(
-    asking: Asking, answers: RecordsAt, names: Sequence[str], confidence: float, fakes: int | None, doubts: list[str]
+    asking: Asking, answers: RecordsAt, names: Sequence[str], confidence: float, fakes: int | None
 ) -> _Estimated:
     """A table from answers to one random table each."""
     from optrr.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
+    doubts = tuple(doubts_about([answers], asking.digest))
     result = asking.estimate(answers, names, confidence)
     moved = asking.poisoning(answers, names, fakes) if fakes and isinstance(asking, SampledTables) else None
     return _Estimated(result, doubts, poisoning=moved)
 
 
-def _give_estimate(estimated: _Estimated, output: Path | None, as_json: bool) -> None:
-    """Write the estimate where asked to, then print it."""
+def _print_estimate(estimated: _Estimated) -> None:
     result = estimated.result
-    if output is not None:
-        write_estimate(result, estimated.summary(), output)
-    warn(estimated.doubts)
-    if as_json:
-        print_json(estimated.summary())
-        return
-    table = result.to_arrow()
-    print_table(
+    print_shown(
         f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * result.confidence:g}% intervals",
-        table.column_names,
-        [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
+        result.shown(),
     )
     click.echo(f"{result.method}: {result.bias}")
     click.echo(result.interval_note)
-    warn(result.warnings)
     if estimated.derived:
         _print_derived(estimated.derived)
     if estimated.poisoning is not None:
@@ -178,13 +179,5 @@ def _print_derived(derived: list[Derived]) -> None:
     print_table(
         f"statistics of the table, {100 * derived[0].confidence:g}% intervals",
         ["statistic", "value", "standard error", "lower", "upper", "reliable"],
-        [
-            (d.statistic, *map(_known, (d.value, d.standard_error, d.lower, d.upper)), "yes" if d.reliable else "no")
-            for d in derived
-        ],
+        [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
     )
-    warn(line for d in derived for line in d.warnings)
-
-
-def _known(number: float) -> float | None:
-    return None if isnan(number) else number

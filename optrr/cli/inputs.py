@@ -61,6 +61,22 @@ def input_argument(command: _Command) -> _Command:
     return click.argument("input", metavar="INPUT…", nargs=-1, required=True, callback=made)(command)
 
 
+def said_of_input(context: click.Context) -> dict[str, str]:
+    """How INPUT is written, by option, as far as options say it; without a query, which may name what others must not read."""
+    said = context.meta.get(_KEY, {})
+    return {option: value for option, value in said.items() if value is not None and option != "query"}
+
+
+def attributes_option(metavar: str, text: str) -> Callable[[_Command], _Command]:
+    """The option --attributes; ``text`` is its help."""
+    return click.option("--attributes", required=True, metavar=metavar, help=text)
+
+
+table_attributes_option = attributes_option(
+    "A,B", "Attributes of the table, separated by commas; a comma inside a name is written twice."
+)
+
+
 def keep_input(output: Path, input: RecordsAt) -> None:
     """Refuse to write over a file of INPUT: randomized records cannot be made again without a second release.
 

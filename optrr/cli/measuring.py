@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from math import isnan
 from pathlib import Path
 
 import click
 
-from optrr.cli.estimate_file import check_estimate_suffix, table_option, write_estimate
+from optrr.cli.counted import counted
+from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import (
+    attributes_option,
     confidence_option,
     design_option,
     input_argument,
-    keep_input,
     simultaneous_option,
     split_names,
 )
-from optrr.cli.output import json_option, print_json, print_table, warn
-from optrr.cli.releases import doubts_about
-from optrr.designing.design import Design
+from optrr.cli.output import json_option, print_shown
+from optrr.cli.outputs import Outputs, report_option
+from optrr.cli.page_of_records import page_given
 from optrr.errors import InvalidInput
-from optrr.estimation.impossible import impossible
 from optrr.measures import MEASURES, Comparing, Measures
 from optrr.measures import measure as measure_table
-from optrr.records.counts import count
+from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
 
 
 @click.command()
 @input_argument
 @design_option
-@click.option(
-    "--attributes",
-    required=True,
-    metavar="GROUPS,OUTCOMES",
-    help="Two attributes: the groups, and what is compared in them.",
-)
+@attributes_option("GROUPS,OUTCOMES", "Two attributes: the groups, and what is compared in them.")
 @click.option(
     "--measure", "name", type=click.Choice(MEASURES), default="row-shares", show_default=True, help="What is measured."
 )
@@ -47,6 +41,7 @@ from optrr.records.reading.source import RecordsAt
 @confidence_option
 @simultaneous_option
 @table_option
+@report_option
 @json_option
 def measure(
     *,
@@ -60,33 +55,30 @@ def measure(
     confidence: float,
     simultaneous: bool,
     output: Path | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
-    if output is not None:
-        check_estimate_suffix(output)
-        keep_input(output, input)
-    design = Design.load(design_file)
-    doubts = doubts_about([input], design.digest)
-    counts = count(input, design.domain, split_names(attributes), allow_extra=True)
-    doubts += impossible([counts], design.mechanism)
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    known = counted(design_file, [input], split_names(attributes))
     comparing = Comparing(reference, reference_outcome, None if scores is None else _numbers(scores))
     result = measure_table(
-        counts,
-        design.mechanism,
+        known.counts[0],
+        known.mechanism,
         name,  # type: ignore[arg-type]  # the choices are the literals
         comparing,
         confidence=confidence,
         simultaneous=simultaneous,
     )
-    summary = result.summary() | {"doubts": doubts}
-    if output is not None:
-        write_estimate(result, summary, output)
-    warn([*doubts, *result.warnings])
-    if as_json:
-        print_json(summary)
-    else:
-        _print(result)
+
+    def page() -> Page:
+        from optrr.reports.table_page import measures_page  # noqa: PLC0415 (pages bring charts)
+
+        return measures_page(result, page_given(known.design, design_file, [input], known.doubts))
+
+    summary = result.summary() | {"doubts": list(known.doubts)}
+    outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))
 
 
 def _numbers(text: str) -> list[float]:
@@ -98,14 +90,5 @@ def _numbers(text: str) -> list[float]:
 
 def _print(result: Measures) -> None:
     together = ", for all together" if result.simultaneous else ""
-    table = result.to_arrow()
-    asked = [name for name in table.column_names if table.column(name).null_count < table.num_rows]
-    print_table(
-        f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records, {100 * result.confidence:g}% intervals"
-        f"{together}",
-        asked,
-        [
-            [None if isinstance(v, float) and isnan(v) else v for v in row.values()]
-            for row in table.select(asked).to_pylist()
-        ],
-    )
+    title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
+    print_shown(f"{title}, {100 * result.confidence:g}% intervals{together}", result.shown())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,6 +14,9 @@ import msgspec
 from optrr.printable import cell, one_line, printable
 from optrr.rounding import reads_as_number
 from optrr_solvers import SolveOptions
+
+if TYPE_CHECKING:
+    from optrr.parts import Table
 
 # Decimals of a number in a table.
 TABLE_DECIMALS = 4
@@ -51,8 +55,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     (console if console.is_terminal else Console(width=_PAGE)).print(table)
 
 
+def print_shown(title: str, table: Table) -> None:
+    """A result's table, as its report shows it."""
+    print_table(title, table.columns, table.rows)
+
+
 def _cell(value: object) -> str:
     if isinstance(value, float):
+        if isnan(value):
+            return ""
         if abs(value) >= _LARGE:
             return f"{value:.5g}"
         return f"{value:.{TABLE_DECIMALS}f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from optrr.cli.inputs import design_option, input_argument, split_names
-from optrr.cli.output import json_option, print_json, say, warn
-from optrr.cli.releases import doubts_about
+from optrr.cli.counted import Counted, counted
+from optrr.cli.inputs import attributes_option, design_option, input_argument, split_names
+from optrr.cli.output import json_option, print_json, say
+from optrr.cli.outputs import Outputs, report_option
+from optrr.cli.page_of_records import page_given
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
-from optrr.estimation.impossible import impossible
 from optrr.inference import (
     TESTS,
     TestResult,
@@ -30,15 +32,10 @@ from optrr.inference import test as test_table
 from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.models import STRATIFIED, stratified_test
-from optrr.records.counts import Counts, count
+from optrr.parts import Page
+from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
 
-_CALIBRATED = {
-    "asymptotic": "χ² limit",
-    "exact": "exact law: a test at level α rejects at most α of the time",
-    "tilted": "simulated tail",
-    "bootstrap": "bootstrap",
-}
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 # Tests that an option beside --attributes belongs to, and that need it.
@@ -48,9 +45,7 @@ _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
 @click.command()
 @input_argument
 @design_option
-@click.option(
-    "--attributes", required=True, metavar="A,B", help="The attributes, separated by commas; two for associations."
-)
+@attributes_option("A,B", "The attributes, separated by commas; two for associations.")
 @click.option(
     "--test",
     "name",
@@ -83,6 +78,7 @@ _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
     help="Number of tables that a bootstrap draws.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
+@report_option
 @json_option
 def test(
     *,
@@ -96,6 +92,7 @@ def test(
     calibration: str,
     bootstrap: int,
     random_state: int | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
@@ -106,28 +103,34 @@ def test(
     name = name or ("independence" if given is None else "conditional-independence")
     stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
     _check_options(name, stated, calibration)
-    design = Design.load(design_file)
     places = [input, *(replace(input, place=group) for group in groups)]
-    doubts = doubts_about(places, design.mechanism.digest)
+    outputs = Outputs(None, report, as_json)
+    outputs.check(places)
     names, strata = _table(attributes, given)
-    tables = [count(p, design.domain, [*names, *strata], allow_extra=True) for p in places]
-    doubts += impossible(tables, design.mechanism)
+    known = counted(design_file, places, [*names, *strata])
     if name in _STATED_BY:
-        result = _other_test(name, tables, design.mechanism, proportions, random_state)
+        result = _other_test(name, known.counts, known.mechanism, proportions, random_state)
     else:
-        result = test_table(
-            tables[0],
-            design.mechanism,
-            name,  # type: ignore[arg-type]  # the choices are the literals
-            calibration=calibration,  # type: ignore[arg-type]
-            bootstrap=bootstrap,
-            random_state=random_state,
-        )
-    warn(doubts)
-    if as_json:
-        print_json(result.summary() | {"attributes": names, "given": strata, "doubts": doubts})
-    else:
-        _print_result(result, " × ".join(names) + (f" given {' × '.join(strata)}" if strata else ""))
+        drawn: dict[str, Any] = {"calibration": calibration, "bootstrap": bootstrap, "random_state": random_state}
+        result = test_table(known.counts[0], known.mechanism, name, **drawn)  # type: ignore[arg-type]  # a literal
+    of = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
+    outputs.give(
+        None,
+        result.summary() | {"attributes": names, "given": strata, "doubts": list(known.doubts)},
+        [*known.doubts, *result.warnings],
+        lambda: _page(result, known, design_file, places),
+        lambda: _print_result(result, of),
+    )
+
+
+def _page(result: TestResult, known: Counted, design_file: Path, places: list[RecordsAt]) -> Page:
+    """The result with an estimate of every table that it was made on."""
+    from optrr.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
+    from optrr.reports.test_page import test_page  # noqa: PLC0415 (pages bring charts)
+
+    of = [f"of group {k}" for k in range(1, len(places) + 1)] if len(places) > 1 else [""]
+    tables = [(each, estimate(counts, known.mechanism)) for each, counts in zip(of, known.counts, strict=True)]
+    return test_page(result, page_given(known.design, design_file, places, known.doubts), tables)
 
 
 def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:
@@ -156,7 +159,7 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
 
 
 def _other_test(
-    name: str, tables: list[Counts], mechanism: Randomizer, proportions: str | None, random_state: int | None
+    name: str, tables: Sequence[Counts], mechanism: Randomizer, proportions: str | None, random_state: int | None
 ) -> TestResult:
     if name == "homogeneity":
         return homogeneity(tables, mechanism, random_state=random_state)
@@ -174,16 +177,15 @@ def _other_test(
 def _print_result(result: TestResult, of: str) -> None:
     say(
         f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.df} degrees of freedom, "
-        f"p = {result.p_value:.4g} ({_CALIBRATED[result.calibration]}), n = {result.n}"
+        f"p = {result.p_value:.4g} ({result.source}), n = {result.n}"
     )
     if not result.reliable:
-        say(f"p-values below {result.reliable_down_to:.2g} may be off by more than a factor of two here")
-    warn(result.warnings)
+        say(result.unreliable)
 
 
 @click.command()
 @design_option
-@click.option("--attributes", required=True, metavar="A,B", help="The two attributes, separated by a comma.")
+@attributes_option("A,B", "The two attributes, separated by a comma.")
 @proportions_option("The effect to detect: true joint proportions.", required=True)
 @click.option(
     "--test",

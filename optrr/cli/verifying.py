@@ -12,11 +12,13 @@ from optrr.cli.output import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
 from optrr.designing.checks import Verification
+from optrr.designing.design_file import read_design_file
 from optrr.designing.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designing.verify import verify as verified
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import is_longitudinal
 from optrr.longitudinal.verify import verify_longitudinal
+from optrr.mechanisms.mechanism import Mechanism
 
 
 @click.command()
@@ -55,11 +57,22 @@ def verify(
     result = _verified(file, design_file, limited=not no_limit)
     if signed is not None:
         result = replace(result, checks=(signed, *result.checks))
+    named = _design_of(file) if result.holds else None
     if as_json:
-        print_json(result.summary())
+        print_json(result.summary() | ({"design": named} if named is not None else {}))
     else:
         _show(result)
+        if named is not None:
+            say(f"design {named}")
     return 0 if result.holds else 1
+
+
+def _design_of(file: Path) -> str | None:
+    """The digest that reports and randomized records name a design by; None for other files."""
+    if is_deployment(file) or is_longitudinal(file):
+        return None
+    record = read_design_file(file)
+    return Mechanism(record.domain, record.solution.law).digest
 
 
 @click.command()

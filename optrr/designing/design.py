@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.asking import FullRecords
-from optrr.charts import COLOURS, label_text, new_figure
+from optrr.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.designing.apart import Limits, checked_apart
 from optrr.designing.checks import Verification, checks
 from optrr.designing.design_file import DesignRecord, read_design_file, save_design
@@ -24,6 +24,7 @@ from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.parts import Table
 from optrr.records.domain import Domain
 from optrr.records.provenance import Release, total_epsilon
 from optrr.results import TableResult
@@ -45,6 +46,10 @@ _NO_AUTOMATON = (
     "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
     "total covers by a proven bound, and an export solves it again on a coarser grid"
 )
+# Decimals of an epsilon in a table for people.
+_DECIMALS = 4
+# Attributes up to which a chart of pairs has room for numbers.
+_MOST_NUMBERED = 12
 # Below this share of Kronecker's visibility a pair's table takes four times the records or more.
 _FAINT = 0.5
 
@@ -127,9 +132,23 @@ class Design(Labelled, FullRecords, TableResult):
             }
         )
 
+    def shown(self, most: int | None = None) -> Table:
+        """One row per attribute, every ε rounded up."""
+        chosen = slice(0, most)
+        columns = (self.requested_epsilons, self.attribute_epsilons, self.conditional_epsilons)
+        rows = [
+            (a.name, a.size, requested, achieved, epsilon_text(conditional, _DECIMALS))
+            for a, requested, achieved, conditional in zip(
+                self.domain.attributes[chosen], *(c[chosen].tolist() for c in columns), strict=True
+            )
+        ]
+        heads = ["attribute", "categories", "requested epsilon", "attribute epsilon", "conditional epsilon"]
+        more = self.domain.m - len(rows)
+        return Table(heads, rows, note=f"… and {more} more attributes" if more else "")
+
     def plot(self) -> Figure:
         """Attribute and conditional ε of every attribute, beside the total, as bars."""
-        figure = new_figure(height=1.4 + 0.3 * self.domain.m)
+        figure = new_figure(PAGE_WIDTH, 1.4 + 0.4 * self.domain.m)
         axes = figure.subplots()
         places = np.arange(self.domain.m)
         axes.barh(places - 0.2, self.attribute_epsilons, 0.36, color=COLOURS[0], label="attribute (accuracy)")
@@ -138,7 +157,7 @@ class Design(Labelled, FullRecords, TableResult):
         axes.set_yticks(places, [label_text(name) for name in self.domain.names])
         axes.invert_yaxis()
         axes.set_xlabel("epsilon, nats")
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+        legend_below(figure)
         return figure
 
     @cached_property
@@ -189,14 +208,46 @@ class Design(Labelled, FullRecords, TableResult):
         at least kappa, although an attribute that is more accurate than requested has a larger λ_i. A table's error grows as
         the ratio nears 0 from either side; a negative one turns the association's sign, which estimates undo.
         """
-        m = self.domain.m
-        if not 2 <= m <= MAX_PAIRS_REPORTED:
+        ratio = self.pair_visibilities
+        if ratio is None:
             return None
-        lam, requested = self.law.pair_eigenvalues(), self.solution.problem.eigenvalues
-        i, j = np.triu_indices(m, 1)
-        ratio = lam[i, j] / (requested[i] * requested[j])
-        k = int(np.argmin(np.abs(ratio)))
-        return float(ratio[k]), self.domain.names[i[k]], self.domain.names[j[k]]
+        i, j = np.triu_indices(self.domain.m, 1)
+        k = int(np.argmin(np.abs(ratio[i, j])))
+        return float(ratio[i[k], j[k]]), self.domain.names[i[k]], self.domain.names[j[k]]
+
+    @cached_property
+    def pair_visibilities(self) -> FloatArray | None:
+        """λ_ij/(λ_i λ_j) of every pair, shape (m, m), NaN on the diagonal; None for one attribute or more than 64.
+
+        λ_i is that of the *requested* ε_i; 1 is what randomizing each attribute on its own would show.
+        """
+        if not 2 <= self.domain.m <= MAX_PAIRS_REPORTED:
+            return None
+        requested = self.solution.problem.eigenvalues
+        ratio = np.asarray(self.law.pair_eigenvalues() / np.outer(requested, requested))
+        np.fill_diagonal(ratio, np.nan)
+        return ratio
+
+    def plot_pairs(self) -> Figure:
+        """How much of the association of each pair comes through, relative to Kronecker: darker is more, red turns its sign.
+
+        Raises
+        ------
+        InvalidInput
+            for one attribute, or more than 64.
+        """
+        ratio = self.pair_visibilities
+        if ratio is None:
+            raise InvalidInput(f"{self.domain.m} attributes have no chart of pairs; 2 to {MAX_PAIRS_REPORTED} have one")
+        lower = np.where(np.tri(self.domain.m, k=-1, dtype=bool), ratio, np.nan)[1:, :-1]
+        numbered = self.domain.m <= _MOST_NUMBERED
+        texts = np.array(
+            [[f"{v:.2f}" if numbered and np.isfinite(v) else "" for v in row] for row in lower], dtype=object
+        )
+        most = float(max(1.0, np.nanmax(np.abs(lower))))
+        said = "visibility of the pair, 1 under Kronecker"
+        shading = Shading(lower, texts, said, (-most, most), "RdBu")
+        return heat_figure(("", ""), (self.domain.names[1:], self.domain.names[:-1]), shading)
 
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""

@@ -28,7 +28,7 @@ What is proved of them stands in :attr:`Poisoning.note`, with a number for the E
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, sqrt
 from typing import Any
 
@@ -39,6 +39,8 @@ from optrr.errors import InvalidInput
 from optrr.estimation.estimator import METHODS
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.parts import Table
+from optrr.printable import MISSING
 from optrr.records.cells import cells_table
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain
@@ -159,6 +161,19 @@ class Poisoning(TableResult):
         added = f"{fewest} fake report{'' if fewest == 1 else 's'} added to these {self.n} ({share:.3g}% of all)"
         return f"{added} can move a share of this table by {HUNDREDTH}"
 
+    def _keys(self) -> int:
+        return self.domain.m
+
+    def shown(self, most: int | None = None) -> Table:
+        """The table as people read it: both ends of a reach in one column."""
+        plain, m = super().shown(most), self.domain.m
+        heads = [*self.domain.names, "estimate", "added", "replaced", "left out", "lowered by", "raised by"]
+        rows = [
+            [*row[: m + 1], *(f"{row[k]:.4f}..{row[k + 1]:.4f}" for k in range(m + 1, m + 7, 2)), *row[m + 7 :]]
+            for row in plain.rows
+        ]
+        return replace(plain, columns=heads, rows=rows)
+
     def to_arrow(self) -> pa.Table:
         """One row per cell: categories, estimate, the ends of each reach, and the reports that attain them."""
         ends = {
@@ -174,7 +189,7 @@ class Poisoning(TableResult):
         places = np.unravel_index(cells.ravel(), tuple(self.domain.sizes))
         rows = zip(*places, strict=True)
         named = [[t[k] for t, k in zip(texts, row, strict=True)] for row in rows]
-        return np.array([" × ".join("(missing)" if t is None else t for t in row) for row in named], dtype=object)
+        return np.array([" × ".join(MISSING if t is None else t for t in row) for row in named], dtype=object)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""

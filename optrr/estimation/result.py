@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from optrr.charts import COLOURS, label_text, new_figure
+from optrr.charts import Shading, heat_figure, interval_figure
 from optrr.errors import InvalidInput
+from optrr.printable import MISSING
 from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
 from optrr.results import TableResult
@@ -19,6 +20,8 @@ from optrr_solvers.arrays import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Columns of a shaded table up to which its cells hold intervals, and numbers.
+_MOST_WITH_INTERVALS, _MOST_NUMBERED = 6, 10
 # What the intervals speak about: the population the records are a sample of, or exactly these records.
 Target = Literal["population", "data"]
 
@@ -137,6 +140,9 @@ class Estimate(TableResult):
         """Which table, of how many records, by which method."""
         return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
 
+    def _keys(self) -> int:
+        return self.domain.m
+
     def to_arrow(self) -> pa.Table:
         """One row per cell: the categories' texts (null where missing), estimate, standard_error, lower, upper."""
         numbers = {
@@ -148,19 +154,31 @@ class Estimate(TableResult):
         return cells_table(self.domain, numbers)
 
     def plot(self) -> Figure:
-        """Every cell's proportion with its interval."""
-        figure = new_figure(height=1.2 + 0.25 * self.proportions.size)
-        axes = figure.subplots()
-        rows = self.to_arrow().to_pylist()
-        labels = [" × ".join("(missing)" if v is None else str(v) for v in list(row.values())[:-4]) for row in rows]
-        places, cells = np.arange(self.proportions.size), self.proportions.ravel()
-        axes.hlines(places, self.lower.ravel(), self.upper.ravel(), color=COLOURS[0])
-        axes.plot(cells, places, "o", color=COLOURS[0], markersize=4)
-        axes.set_yticks(places, [label_text(x) for x in labels])
-        # the first cell on top, and half a row above and below, so that no point lies on the frame
-        axes.set_ylim(places.size - 0.5, -0.5)
-        axes.set_xlabel(f"proportion, {100 * self.confidence:g}% intervals")
-        return figure
+        """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
+        if self.domain.m == 2:
+            return self._shaded()
+        labels = [" × ".join(map(str, row[: self.domain.m])) for row in self.shown().rows]
+        ends = self.lower.ravel(), self.upper.ravel()
+        return interval_figure(labels, self.proportions.ravel(), ends, f"proportion, {self._sure}")
+
+    @property
+    def _sure(self) -> str:
+        return f"{100 * self.confidence:g}% intervals" + (" for all together" if self.simultaneous else "")
+
+    def _shaded(self) -> Figure:
+        columns = self.proportions.shape[1]
+        texts = np.full(self.proportions.shape, "", dtype=object)
+        # what rounds to 0 has no sign
+        if columns <= _MOST_NUMBERED:
+            for at, share in np.ndenumerate(self.proportions):
+                texts[at] = f"{round(share, 3) + 0.0:.3f}"
+                if columns <= _MOST_WITH_INTERVALS and np.isfinite(self.lower[at]):
+                    texts[at] += f"\n{self.lower[at]:.3f}–{self.upper[at]:.3f}"
+        said = f"proportion, {self._sure}" if columns <= _MOST_WITH_INTERVALS else "proportion"
+        shading = Shading(self.proportions, texts, said, (0.0, float(max(self.proportions.max(), 0.0)) or 1.0))
+        first, second = self.domain
+        labels = [[MISSING if text is None else text for text in each.texts] for each in (first, second)]
+        return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""

@@ -121,9 +121,9 @@ class Associations(TableResult):
         """One row per variant, the columns of the TSV; undefined numbers are null."""
         return _arrow(self.columns)
 
-    def _head(self, count: int) -> tuple[pa.Table, int]:
+    def _head(self, count: int | None) -> tuple[pa.Table, int]:
         # odds ratios take most of the time, so they are worked out for the rows shown only
-        return _arrow(self.rows(np.arange(min(count, len(self.variants))))), len(self.variants)
+        return _arrow(self.rows(np.arange(len(self.variants))[:count])), len(self.variants)
 
     def plot(self) -> Figure:
         """−log10 p along the genome."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.charts import COLOURS, label_text, new_figure
+from optrr.charts import COLOURS, label_text, legend_below, new_figure
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.multiple import GENOME_WIDE
@@ -56,7 +56,7 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
     axes.set_xlabel("chromosome")
     axes.set_ylabel("−log10 p")
     axes.set_title(label_text(title))
-    axes.legend(fontsize=8, loc="upper right")
+    legend_below(figure)
     return figure
 
 
@@ -133,7 +133,7 @@ def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
     axes.set_xlabel("expected −log10 p")
     axes.set_ylabel("observed −log10 p")
     axes.set_title(label_text(title))
-    axes.legend(fontsize=8, loc="upper left")
+    legend_below(figure, 2)
     return figure
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from optrr.charts import figure_svg
 from optrr.designing.design import Design
 from optrr.genomics.associations import Associations
 from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
 from optrr.inference.genotypes import ASSUMING
-from optrr.reports.page import Chart, Page, Section, Table, Text
+from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray
 
@@ -52,9 +50,9 @@ def _lead(associations: Associations, design: Design) -> tuple[str, ...]:
     )
 
 
-def _remarks(associations: Associations) -> list[Text | Table | Chart]:
+def _remarks(associations: Associations) -> list[Part]:
     """Warnings, what the naive test is worth, and what was left out."""
-    parts: list[Text | Table | Chart] = [Text(w) for w in associations.warnings]
+    parts = warned(associations.warnings)
     if associations.naive is not None:
         said, lead_in = associations.notes_on_naive, "" if associations.naive_harmless == 1 else "WARNING: "
         parts.append(
@@ -79,11 +77,5 @@ def _p_values(associations: Associations) -> dict[str, FloatArray]:
 def _top_variants(associations: Associations) -> Table:
     columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     table = associations.rows(associations.top(_TOP))
-    rows = [[_plain(table[c][k]) for c in columns] for k in range(len(table["P"]))]
+    rows = list(zip(*(table[c].tolist() for c in columns), strict=True))
     return Table(columns, rows, note=_INTERVALS)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and np.isnan(value) else value

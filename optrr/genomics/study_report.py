@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student
 
-from optrr.charts import COLOURS, figure_svg, new_figure
+from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
 from optrr.genomics.plots import manhattan, qq
 from optrr.genomics.scores import ASSUMPTION
 from optrr.genomics.study import Outcome, Study
 from optrr.inference.genotypes import ASSUMING
-from optrr.reports.page import Chart, Page, Section, Table, Text
+from optrr.parts import Chart, Page, Part, Section, Table, Text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,9 +83,7 @@ def _cost(study: Study) -> Section:
         "epsilon of status", "largest conditional", "joint eigenvalue",
     ]  # fmt: skip
     note = "The joint eigenvalue is the share of a variant's association that remains visible to those who report it."
-    parts: list[Text | Table | Chart] = [
-        Table(columns, rows, "What each protocol buys for the same total, in nats", note)
-    ]
+    parts: list[Part] = [Table(columns, rows, "What each protocol buys for the same total, in nats", note)]
     if study.unavailable:
         reasons = [[t, m, why] for t, m, why in study.unavailable]
         parts.append(Table(["asked total", "method", "why it is not here"], reasons, "Not available"))
@@ -99,7 +97,7 @@ def _detections(study: Study) -> Section:
         ("chi2_error", "χ² error", True),
         ("rank_correlation", "Rank correlation of the top variants", False),
     ]
-    parts: list[Text | Table | Chart] = [Text(_MEASURES)]
+    parts: list[Part] = [Text(_MEASURES)]
     parts += [
         Chart(figure_svg(_curve(study, key, label, log)), f"{label} against total epsilon.")
         for key, label, log in charts
@@ -111,7 +109,7 @@ def _detections(study: Study) -> Section:
 
 
 def _curve(study: Study, key: str, label: str, log: bool) -> Figure:
-    figure = new_figure(6.4, 3.6)
+    figure = new_figure(PAGE_WIDTH, 3.6)
     axes: Any = figure.add_subplot()
     for method, colour in zip(study.options.methods, COLOURS, strict=False):
         mine = [o for o in study.outcomes if o.protocol.name == method]
@@ -128,7 +126,7 @@ def _curve(study: Study, key: str, label: str, log: bool) -> Figure:
         axes.set_yscale("log")
     axes.set_xlabel("total epsilon, nats")
     axes.set_ylabel(label)
-    axes.legend(fontsize=8)
+    legend_below(figure)
     return figure
 
 
@@ -147,7 +145,7 @@ def _naive(study: Study) -> Section:
         "the trend test does under Kronecker, its χ² is still not that of the people."
     )
     note = "Wrong: the naive test exceeds its level by more than chance would once in a thousand such studies."
-    parts: list[Text | Table | Chart] = [
+    parts: list[Part] = [
         Text(naive_warning(study), bool(failed)),
         Text(why),
         Table(columns, rows, "Permuted phenotypes", note),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
 from optrr.inference.simulation import Simulation
 from optrr.results import Result
 
@@ -12,6 +15,31 @@ from optrr.results import Result
 # the fitted null hypothesis, tilted towards the tail or plain.
 Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"]
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SOURCES: dict[str, str] = {
+    "asymptotic": "χ² limit",
+    "exact": "exact law: a test at level α rejects at most α of the time",
+    "saddlepoint": "saddlepoint tail",
+    "tilted": "simulated tail",
+    "bootstrap": "bootstrap",
+}
+_TREND = "the scores of the two attributes are uncorrelated"
+_INDEPENDENT = "the two attributes are independent"
+_HYPOTHESES = {
+    "trend": _TREND,
+    "allelic": _TREND,
+    "allelic-hwe": f"{_TREND}, in Hardy–Weinberg proportions",
+    "goodness-of-fit": "the true proportions are the given ones",
+    "homogeneity": "all groups have the same proportions",
+    "conditional-independence": "within every stratum the two attributes are independent",
+    "common-association": "within every stratum the two attributes are independent; sought is one association in all of them",
+    "common-trend": "within every stratum the two attributes are independent; sought is one trend in all of them",
+    "same-odds-ratios": "the two attributes have the same odds ratios in every stratum",
+}
+# Points of a density that is drawn, and the most of it that is shown.
+_POINTS, _HIGHEST = 400, 0.8
 # A simulated p-value with a larger relative error says no more than the order of magnitude.
 TOO_NOISY = 0.25
 
@@ -56,9 +84,48 @@ class TestResult(Result):
         """Whether the p-value can be trusted within a factor of two: it is not below `reliable_down_to`."""
         return self.p_value >= self.reliable_down_to
 
+    @property
+    def source(self) -> str:
+        """Where the p-value comes from, in words."""
+        return _SOURCES[self.calibration]
+
+    @property
+    def hypothesis(self) -> str:
+        """What is tested, in words."""
+        return _HYPOTHESES.get(self.test, _INDEPENDENT)
+
+    @property
+    def unreliable(self) -> str:
+        """Which p-values of this table cannot be trusted, in one sentence."""
+        return f"p-values below {self.reliable_down_to:.2g} may be off by more than a factor of two here"
+
     def headline(self) -> str:
         """Statistic, degrees of freedom and p-value."""
         return f"{self.test}: statistic {self.statistic:.4g}, {self.df} df, p = {self.p_value:.3g}, {self.n} records"
+
+    def plot(self) -> Figure:
+        """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.
+
+        Where the p-value comes from elsewhere (``calibration``), the curve only says what the limit would be.
+        """
+        from scipy.stats import chi2  # noqa: PLC0415 (slow to import, and tests alone need none of it)
+
+        figure = new_figure(PAGE_WIDTH, 2.8)
+        axes = figure.subplots()
+        reach = 1.08 * max(self.statistic, float(chi2.ppf(0.999, self.df)))
+        x = np.linspace(reach / _POINTS, reach, _POINTS)
+        density = chi2.pdf(x, self.df)
+        axes.plot(x, density, color=COLOURS[0], label=f"χ² with {self.df} degrees of freedom")
+        beyond = x >= self.statistic
+        axes.fill_between(x[beyond], density[beyond], color=COLOURS[0], alpha=0.3)
+        axes.axvline(self.statistic, color=COLOURS[1], label=f"statistic {self.statistic:.4g}")
+        # with one degree of freedom the density has no largest value
+        axes.set_ylim(0, 1.05 * min(float(density.max()), _HIGHEST))
+        axes.set_xlim(0, reach)
+        axes.set_yticks([])
+        axes.set_xlabel("test statistic")
+        legend_below(figure)
+        return figure
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""

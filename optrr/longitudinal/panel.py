@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from scipy.special import stdtrit
 
+from optrr.charts import COLOURS, interval_figure
 from optrr.errors import InvalidInput
 from optrr.estimation.result import check_confidence
 from optrr.longitudinal.design import LongitudinalDesign
@@ -36,6 +37,9 @@ from optrr.records.origins import check_design
 from optrr.records.reading.registry import open_source
 from optrr.results import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Cells of a table for which every person's weights are looked at.
 MOST_CELLS = 4096
@@ -67,6 +71,9 @@ class PanelEstimate(TableResult):
         names = " × ".join(self.domain.names)
         return f"{self.what} of {names} over {self.rounds} rounds, {self.people} people"
 
+    def _keys(self) -> int:
+        return self.domain.m
+
     def to_arrow(self) -> pa.Table:
         """One row per cell: the categories' texts, estimate, standard_error, lower, upper."""
         columns = {
@@ -76,6 +83,15 @@ class PanelEstimate(TableResult):
             "upper": self.upper,
         }
         return cells_table(self.domain, columns)
+
+    def plot(self) -> Figure:
+        """Every cell's average or change with its interval."""
+        labels = [" × ".join(map(str, row[: self.domain.m])) for row in self.shown().rows]
+        said = f"{self.what} of the proportion, {100 * self.confidence:g}% intervals"
+        figure = interval_figure(labels, self.estimate.ravel(), (self.lower.ravel(), self.upper.ravel()), said)
+        if self.what == "change":
+            figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
+        return figure
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.charts import COLOURS, label_text, new_figure
+from optrr.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.errors import InvalidInput
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence
@@ -18,6 +18,7 @@ from optrr.measures import quantities
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.parts import Table
 from optrr.records.counts import Counts
 from optrr.records.domain import Attribute, Category, category_text
 from optrr.results import TableResult
@@ -106,25 +107,30 @@ class Measures(TableResult):
             texts | {name: pa.array([getattr(r, name) for r in self.rows], pa.float64()) for name in numbers}
         )
 
+    def shown(self, most: int | None = None) -> Table:
+        """The table as people read it, without the columns that this measure leaves empty."""
+        plain, filled = super().shown(most), self.to_arrow()
+        kept = [k for k in range(len(plain.columns)) if filled.column(k).null_count < filled.num_rows]
+        rows = [[row[k] for k in kept] for row in plain.rows]
+        return replace(plain, columns=[plain.columns[k] for k in kept], rows=rows)
+
     def plot(self) -> Figure:
         """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
-        figure = new_figure(height=1.4 + 0.3 * len(self.rows))
-        axes = figure.subplots()
         ratio = self.measure in RATIOS
         values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]
         ends = (min(values, default=1.0) / 2, max(values, default=1.0) * 2) if ratio else (-inf, inf)
-        for place, row in enumerate(self.rows):
-            low, high, middle = np.clip([row.lower, row.upper, row.estimate], *ends)
-            axes.hlines(place, low, high, color=COLOURS[0])
-            axes.plot(middle, place, "o", color=COLOURS[0], markersize=4)
-        axes.set_yticks(range(len(self.rows)), [label_text(label(row)) or self.measure for row in self.rows])
-        axes.invert_yaxis()
+        low, high, middle = (
+            np.clip([getattr(r, of) for r in self.rows], *ends) for of in ("lower", "upper", "estimate")
+        )
+        together = " for all together" if self.simultaneous else ""
+        said = f"{self.measure}, {100 * self.confidence:g}% intervals{together}"
+        figure = interval_figure([label(row) or self.measure for row in self.rows], middle, (low, high), said)
+        (axes,) = figure.axes
         if ratio:
             axes.set_xscale("log")
+            plain_logarithms(axes.xaxis)
         if self.measure in _AGAINST_REFERENCE or self.measure in _ORDINAL:
             axes.axvline(1.0 if ratio else 0.0, color=COLOURS[4], linewidth=0.8)
-        together = " for all together" if self.simultaneous else ""
-        axes.set_xlabel(f"{self.measure}, {100 * self.confidence:g}% intervals{together}")
         return figure
 
     def summary(self) -> dict[str, Any]:

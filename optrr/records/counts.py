@@ -62,6 +62,9 @@ class Counts(TableResult):
         """Which table, of how many records."""
         return f"{' × '.join(self.domain.names)}, {self.n} records"
 
+    def _keys(self) -> int:
+        return self.domain.m
+
     def to_arrow(self) -> pa.Table:
         """One row per cell: the categories' texts (null where missing) and count."""
         return cells_table(self.domain, {"count": self.table})

@@ -1,4 +1,4 @@
-"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.reports.page.Page`."""
+"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.parts.Page`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from optrr.allocating.advice import Advice
 from optrr.allocating.allocate import Allocation
 from optrr.allocating.options import sampling
 from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.charts import COLOURS, figure_svg, new_figure
+from optrr.asking import Asking
+from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
 from optrr.designing.design import Design
-from optrr.reports.page import Chart, Page, Section, Table, Text
+from optrr.parts import Chart, Page, Part, Section, Table, Text
+from optrr.printable import crossed
+from optrr.reports.design_page import MEANING, PAIRS, bought
+from optrr.reports.sections import ROWS, checked, told, warnings
 from optrr.rounding import bound_text, epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# A page shows this many rows; the JSON has all.
-_ROWS = 200
 # Decimals of an epsilon in a table.
 _DECIMALS = 4
 # Totals of a page's curve relative to the one asked for.
@@ -29,20 +31,10 @@ _AROUND = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 # Attributes up to which a page draws the slow curves: every pair kept, and caps.
 _KEPT, _CAPPED = 8, 9
 
-_MEANING = (
-    "Attribute epsilon: the accuracy bought, as the epsilon of randomized response on that attribute alone. Conditional "
-    "epsilon: what an observer who already knows a person's other attributes learns about this one; where attributes are "
-    "correlated, an observer who knows less may learn up to the total."
-)
 _ERRORS = (
     "Errors are n times the expected squared error, summed over a table's cells; exact for a uniform population, an upper "
     "bound for any other. Standard errors are per cell, as a root mean square. The workload's error is the sum over its "
     "tables, by weight."
-)
-_PAIRS = (
-    "Pair visibility: how much of the association of two attributes comes through, relative to randomizing each on its own "
-    "with the same attribute epsilons. Nearer to 0 than 1 tables of that pair are less accurate than so; near 0 they "
-    "cannot be estimated; below 0 the association comes out with its sign turned, which estimates undo."
 )
 _BOUNDS = (
     "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
@@ -53,8 +45,8 @@ _RELATIVE = "Relative: times the smallest error. "
 _NO_GAP = 1e-5
 
 
-def allocation_page(allocation: Allocation) -> Page:
-    """Budgets, predicted errors, and the trade-off around the chosen total."""
+def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
+    """Budgets, predicted errors, and the trade-off around the chosen total; ``file`` is the name it was saved under."""
     design = allocation.design
     lead = [
         f"Total epsilon {epsilon_text(design.epsilon)} for {design.domain.m} attributes, workload {allocation.workload.name}."
@@ -73,29 +65,21 @@ def allocation_page(allocation: Allocation) -> Page:
             f"Randomizing every attribute on its own, with the best split of the same total, has "
             f"{allocation.kronecker_error / allocation.error:.3g} times this error."
         )
-    told = [Text(line, warning=True) for line in allocation.warnings()]
-    sections = [Section("Budgets", [attribute_table(design), Text(_MEANING), *told]), _predicted(allocation)]
-    sections.append(Section("What another total would buy", [_curves(allocation)]))
-    return Page("Allocation", sections, lead)
-
-
-def attribute_table(design: Design) -> Table:
-    """Name, size, attribute ε and conditional ε."""
-    rows = [
-        (a.name, a.size, e, epsilon_text(c, _DECIMALS))
-        for a, e, c in zip(
-            design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True
-        )
+    sections = [
+        *warnings(allocation.warnings()),
+        told(allocation.asking.epsilon),
+        Section("Budgets", bought(design)),
+        _predicted(allocation),
+        Section("What another total would buy", [_curves(allocation)]),
+        *([Section("How to check", checked(allocation.asking, file))] if file is not None else []),
     ]
-    return Table(
-        ["attribute", "categories", "attribute epsilon", "conditional epsilon"], rows[:_ROWS], note=_more(len(rows))
-    )
+    return Page("Allocation", sections, lead)
 
 
 def _predicted(allocation: Allocation) -> Section:
     columns = ["table", "cells", "error", "of it from sampling people"]
     rows: list[tuple[object, ...]] = [
-        (" × ".join(p.attributes), p.cells, p.error, p.sampling_error) for p in allocation.predictions
+        (crossed(p.attributes), p.cells, p.error, p.sampling_error) for p in allocation.predictions
     ]
     if any(p.weight != 1 for p in allocation.predictions):
         columns.insert(2, "weight")
@@ -110,18 +94,26 @@ def _predicted(allocation: Allocation) -> Section:
         if allocation.n is None
         else f"Predicted errors with {allocation.n:,} people".replace(",", "\u202f")
     )
-    return Section(title, [Table(columns, rows[:_ROWS], note=_more(len(rows))), Text(_ERRORS)])
+    return Section(title, [Table(columns, rows).first(ROWS), Text(_ERRORS)])
 
 
 def _curves(allocation: Allocation) -> Chart:
-    totals = [allocation.design.epsilon * share for share in _AROUND]
-    plain = tradeoff(
-        allocation.design.domain, totals, workload=allocation.workload, n=allocation.n, preserve_pairs=False
+    """Error around the total that was asked for, by designs that keep the same pairs, and the allocation itself."""
+    design = allocation.design
+    totals = [design.epsilon * share for share in _AROUND]
+    pairs = design.solution.problem.pairs if design.domain.m <= _KEPT else ()
+    curves = tradeoff(
+        design.domain,
+        totals,
+        workload=allocation.workload,
+        n=allocation.n,
+        preserve_pairs=[(design.domain.names[i], design.domain.names[j]) for i, j in pairs],
     )
-    caption = (
-        f"Each point is an allocation of its own, without floors, ceilings, caps or kept pairs; here: {totals[3]:.4g}."
-    )
-    return tradeoff_chart(plain, caption)
+    typical = allocation.workload.typical_standard_error(design.domain, allocation.error, allocation.n)
+    curves = curves.with_point("this allocation", allocation.asking.epsilon, allocation.error, typical)
+    kept = "without the pairs to preserve, " if design.solution.problem.pairs and not pairs else ""
+    caption = f"Each point of a curve is an allocation of its own, {kept}without floors, ceilings and caps."
+    return tradeoff_chart(curves, caption)
 
 
 def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
@@ -130,8 +122,8 @@ def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
     return Chart(figure_svg(curves.plot()), caption, f"Error against {curves.axis}: {names}")
 
 
-def advice_page(advice: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
-    """The options side by side, the verdict in words, and trade-off curves."""
+def advice_page(advice: Advice, curves: Sequence[Tradeoff] = (), written: tuple[Asking, str] | None = None) -> Page:
+    """The options side by side, the verdict in words, and trade-off curves; ``written``: what was saved, and where."""
     columns = [
         "way of asking",
         "error",
@@ -149,9 +141,13 @@ def advice_page(advice: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
         columns.append("typical standard error")
     given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in advice.options])
     options = Section(
-        "Ways of asking", [Table(columns, rows, strong=[0]), Text(_RELATIVE + _ERRORS), Text(_PAIRS), given_up]
+        "Ways of asking", [Table(columns, rows, strong=[0]), Text(_RELATIVE + _ERRORS), Text(PAIRS), given_up]
     )
-    sections = [options, Section("Budgets of the optimum", [attribute_table(advice.allocation.design), Text(_MEANING)])]
+    sections = [
+        options,
+        told(advice.total_epsilon),
+        Section("Budgets of the optimum", bought(advice.allocation.design)),
+    ]
     if curves:
         captions = (
             "The same workload at other totals; each point is an allocation of its own.",
@@ -159,6 +155,8 @@ def advice_page(advice: Advice, curves: Sequence[Tradeoff] = ()) -> Page:
             "under Kronecker's best split: 1 leaves Kronecker for one-way tables, the rightmost point caps nothing.",
         )
         sections.append(Section("Trade-offs", [tradeoff_chart(*c) for c in zip(curves, captions, strict=False)]))
+    if written is not None:
+        sections.append(Section("How to check", checked(*written)))
     title = f"Advice for workload {advice.workload.name} at total epsilon {advice.total_epsilon:g}"
     return Page(title, sections, advice.sentences())
 
@@ -204,7 +202,7 @@ def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]]
         )
         for d in designs
     ]
-    parts: list[Text | Table | Chart] = [Table(columns, rows), Text(_BOUNDS), Text(_PAIRS)]
+    parts: list[Part] = [Table(columns, rows), Text(_BOUNDS), Text(PAIRS)]
     parts += [Text(f"{d.method}: {note}") for d in designs for note in d.solution.notes]
     parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
     if designs:
@@ -214,7 +212,7 @@ def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]]
     sections = [Section("Methods", parts)]
     if designs:
         best = min(designs, key=lambda d: d.epsilon)
-        sections.append(Section(f"Attributes under {best.method}", [attribute_table(best), Text(_MEANING)]))
+        sections.append(Section(f"Attributes under {best.method}", [best.shown().first(ROWS), Text(MEANING)]))
     return Page("Methods compared", sections, _comparison(designs))
 
 
@@ -232,14 +230,10 @@ def _comparison(designs: Sequence[Design]) -> list[str]:
 
 
 def _bars(designs: Sequence[Design]) -> Figure:
-    figure = new_figure(height=0.8 + 0.4 * len(designs))
+    figure = new_figure(PAGE_WIDTH, 0.8 + 0.4 * len(designs))
     axes = figure.subplots()
     names = [d.method for d in designs][::-1]
     axes.barh(names, [d.epsilon for d in designs][::-1], color=COLOURS[0], height=0.6)
     axes.axvline(max(d.lower_bound for d in designs), color=COLOURS[1])
     axes.set_xlabel("total epsilon, nats")
     return figure
-
-
-def _more(rows: int) -> str:
-    return f"The first {_ROWS} of {rows} rows." if rows > _ROWS else ""

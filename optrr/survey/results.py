@@ -7,33 +7,29 @@ kernel, estimates and tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from optrr.charts import figure_svg
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput, OptrrError
-from optrr.estimation import Estimate, estimate, poisoning
+from optrr.estimation import estimate, poisoning
 from optrr.inference import test as test_association
+from optrr.parts import Page, Part, Section, Text, warned
+from optrr.printable import crossed, sentence
 from optrr.records.counts import Counts, count_many
-from optrr.reports.page import Chart, Page, Section, Table, Text
+from optrr.reports.estimate_page import estimate_parts
 from optrr.rounding import epsilon_text
 from optrr.survey.stored_records import StoredRecords
 
-# Attributes whose tables stand on the page when none are named, and the cells of a table that is drawn as a chart.
+# Attributes whose tables stand on the page when none are named.
 MOST_TABLES = 30
-_MOST_CHARTED = 60
 # Attributes of one table, and its cells.
 _MOST_CROSSED = 3
 _MOST_CELLS = 2000
 # Below this many reports nothing can be estimated.
 FEWEST = 2
-
-_Result = TypeVar("_Result")
 
 
 class Results:
@@ -96,21 +92,15 @@ class Results:
         return domain.names
 
     def _section(self, counts: Counts) -> Section:
-        title = " × ".join(counts.domain.names)
+        title = crossed(counts.domain.names)
         try:
             estimated = estimate(counts, self.design.mechanism)
         except OptrrError as error:  # where the mechanism hides a table, the page says so and shows the other tables
-            return Section(title, [Text(str(error), warning=True)])
-        parts: list[Text | Table | Chart] = [_shown(counts, estimated)]
-        if estimated.proportions.size <= _MOST_CHARTED and estimated.interval != "none":
-            described = (
-                f"Estimated proportions of {title} with {100 * estimated.confidence:g}% intervals, as in the table"
-            )
-            parts.append(Chart(figure_svg(estimated.plot()), description=described))
-        parts += [Text(line, warning=True) for line in estimated.warnings]
+            return Section(title, warned([str(error)]))
+        parts: list[Part] = [*estimate_parts(estimated, counts), *warned(estimated.warnings)]
         if counts.domain.m == 2:
             parts.append(self._association(counts))
-        parts.append(Text(f"{poisoning(counts, self.design.mechanism, 1).hundredth}."))
+        parts.append(Text(sentence(poisoning(counts, self.design.mechanism, 1).hundredth)))
         return Section(title, parts)
 
     def _association(self, counts: Counts) -> Text:
@@ -147,22 +137,3 @@ _NUMBERS = ["estimate", "standard_error", "lower", "upper"]
 
 def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
-
-
-def _shown(counts: Counts, estimated: Estimate) -> Table:
-    cells = counts.to_arrow().to_pylist()
-    rows = []
-    for at, cell in enumerate(cells):
-        *categories, reports = cell.values()
-        place = np.unravel_index(at, counts.table.shape)
-        numbers = (
-            float(a[place])
-            for a in (estimated.proportions, estimated.standard_errors, estimated.lower, estimated.upper)
-        )
-        rows.append([*("(missing)" if c is None else c for c in categories), reports, *map(_known, numbers)])
-    heads = [*counts.domain.names, "randomized reports", "estimate", "standard error", "from", "to"]
-    return Table(heads, rows, note=f"Proportions of the true answers; {estimated.interval_note}.")
-
-
-def _known(number: float) -> float | None:
-    return None if isnan(number) else number

@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -24,7 +24,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from optrr.errors import OptrrError
-from optrr.reports.page import Page, page_environment, page_html
+from optrr.parts import Page, page_environment, page_html
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.session import COOKIE, LASTS, Admission
@@ -196,11 +196,6 @@ def _download(body: bytes, name: str, media_type: str) -> Response:
     return Response(body, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, media_type)
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Any:
-    return page_environment("optrr.survey")
-
-
 def _rendered(template: str, page: Page, **more: object) -> bytes:
-    html: str = _environment().get_template(template).render(page=page, **more)
+    html: str = page_environment("optrr.survey").get_template(template).render(page=page, **more)
     return html.encode()

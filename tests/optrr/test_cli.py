@@ -87,7 +87,7 @@ def test_design_for_people_shows_the_three_epsilons(place: Path, capsys: pytest.
         "gap",
         "Kronecker",
         "requested",
-        "achieved",
+        "attribute epsilon",
         "conditional",
         "pair eigenvalue",
     ):

@@ -17,7 +17,7 @@ from optrr.genomics.protocols import VariantReports, protocol_for, record_tables
 from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.reports.page import page_html
+from optrr.parts import page_html
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 KIDD = DATA / "kidd.aisnp.1kg.vcf"

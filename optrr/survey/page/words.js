@@ -1,5 +1,17 @@
 // What the page says in numbers. Pure functions of numbers and texts, so that they can be tested without a page.
 
+// What an ε means, in words. Reports say the same, and read it from here (optrr/promise.py), so this object is JSON as well.
+export const SENTENCES = {
+  "promise": "Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of {factor}.",
+  "before": "Suppose someone wonders which of two sets of answers is yours, and holds both to be equally likely, 50 to 50. After seeing what is sent, ",
+  "nothing": "that is still so: nothing can be learned from it.",
+  "percent": "they can be at most {percent} percent sure of one of them.",
+  "certain": "they may be all but certain of one of them. That protects you very little.",
+  "changed": "In about {changed} of 100 reports this answer is replaced by another one.",
+  "hardly": "In fewer than 1 of 100 reports this answer is replaced by another one.",
+  "always": "In nearly all reports this answer is replaced by another one."
+};
+
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 // An ε below LONGEST's logarithm was rounded to a double, which moves its exponential by up to 14 · 2^-53, and Math.exp may be off
@@ -23,18 +35,15 @@ export function percentAtBest(epsilon) {
 
 /** The sentence that is read before anything is drawn. */
 export function promise(epsilon) {
-  return `Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of ${factorText(epsilon)}.`;
+  return SENTENCES.promise.replace("{factor}", factorText(epsilon));
 }
 
 /** The same for a reader who does not think in odds. */
 export function example(epsilon) {
   const percent = percentAtBest(epsilon);
-  const before =
-    "Suppose someone wonders which of two sets of answers is yours, and holds both to be equally likely, 50 to 50. " +
-    "After seeing what is sent, ";
-  if (epsilon <= 0) return `${before}that is still so: nothing can be learned from it.`;
-  if (percent < 100) return `${before}they can be at most ${percent} percent sure of one of them.`;
-  return `${before}they may be all but certain of one of them. That protects you very little.`;
+  if (epsilon <= 0) return SENTENCES.before + SENTENCES.nothing;
+  if (percent < 100) return SENTENCES.before + SENTENCES.percent.replace("{percent}", percent);
+  return SENTENCES.before + SENTENCES.certain;
 }
 
 /** What a browser's surveys cost taken together: `surveys` says which, and `epsilon` is their sum as decimal text. */
@@ -46,9 +55,9 @@ export function together(surveys, epsilon) {
 /** How often an answer is replaced, to the nearest whole number of 100 people. */
 export function changeText(flip) {
   const changed = Math.round(100 * flip);
-  if (changed === 0) return "In fewer than 1 of 100 reports this answer is replaced by another one.";
-  if (changed === 100) return "In nearly all reports this answer is replaced by another one.";
-  return `In about ${changed} of 100 reports this answer is replaced by another one.`;
+  if (changed === 0) return SENTENCES.hardly;
+  if (changed === 100) return SENTENCES.always;
+  return SENTENCES.changed.replace("{changed}", changed);
 }
 
 /** An ε from its decimal text with 15 places as people read it: three decimals, rounded up. */

@@ -1,0 +1,122 @@
+"""Sections that several pages have: what people are told, what was asked, warnings, and how a reader checks the page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from optrr.asking import Asking
+from optrr.charts import figure_svg
+from optrr.parts import Chart, Commands, Part, Section, Table, Text, warned
+from optrr.promise import example, promise
+from optrr.results import TableResult
+from optrr.rounding import epsilon_text
+
+# Rows of a table on a page; files and JSON have all.
+ROWS = 200
+# Rows of a chart with a line for each.
+CHARTED = 60
+
+_SEEDED = (
+    "These records were drawn from a seed, so nothing is promised to the people in them: whoever knows the seed can undo the "
+    "randomization. Seeds are for studies of data that are not private."
+)
+_UNLIMITED = "What was released before these records has no finite epsilon, so no factor can be promised."
+_FIRST = "This can be told to everybody who is asked, whatever others already know of them:"
+_DIGEST = (
+    "The design's digest names the mechanism with its attributes and categories. Randomized records carry it, and records of "
+    "another design are refused."
+)
+_ESTIMATED = "This makes the page again from the randomized records:"
+_VERIFY = "This recomputes every number of the design from its law and its certificate alone, and prints the digest:"
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a page about randomized records is made from.
+
+    Parameters
+    ----------
+    asking
+        the design, or another way of asking, that they were randomized by.
+    design_file
+        its file's name.
+    inputs
+        names of the files of records; no paths, and nothing of a database's address but its kind.
+    asked
+        what was asked of them, a name and a value a row.
+    command
+        what makes the page again, word by word.
+    doubts
+        what is in doubt about the records, one line each.
+    spent
+        the most that a person of these records has spent, nats.
+    seeded
+        whether they were drawn from a seed, so that they are not private.
+    """
+
+    asking: Asking
+    design_file: str
+    inputs: Sequence[str]
+    asked: Sequence[tuple[str, object]]
+    command: Sequence[str]
+    doubts: Sequence[str]
+    spent: float
+    seeded: bool
+
+    def told(self) -> Section:
+        """What the people in these records may be told."""
+        if self.seeded:
+            return Section("What people are told", [Text(_SEEDED, warning=True)])
+        return told(self.spent)
+
+    def was_asked(self, records: int) -> Section:
+        """What was asked of which records."""
+        rows: list[tuple[str, object]] = [("randomized records", ", ".join(self.inputs)), ("how many", records)]
+        rows += [*self.asked, ("design", self.design_file), ("total epsilon", epsilon_text(self.asking.epsilon))]
+        return Section("What was asked", [Table(["what", "value"], rows)])
+
+    def check(self) -> Section:
+        """How a reader checks the page."""
+        return Section(
+            "How to check", [*checked(self.asking, self.design_file), Text(_ESTIMATED), commands(self.command)]
+        )
+
+
+def told(epsilon: float) -> Section:
+    """What a total ε, in nats, promises, in the words of the survey's page."""
+    if not isfinite(epsilon):
+        return Section("What people are told", [Text(_UNLIMITED, warning=True)])
+    parts = [Text(_FIRST), Text(promise(epsilon), quoted=True), Text(example(epsilon), quoted=True)]
+    return Section("What people are told", parts)
+
+
+def checked(asking: Asking, design_file: str | None) -> list[Part]:
+    """The digest, and how to recompute what the design's file says."""
+    parts: list[Part] = [Text(_DIGEST), Commands([asking.digest])]
+    if design_file is None:
+        return [
+            *parts,
+            Text("The design was not saved; with -o FILE it is, and optrr verify FILE recomputes its numbers."),
+        ]
+    return [*parts, Text(_VERIFY), commands(["optrr", "verify", design_file])]
+
+
+def commands(*lines: Sequence[str]) -> Commands:
+    """Commands word by word, as a terminal takes them."""
+    return Commands([shlex.join(line) for line in lines])
+
+
+def warnings(lines: Iterable[str]) -> list[Section]:
+    """A section of warnings, none where there is nothing to warn of."""
+    parts = warned(dict.fromkeys(lines))
+    return [Section("Before you rely on this", parts)] if parts else []
+
+
+def chart(result: TableResult, description: str) -> list[Part]:
+    """A result's own chart with what screen readers say of it; none where its rows would not fit a page."""
+    if result.to_arrow().num_rows > CHARTED:
+        return []
+    return [Chart(figure_svg(result.plot()), description=description)]  # type: ignore[attr-defined]

@@ -1,0 +1,43 @@
+"""The page of a result that is one table with warnings: measures of two attributes, and log-linear models."""
+
+from __future__ import annotations
+
+from optrr.charts import figure_svg
+from optrr.measures.measure import Measures
+from optrr.models.loglinear import LogLinear
+from optrr.parts import Chart, Page, Part, Section, Text
+from optrr.printable import crossed
+from optrr.reports.sections import CHARTED, ROWS, Given, warnings
+
+_FOREST = "Dots are estimates and lines their intervals, as in the table."
+
+
+def measures_page(measured: Measures, given: Given) -> Page:
+    """Comparisons with their intervals."""
+    title = crossed((measured.groups, measured.outcomes))
+    together = "all together" if measured.simultaneous else "each"
+    lead = [
+        f"{measured.measure} of {title} among the people behind {measured.n} randomized records. Intervals hold {together} "
+        f"with {100 * measured.confidence:g} % confidence; where one has no end, the noise leaves none."
+    ]
+    parts: list[Part] = [measured.shown().first(ROWS)]
+    if len(measured.rows) <= CHARTED:
+        parts.append(Chart(figure_svg(measured.plot()), _FOREST, f"{measured.measure} of {title} with intervals"))
+    return _page(f"{title}: {measured.measure}", lead, Section("Comparisons", parts), given, measured)
+
+
+def model_page(model: LogLinear, given: Given) -> Page:
+    """Coefficients with their errors, and how the model fits."""
+    lead = [
+        f"Log odds and log odds ratios among the people behind {model.n} randomized records, each with all else in the model."
+    ]
+    fits = (
+        f"Log-likelihood {model.log_likelihood:.2f}, BIC {model.bic:.2f}, {model.terms.parameters} parameters. First "
+        "categories are the references."
+    )
+    return _page(str(model.terms), lead, Section("Coefficients", [model.shown().first(ROWS), Text(fits)]), given, model)
+
+
+def _page(title: str, lead: list[str], section: Section, given: Given, result: Measures | LogLinear) -> Page:
+    told = warnings([*given.doubts, *result.warnings])
+    return Page(title, [*told, section, given.told(), given.was_asked(result.n), given.check()], lead)

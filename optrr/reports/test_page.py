@@ -1,0 +1,60 @@
+"""The page of a test: its hypothesis, the result, how far the p-value can be trusted, and the tables it was made on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optrr.charts import figure_svg
+from optrr.estimation.result import Estimate
+from optrr.inference.result import TestResult
+from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.printable import crossed
+from optrr.reports.estimate_page import estimate_parts
+from optrr.reports.sections import Given, warnings
+
+_MEANING = (
+    "The p-value is the chance of a statistic at least as large as this one where the hypothesis holds: a small one speaks "
+    "against it, a large one is no proof of it. It takes the randomization into account. Test many tables, and some p-values "
+    "are small by chance alone."
+)
+_SOUGHT = "The shares, estimated from the same records: a test says whether there is a pattern, not how large it is."
+
+
+def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Estimate]]) -> Page:
+    """A test; ``tables`` are estimates of what it was made on, each with what it is of."""
+    title = crossed(tables[0][1].domain.names)
+    lead = [
+        f"Hypothesis: {tested.hypothesis}.",
+        f"p = {tested.p_value:.4g} (statistic {tested.statistic:.4g}, {tested.df} degrees of freedom, {tested.n} randomized "
+        "records).",
+    ]
+    told = [*given.doubts, *tested.warnings, *(line for _, each in tables for line in each.warnings)]
+    sections = [
+        *warnings(told),
+        Section("The test", _result(tested)),
+        *(Section(f"The table {of}".strip(), [Text(_SOUGHT), *estimate_parts(each)]) for of, each in tables),
+        given.told(),
+        given.was_asked(tested.n),
+        given.check(),
+    ]
+    return Page(f"{title}: test of {tested.test}", sections, lead)
+
+
+test_page.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
+
+
+def _result(tested: TestResult) -> list[Part]:
+    rows: list[tuple[str, object]] = [
+        ("statistic", tested.statistic),
+        ("degrees of freedom", tested.df),
+        ("p-value", tested.p_value),
+        ("where the p-value comes from", tested.source),
+        ("relative error of the p-value", tested.relative_error),
+        ("signed root of the statistic", tested.effect),
+    ]
+    parts: list[Part] = [Table(["what", "value"], [row for row in rows if row[1] is not None]), Text(_MEANING)]
+    if not tested.reliable:
+        parts += warned([tested.unreliable])
+    said = f"Density of the χ² limit with {tested.df} degrees of freedom and the statistic {tested.statistic:.4g}"
+    caption = "" if tested.calibration == "asymptotic" else "The p-value does not come from this curve."
+    return [*parts, Chart(figure_svg(tested.plot()), caption, said)]

@@ -1,0 +1,331 @@
+"""The pages of designs, estimates, tests, measures and models: their numbers, warnings, and what they keep to themselves."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from collections.abc import Iterator
+from math import ceil, exp
+from pathlib import Path
+from typing import Any
+
+import browsers
+import numpy as np
+import pytest
+
+import optrr
+from optrr import promise
+from optrr.charts import figure_svg
+from optrr.cli.main import run
+from optrr.inference.result import TestResult
+from tests.javascript import called
+
+WORDS = Path(promise.__file__).parent / "survey" / "page" / "words.js"
+ODD = "<b>$x^ & 'y'</b>"
+CALL = ("--design", "design.json", "--attributes")
+
+
+class Read(html.parser.HTMLParser):
+    """A page as its reader has it: headings, tables by heading, paragraphs, and what is in the charts."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[list[str]]]] = {}
+        self.warnings: list[str] = []
+        self.quotes: list[str] = []
+        self.text, self.heading, self._open, self.tags = "", "", [], []
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._open.append((tag, dict(attrs).get("class") or ""))
+        if tag == "h2":
+            self.heading = ""
+        elif tag == "table":
+            self.tables.setdefault(self.heading, []).append([])
+        elif tag == "tr":
+            self.tables[self.heading][-1].append([])
+        elif tag in ("th", "td"):
+            self.tables[self.heading][-1][-1].append("")
+        elif tag == "p" and self._open[-1][1] == "warning":
+            self.warnings.append("")
+        elif tag == "blockquote":
+            self.quotes.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        inside = [tag for tag, _ in self._open]
+        if "h2" in inside:
+            self.heading += data
+        if inside[-1:] in (["td"], ["th"]):
+            self.tables[self.heading][-1][-1][-1] += data
+        if self._open and self._open[-1] == ("p", "warning"):
+            self.warnings[-1] += data
+        if "blockquote" in inside:
+            self.quotes[-1] += data
+
+
+def numbers(table: list[list[str]], *columns: str) -> np.ndarray:
+    """Columns of a table as numbers; an empty cell is NaN."""
+    at = [table[0].index(c) for c in columns]
+    return np.array([[float(row[k].replace("\u202f", "") or "nan") for k in at] for row in table[1:]])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A design, records randomized by it, by a seed, and such as say nothing."""
+    here = tmp_path_factory.mktemp("secret-folder")
+    domain = optrr.Domain.of({"grade": 3, ODD: ["F", "<i>M</i>", None], "other": 4})
+    design = optrr.design(domain, [1.5, 2.0, 1.0], preserve="pairs")
+    design.save(here / "design.json")
+    rng = np.random.default_rng(5)
+    true = rng.integers(0, (3, 3, 4), (3000, 3))
+    true[:, 1] = np.where(rng.random(3000) < 0.5, true[:, 0], true[:, 1])
+    rows = [
+        ",".join(["" if t is None else t for t in (a.texts[c] for a, c in zip(domain, r, strict=True))]) for r in true
+    ]
+    header = ",".join(["grade", f'"{ODD}"', "other"])
+    (here / "true.csv").write_text("\n".join([header, *rows]) + "\n")
+    design.perturb_file(here / "true.csv", here / "out.csv")
+    design.perturb_file(here / "true.csv", here / "seeded.csv", 3)
+    (here / "unbound.csv").write_bytes((here / "out.csv").read_bytes())
+    (here / "spec.json").write_text(
+        json.dumps({"attributes": [{"name": a.name, "categories": list(a.categories), "epsilon": 1.0} for a in domain]})
+    )
+    return here, design
+
+
+def report(place: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Read:
+    monkeypatch.chdir(place[0])
+    assert run([*arguments, "--report", "page.html"]) == 0
+    markup = Path("page.html").read_text(encoding="utf-8")
+    # nothing is fetched, markup from outside is text, and no folder of this machine is named
+    assert not re.search(r"url\((?!#)|(src|href)=\"(?!#)|@import", markup) and "secret-folder" not in markup
+    page = Read(markup)
+    assert not {"b", "i", "script", "link", "img", "iframe"} & set(page.tags)
+    return page
+
+
+def counted(place: Any, *names: str) -> optrr.Counts:
+    return optrr.count(place[0] / "out.csv", place[1].domain, names, allow_extra=True)
+
+
+def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "design", "spec.json", "-o", "made.json", "--preserve", "pairs")
+    made = optrr.Design.load(place[0] / "made.json")
+    (bought,) = page.tables["What it buys"]
+    shown = numbers(bought, "categories", "requested epsilon", "attribute epsilon", "conditional epsilon")
+    assert shown[:, 0].tolist() == [3, 3, 4]
+    assert np.allclose(shown[:, 1:3], np.stack([made.requested_epsilons, made.attribute_epsilons], 1), rtol=1e-3)
+    assert np.all((shown[:, 3] >= made.conditional_epsilons) & (shown[:, 3] <= made.conditional_epsilons + 1.01e-4))
+    # of a hundred answers, counted from the mechanism's own distortion matrix
+    flips = [1 - made.mechanism.kernel([name]).matrix()[0, 0] for name in made.domain.names]
+    assert np.abs(numbers(bought, "replaced, of 100 answers")[:, 0] - 100 * np.array(flips)).max() <= 0.5 + 1e-9
+    assert ["pairs to preserve", "every pair"] in page.tables["What was asked"][0]
+    assert page.quotes[0].strip() == promise.promise(made.epsilon)
+    assert made.digest in page.text and "optrr verify made.json" in page.text
+    assert ODD in page.text and f"Faintest: {made.faintest_pair[1]}" in page.text
+    assert page.tags.count("svg") == 2
+    # a baseline warns on the page as in the terminal
+    page = report(place, monkeypatch, "design", "spec.json", "--method", "kronecker")
+    assert any("is a baseline, not certified" in line for line in page.warnings) and "baseline" in page.text
+
+
+def test_the_digest_on_a_page_is_what_verify_prints(place: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", str(place[0] / "design.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["design"] == place[1].digest
+
+
+def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wished = ("--derive", "cramers-v", "--derive", "entropy", "--fake-reports", "4", "--confidence", "0.9")
+    page = report(place, monkeypatch, "estimate", "out.csv", *CALL, f"grade,{ODD}", *wished)
+    counts = counted(place, "grade", ODD)
+    # unbiased proportions by the plain inverse of the distortion matrix
+    plain = np.linalg.solve(place[1].mechanism.kernel(["grade", ODD]).matrix().T, counts.proportions.ravel())
+    (table,) = page.tables["Estimate"]
+    assert [row[:2] for row in table[1:4]] == [["0", "F"], ["0", "<i>M</i>"], ["0", "(missing)"]]
+    shown = numbers(table, "estimate", "lower", "upper")
+    assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=1e-12)
+    assert np.all((shown[:, 1] <= np.maximum(plain, 0) + 1e-3) & (shown[:, 2] >= plain - 1e-3))
+    derived = [optrr.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")]
+    (statistics,) = page.tables["Statistics of the table"]
+    expected = [[d.value, d.lower, d.upper] for d in derived]
+    assert np.allclose(numbers(statistics, "estimate", "lower", "upper"), expected, rtol=1e-3)
+    moved = optrr.poisoning(counts, place[1].mechanism, 4)
+    (fakes,) = page.tables["Fake reports"]
+    ends = np.array([[float(x) for x in row[fakes[0].index("added")].split("..")] for row in fakes[1:]])
+    assert np.allclose(ends, np.stack([moved.added.lower.ravel(), moved.added.upper.ravel()], 1), atol=5.1e-5)
+    assert page.warnings == [] and page.quotes[0].strip() == promise.promise(place[1].epsilon)
+    command = next(line for line in page.text.splitlines() if line.startswith("optrr estimate"))
+    assert "--confidence 0.9" in command and "--method" not in command
+    # the same command makes the same page again
+    import shlex  # noqa: PLC0415
+
+    before = Path("page.html").read_bytes()
+    assert run(shlex.split(command)[1:]) == 0
+    assert Path("page.html").read_bytes() == before
+
+
+def test_a_page_repeats_what_is_in_doubt(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "estimate", "seeded.csv", *CALL, "grade")
+    assert "seeded.csv was drawn from a seed" in page.warnings[0]
+    assert page.quotes == [] and any("nothing is promised" in line for line in page.warnings)
+    folder = place[0]
+    page = report(place, monkeypatch, "estimate", str(folder / "unbound.csv"), *CALL, "grade")
+    assert any(line.startswith("unbound.csv is not bound to a design") for line in page.warnings)
+    page = report(place, monkeypatch, "estimate", "true.csv", *CALL, f"grade,{ODD}")
+    assert any("is not bound" in line for line in page.warnings)
+    # a table that the mechanism cannot have made: everybody in one cell
+    (folder / "impossible.csv").write_text(f'grade,"{ODD}",other\n' + "0,F,1\n" * 2000)
+    page = report(place, monkeypatch, "estimate", "impossible.csv", *CALL, "grade")
+    assert any("does not look like data randomized by this design" in line for line in page.warnings)
+
+
+def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "test", "out.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic")
+    tested = optrr.test(counted(place, "grade", ODD), place[1].mechanism, calibration="asymptotic")
+    rows = dict(row for row in page.tables["The test"][0] if len(row) == 2)
+    assert float(rows["statistic"]) == pytest.approx(tested.statistic, rel=1e-3)
+    assert float(rows["p-value"]) == pytest.approx(tested.p_value, rel=1e-3)
+    assert "the two attributes are independent" in page.text and page.tags.count("svg") == 2
+    groups = ("--test", "homogeneity", "--group", "out.csv", "--random-state", "1")
+    page = report(place, monkeypatch, "test", "out.csv", *CALL, "grade", *groups)
+    assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
+
+
+def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "risk-ratio")
+    measured = optrr.measure(counted(place, "grade", ODD), place[1].mechanism, "risk-ratio")
+    expected = [[r.estimate, r.lower, r.upper] for r in measured.rows]
+    shown = numbers(page.tables["Comparisons"][0], "estimate", "lower", "upper")
+    assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
+    page = report(place, monkeypatch, "model", "out.csv", *CALL, "grade,other", "--terms", "grade+other")
+    model = optrr.fit_loglinear(counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]])
+    shown = numbers(page.tables["Coefficients"][0], "estimate", "standard error")
+    assert np.allclose(shown, np.stack([model.coefficients, model.standard_errors], 1), rtol=1e-3)
+
+
+def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place[0])
+    before = Path("out.csv").read_bytes()
+    assert run(["estimate", "out.csv", *CALL, "grade", "--report", "out.csv"]) == 2
+    assert run(["design", "spec.json", "--report", "spec.json"]) == 2
+    assert Path("out.csv").read_bytes() == before and "attributes" in json.loads(Path("spec.json").read_text())
+
+
+def test_addresses_of_databases_and_folders_stay_at_home() -> None:
+    from optrr.cli.page_of_records import public_name  # noqa: PLC0415
+
+    assert public_name("postgresql://me:secret@host/db") == "postgresql:…"
+    assert public_name("duckdb:/home/me/answers.duckdb") == "duckdb:answers.duckdb"
+    assert public_name(Path("/home/me/answers.csv")) == "answers.csv"
+
+
+def test_a_report_says_what_the_survey_says() -> None:
+    rng = np.random.default_rng(7)
+    epsilons = [0.0, *map(float, np.concatenate([rng.uniform(0, 14, 200), 10 ** rng.uniform(-12, 3.7, 200)]))]
+    for function, ours in (("promise", promise.promise), ("example", promise.example)):
+        assert called(WORDS, function, epsilons) == [ours(x) for x in epsilons]
+    sizes, chosen = rng.integers(2, 40, 200), rng.uniform(0, 9, 200)
+    flips = [(r - 1) / (r - 1 + exp(x)) for r, x in zip(sizes.tolist(), chosen.tolist(), strict=True)]
+    texts = called(WORDS, "changeText", flips)
+    for text, r, x in zip(texts, sizes.tolist(), chosen.tolist(), strict=True):
+        said = re.findall(r"about ([0-9]+) of 100", text)
+        assert not said or int(said[0]) == promise.changed_of_hundred(r, x)
+
+
+def test_a_factor_is_never_below_what_is_spent() -> None:
+    assert promise.factor_text(0.0) == "1"
+    for epsilon in np.random.default_rng(1).uniform(0, 13, 100).tolist():
+        stated = float(promise.factor_text(epsilon).replace(",", ""))
+        assert exp(epsilon) <= stated <= 1.0101 * exp(epsilon)
+        assert promise.percent_at_best(epsilon) == min(100, ceil(100 / (1 + exp(-epsilon))))
+
+
+@pytest.mark.parametrize("calibration", ["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"])
+def test_every_calibration_has_words_and_a_chart(calibration: Any) -> None:
+    tested = TestResult("trend", 1.5, 1, 0.2, 100, calibration=calibration)
+    assert tested.source and "<svg" in figure_svg(tested.plot())
+
+
+def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trend of genotype and status far in the tail, whose p-value comes from the saddlepoint."""
+    domain = optrr.Domain.of({"snp": 3, "status": 2})
+    design = optrr.design(domain, 2.0)
+    design.save(tmp_path / "d.json")
+    rng = np.random.default_rng(0)
+    status = rng.integers(0, 2, 3000)
+    codes = np.stack([rng.binomial(2, 0.3 + 0.2 * status), status], axis=1)
+    drawn = design.mechanism.perturb_codes(codes, 1)
+    (tmp_path / "r.csv").write_text("snp,status\n" + "".join(f"{a},{b}\n" for a, b in drawn))
+    call = ["test", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--attributes", "snp,status"]
+    assert run([*call, "--test", "trend", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["calibration"] == "saddlepoint"
+    assert run([*call, "--test", "trend"]) == 0
+    assert "saddlepoint tail" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched() as launched:
+        yield launched
+
+
+def command(name: str) -> list[str]:
+    """What makes the page of that name."""
+    spec = ["spec.json", "--total-epsilon", "2", "--n", "5000"]
+    return {
+        "design": ["design", "spec.json", "--preserve", "pairs"],
+        "estimate": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--fake-reports", "3"],
+        "one": ["estimate", "out.csv", *CALL, "grade"],
+        "test": ["test", "unbound.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic"],
+        "measure": ["measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "odds-ratio"],
+        "allocate": ["allocate", *spec, "--preserve", "pairs"],
+        "advise": ["advise", *spec],
+        "compare": ["compare", "spec.json"],
+    }[name]
+
+
+MORE = [pytest.param(name, marks=pytest.mark.full) for name in ("one", "measure", "allocate", "advise", "compare")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["design", "estimate", "test", *MORE])
+def test_a_browser_shows_prints_and_reads_it_out(
+    name: str, place: Any, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the page's own policy: nothing is refused, fetched or wider than a telephone, and all can be read out."""
+    report(place, monkeypatch, *command(name))
+    path = place[0] / "page.html"
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    page, said, asked = context.new_page(), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    # charts of a report fit a telephone, and what they say can still be read there
+    for height in page.evaluate(
+        "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect().height)"
+    ):
+        assert height >= 8
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert said == [] and asked == [path.as_uri()]
+    context.close()
+    grounds = set()
+    for width in (360, 1280):
+        context = browser.new_context(bypass_csp=True, viewport={"width": width, "height": 740})
+        page = context.new_page()
+        page.goto(path.as_uri())
+        page.evaluate(browsers.axe())
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            seen = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            assert [(v["id"], v["nodes"][0]["html"]) for v in seen["violations"]] == []
+        context.close()
+    assert len(grounds) == 2
