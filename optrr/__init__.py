@@ -13,6 +13,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
+    regress     regress, Regression: linear and logistic, formulas; optrr.regression
     test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records
     errors      OptrrError and the kinds below it (optrr.errors)
 
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.domain import Attribute, Domain
     from optrr.records.reading.source import RecordsAt
+    from optrr.regression.fitting import regress
+    from optrr.regression.result import Regression
     from optrr.solvers import SolveOptions
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
@@ -147,6 +150,8 @@ _HOMES = {
     ),
     "protocols.sampled_tables": ("SampledTables",),
     "protocols.saved": ("load_asking",),
+    "regression.fitting": ("regress",),
+    "regression.result": ("Regression",),
     "records.bins": ("Bins",),
     "records.counts": (
         "Counts",
@@ -188,6 +193,7 @@ __all__ = [
     "Proposing",
     "Randomizer",
     "RecordsAt",
+    "Regression",
     "SampledTables",
     "SingularMarginal",
     "SolveFailed",
@@ -220,6 +226,7 @@ __all__ = [
     "poisoning",
     "power",
     "read_specification",
+    "regress",
     "required_records",
     "stepwise",
     "stratified_test",

@@ -122,6 +122,7 @@ COMMANDS = {
     "perturb": ("perturb", "--design", "design.json", "-o", "released.parquet"),
     "estimate": ("estimate", "--design", "design.json", *PAIR),
     "adjusted": ("estimate", "--design", "design.json", *PAIR, "--method", "adjusted"),
+    "regress": ("regress", "--design", "design.json", "--formula", "sex ~ `answer, if any`"),
     "measure": ("measure", "--design", "design.json", *PAIR),
     "test": ("test", "--design", "design.json", *PAIR, "--random-state", "1"),
     "cluster": ("cluster", "--design", "design.json", "--max-combinations", "6", "--min-dependence", "0.1"),

@@ -1,0 +1,81 @@
+"""optrr regress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from optrr.cli.estimate_file import check_estimate_suffix, table_option, write_estimate
+from optrr.cli.inputs import confidence_option, design_option, input_argument, keep_input, split_names
+from optrr.cli.output import json_option, print_json, say, warn
+from optrr.cli.releases import doubts_about
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+from optrr.estimation.impossible import impossible
+from optrr.estimation.result import check_confidence
+from optrr.records.reading.source import RecordsAt
+from optrr.regression.fitting import FAMILIES, modelled
+from optrr.regression.formulas import Formula, check_scores
+from optrr.regression.inferring import fitted
+from optrr.regression.reports import read_reports
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "--formula", required=True, metavar="Y~A+B", help="Outcome and predictors; write 'income ~ sex + C(age)'."
+)
+@click.option(
+    "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
+)
+@click.option("--public", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
+@click.option(
+    "--scores", multiple=True, metavar="A=S,S,…", help="Numbers for the categories of A, in their declared order."
+)
+@confidence_option
+@table_option
+@json_option
+def regress(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    formula: str,
+    family: str | None,
+    public: str | None,
+    scores: tuple[str, ...],
+    confidence: float,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Linear and logistic regression of the true records, from randomized ones."""
+    if output is not None:
+        check_estimate_suffix(output)
+        keep_input(output, input)
+    check_confidence(confidence)
+    design = Design.load(design_file)
+    doubts = doubts_about([input], design.digest)
+    read, given = Formula.of(formula), dict(map(_scores, scores))
+    check_scores(given, read.names)
+    reports = read_reports(input, design.mechanism, read.names, () if public is None else split_names(public))
+    doubts += impossible(reports.pairs(), design.mechanism)
+    result = fitted(*modelled(read, reports, family, given), confidence)
+    summary = result.summary()
+    if output is not None:
+        write_estimate(result, {**summary, "doubts": doubts}, output)
+    warn([*doubts, *result.warnings])
+    if as_json:
+        print_json({**summary, "doubts": doubts})
+    else:
+        say(str(summary))
+
+
+def _scores(text: str) -> tuple[str, list[float]]:
+    name, equals, numbers = text.rpartition("=")
+    try:
+        if equals:
+            return name, [float(part) for part in numbers.split(",")]
+    except ValueError:
+        pass
+    raise InvalidInput(f"--scores {text} is not understood; write --scores age=20,30,40")

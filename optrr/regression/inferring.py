@@ -1,0 +1,135 @@
+"""From estimating equations to a result: estimates, errors, tests of every parameter and term, intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, nan
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from optrr.errors import InvalidInput
+from optrr.regression.equations import Equations
+from optrr.regression.linear import LinearEquations
+from optrr.regression.logistic import LikelihoodEquations
+from optrr.regression.result import Coefficient, Fit, Regression, TermTest
+from optrr.regression.solving import clear, covariance, searched_limits, solve, test
+from optrr_solvers.arrays import FloatArray
+
+# Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
+_DEPENDENT = 1e-10
+# Columns that have at least this share in what determines them are named.
+_NAMED = 0.05
+_TOO_LITTLE = (
+    "the records say too little for this model: its equations have no solution; collect more, leave out predictors, or give "
+    "the attributes a larger epsilon"
+)
+
+
+def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
+    """Solve the equations of one data set, and test every parameter and term.
+
+    Raises
+    ------
+    InvalidInput
+        for columns that determine each other, and where there is no solution.
+    """
+    solved = solve(equations, equations.start())
+    _check_independent(equations, fit)
+    if not solved.converged[0]:
+        raise InvalidInput(_TOO_LITTLE)
+    noise = covariance(equations, solved.theta)[0]
+    errors, deviate = np.sqrt(np.maximum(np.diag(noise), 0.0)), float(norm.isf((1 - confidence) / 2))
+    tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
+    rows = [_coefficient(fit, equations, each, deviate) for each in tried]
+    likely = isinstance(equations, LikelihoodEquations)
+    return Regression(
+        fit=fit,
+        method=_method(equations),
+        n=int(equations.n[0]),
+        confidence=confidence,
+        coefficients=tuple(rows),
+        terms=tuple(_term_tests(fit, equations, solved.theta)),
+        covariance=noise,
+        log_likelihood=float(equations.n[0] * equations.objective(solved.theta)[0]) if likely else None,
+        warnings=tuple(_warnings(rows)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A parameter of one data set: its position, the solution (p,), and its standard error there."""
+
+    k: int
+    theta: FloatArray
+    error: float
+
+
+def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float, float]:
+    """All values of a parameter that its test does not reject at so many standard normal deviations.
+
+    The whole line where the other parameters are not clear of what randomization may hide.
+    """
+    others = np.array([i for i in range(tried.theta.size) if i != tried.k], dtype=np.int64)
+    if not tried.error > 0 or not clear(equations, tried.theta[None], others)[0]:
+        return -inf, inf
+    if isinstance(equations, LinearEquations):
+        return equations.limits(tried.k, tried.theta, deviate)
+    return searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
+
+
+def _coefficient(fit: Fit, equations: Equations, tried: Tried, deviate: float) -> Coefficient:
+    low, high = interval(equations, tried, deviate)
+    # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+    asked = tried.k >= fit.thresholds
+    signed = float(test(equations, (tried.k,), np.zeros(1), tried.theta[None]).signed[0]) if asked else nan
+    return Coefficient(
+        parameter=fit.labels[tried.k],
+        estimate=float(tried.theta[tried.k]),
+        standard_error=tried.error,
+        statistic=signed,
+        p_value=float(chi2.sf(signed**2, 1)),
+        lower=low,
+        upper=high,
+    )
+
+
+def _method(equations: Equations) -> str:
+    if isinstance(equations, LinearEquations):
+        return "least squares from unbiased second moments"
+    return "maximum likelihood" if isinstance(equations, LikelihoodEquations) else "unbiased score"
+
+
+def _check_independent(equations: Equations, fit: Fit) -> None:
+    """Refuse columns that others determine: they do so exactly, whatever the noise."""
+    block = equations.curvature(equations.start())[0]
+    scale = np.sqrt(np.abs(np.diag(block)))
+    if not (scale > 0).all():
+        column = fit.labels[int(np.argmin(scale))]
+        raise InvalidInput(f"the column {column!r} is 0 for everybody; leave it out")
+    values, vectors = np.linalg.eigh(block / np.outer(scale, scale))
+    least = int(np.argmin(np.abs(values)))
+    if abs(values[least]) < _DEPENDENT * np.abs(values).max():
+        labels = [label for label, v in zip(fit.labels, vectors[:, least], strict=True) if abs(v) > _NAMED]
+        raise InvalidInput(f"the columns {', '.join(labels)} determine each other; leave one out")
+
+
+def _term_tests(fit: Fit, equations: Equations, theta: FloatArray) -> list[TermTest]:
+    """Of every term but the constant."""
+    out = []
+    for term in fit.predictors.terms:
+        which = tuple(fit.labels.index(fit.predictors.labels[c]) for c in term.columns if c != fit.predictors.intercept)
+        if which:
+            statistic = float(test(equations, which, np.zeros(len(which)), theta).statistic[0])
+            out.append(TermTest(term.name, statistic, len(which), float(chi2.sf(statistic, len(which)))))
+    return out
+
+
+def _warnings(rows: list[Coefficient]) -> list[str]:
+    open_ended = [r.parameter for r in rows if not (isfinite(r.lower) and isfinite(r.upper))]
+    if not open_ended:
+        return []
+    return [
+        f"the records do not bound {', '.join(open_ended)}: what the other predictors leave of it cannot be told from noise; "
+        "collect more, leave out predictors, or give the attributes a larger epsilon"
+    ]

@@ -1,0 +1,231 @@
+"""A fitted regression as a result: coefficients with errors, tests and intervals, predictions, a summary that people know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr.records.domain import category_text
+from optrr.records.reading.registry import open_source
+from optrr.regression.formulas import Predictors, category_label
+from optrr.regression.levels import Levels
+from optrr.results import TableResult
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from optrr.records.domain import Attribute
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A parameter: its estimate, standard error, score test of 0 and interval; NaN and infinite where there is none.
+
+    ``statistic`` is the signed root of the test's χ², large where the data ask for more than 0.
+    """
+
+    parameter: str
+    estimate: float
+    standard_error: float
+    statistic: float
+    p_value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class TermTest:
+    """Score test that all columns of a term have coefficient 0."""
+
+    term: str
+    statistic: float
+    df: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is fitted: ``family`` is linear, logistic or ordered; ``scores`` (r,) are the outcome's for linear, else None."""
+
+    formula: str
+    family: str
+    outcome: Attribute
+    predictors: Predictors
+    scores: FloatArray | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """What each parameter is called: levels first for ordered outcomes, the constant first for two categories."""
+        if self.family == "linear":
+            return list(self.predictors.labels)
+        rest = [label for c, label in enumerate(self.predictors.labels) if c != self.predictors.intercept]
+        if self.family == "logistic":
+            return ["Intercept", *rest]
+        return [
+            *(f"{self.outcome.name} >= {category_label(self.outcome, c)}" for c in range(1, self.outcome.size)),
+            *rest,
+        ]
+
+    @property
+    def thresholds(self) -> int:
+        """Levels before the coefficients that belong to no column: those of an ordered outcome."""
+        return self.outcome.size - 1 if self.family == "ordered" else 0
+
+
+class RegressionSummary(dict[str, Any]):
+    """The JSON object of a regression, which prints as a table."""
+
+    def __str__(self) -> str:
+        head = [
+            f"{'Outcome':<12}{self['outcome']}   ({self['family']}{_event(self)})",
+            f"{'Method':<12}{self['method']}",
+            f"{'Records':<12}{self['n']}",
+        ]
+        if self["log_likelihood"] is not None:
+            head.append(f"{'Log-lik.':<12}{self['log_likelihood']:.2f}")
+        lines = self._aligned()
+        rule = "=" * max(map(len, [*head, *lines]))
+        tests = [
+            f"{t['term']}: chi2({t['df']}) = {_shown(t['statistic'])}, p = {_shown(t['p_value'])}"
+            for t in self["terms"]
+        ]
+        return "\n".join([rule, *head, rule, *lines, rule, *tests, *(f"warning: {w}" for w in self["warnings"])])
+
+    def _aligned(self) -> list[str]:
+        """The coefficients' table."""
+        tail = round((1 - self["confidence"]) / 2, 9)
+        names = ["", "coef", "std err", "z", "P>|z|", f"{tail:g}", f"{round(1 - tail, 9):g}"]
+        rows = [names, *([r["parameter"], *(_shown(r[k]) for k in _NUMBERS)] for r in self["coefficients"])]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(names))]
+        return [
+            "  ".join([row[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]
+
+    __repr__ = __str__
+
+
+_NUMBERS = ("estimate", "standard_error", "statistic", "p_value", "lower", "upper")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Regression(TableResult):
+    """A regression of the true records, from randomized ones; the target is the population.
+
+    ``covariance`` is that of the parameters, (p, p), in the order of ``coefficients``. Standard errors are for orientation:
+    tests and intervals are not made from them (:mod:`optrr.regression.solving`).
+    """
+
+    fit: Fit
+    method: str
+    n: int
+    confidence: float
+    coefficients: tuple[Coefficient, ...]
+    terms: tuple[TermTest, ...]
+    covariance: FloatArray
+    log_likelihood: float | None
+    warnings: tuple[str, ...]
+
+    @property
+    def params(self) -> dict[str, float]:
+        """Estimates by parameter."""
+        return {c.parameter: c.estimate for c in self.coefficients}
+
+    @property
+    def estimates(self) -> FloatArray:
+        """(p,)."""
+        return np.array([c.estimate for c in self.coefficients])
+
+    def headline(self) -> str:
+        """The formula, the family and the number of records."""
+        return f"{self.fit.formula} ({self.fit.family}), {self.n} records"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per parameter: parameter, estimate, standard_error, statistic, p_value, lower, upper."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        texts = {"parameter": pa.array([c.parameter for c in self.coefficients], pa.string())}
+        return pa.table(
+            texts | {k: pa.array([getattr(c, k) for c in self.coefficients], pa.float64()) for k in _NUMBERS}
+        )
+
+    def summary(self) -> RegressionSummary:
+        """The command line's JSON object, which prints as a table; None for what is not a finite number."""
+        outcome = self.fit.outcome
+        return RegressionSummary(
+            formula=self.fit.formula,
+            family=self.fit.family,
+            method=self.method,
+            outcome=outcome.name,
+            event=category_label(outcome, 1) if self.fit.family == "logistic" else None,
+            n=self.n,
+            confidence=self.confidence,
+            coefficients=[{k: _plain(v) for k, v in vars(c).items()} for c in self.coefficients],
+            terms=[{k: _plain(v) for k, v in vars(t).items()} for t in self.terms],
+            log_likelihood=self.log_likelihood,
+            warnings=list(self.warnings),
+        )
+
+    def predict(self, data: Any) -> FloatArray:
+        """What the model expects: means (linear), chances of the second category (logistic) or of all (ordered).
+
+        Parameters
+        ----------
+        data
+            a frame or file with the predictors' columns, unrandomized: what a person's record would be.
+
+        Returns
+        -------
+        (N,), or (N, r) for an ordered outcome.
+
+        Raises
+        ------
+        InvalidInput
+            for missing columns or undeclared categories.
+        """
+        predictors = self.fit.predictors
+        x = predictors.at(_codes(data, predictors))
+        if self.fit.family == "linear":
+            return np.asarray(x @ self.estimates)
+        kept = [c for c in range(x.shape[1]) if c != predictors.intercept]
+        chances = Levels.at(self.estimates[None], x[None, :, kept], self.fit.outcome.size).p[0, 0]
+        return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
+
+
+def _codes(data: Any, predictors: Predictors) -> IntArray:
+    names = predictors.domain.names
+    source = open_source(data)
+    missing = [n for n in names if n not in source.column_names()]
+    if missing:
+        raise InvalidInput(f"column {missing[0]!r} is missing; predictions need every attribute of the formula")
+    blocks = [np.zeros((0, len(names)), dtype=np.int64)]
+    for batch in source.batches(list(names)):
+        columns = [[_code(a, value) for value in batch.column(a.name).to_pylist()] for a in predictors.domain]
+        blocks.append(np.array(columns, dtype=np.int64).T)
+    return np.concatenate(blocks)
+
+
+def _code(attribute: Attribute, value: Any) -> int:
+    text = category_text(value)
+    if text not in attribute.codes:
+        raise InvalidInput(f"{attribute.name!r} has no category {value!r}; predict for declared ones")
+    return int(attribute.codes[text])
+
+
+def _event(summary: RegressionSummary) -> str:
+    return f", chances of {summary['event']}" if summary["event"] is not None else ""
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if abs(value) >= 0.001 or value == 0 else f"{value:.2g}"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value
