@@ -3,7 +3,8 @@
 Three arrays of codes: 10^6 records of Adult's nine attributes, 10^5 of a hundred (sizes 2..5, ε_i 1..3, a ball on a
 fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods randomize the same array, in turns, and the
 best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor on one thread;
-for one core against two, of the wall clock, which only a quiet machine with two cores shows.
+for one core against two, of the wall clock, which only a quiet machine with two cores shows. Ten thousand records are too few
+to be shared by threads, so that there the second core is expected to gain nothing.
 
 ``older``: the version before the automaton, read from git, whose ``flip`` is run in a process of its own on the same arrays.
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's

@@ -295,6 +295,34 @@ def drawn_probabilities(automaton: Layers) -> dict[tuple[int, ...], Fraction]:
     return out
 
 
+def walked(
+    automaton: Layers, choices: NDArray[np.uint64], short: NDArray[np.uint32], rest: Sequence[int]
+) -> tuple[NDArray[np.bool_], int]:
+    """Change sets, shape (n, m), of records walked one after another, and how many words were needed whole.
+
+    ``choices``, shape (n,), are the words of a choice before all layers; ``short``, shape (m, n), the first 32 bits of the
+    words of every layer in order; ``rest``, words whose lower bits complete those that begin as a threshold does.
+    """
+    hidden, out, used = automaton.bits - 32, np.zeros(short.shape[::-1], dtype=np.bool_), 0
+    states, steps = [0] * short.shape[1], list(automaton.layers)
+    if isinstance(steps[0], ChoiceLayer):
+        first = steps.pop(0)
+        states = [int(first.next_states[sum(int(end) <= int(word) for end in first.ends)]) for word in choices]
+    for layer, row in zip(steps, short.tolist(), strict=True):
+        for j, word in enumerate(row):
+            a = _whole(layer.words, states[j])
+            b = 0 if layer.high is None else _whole(layer.high_words, states[j])
+            whole = word << hidden
+            if word == a >> hidden or (layer.high is not None and word == b >> hidden):
+                size = automaton.bits // 64
+                tail = int("".join(f"{int(w):064b}" for w in rest[used * size : (used + 1) * size]), 2)
+                whole, used = whole | tail % (1 << hidden), used + 1
+            out[j, layer.attribute] = whole < a
+            ways = layer.high if whole < b else layer.changed if whole < a else layer.kept
+            states[j] = int(ways[states[j]])
+    return out, used
+
+
 def _whole(words: NDArray[np.uint64], state: int) -> int:
     return int("".join(f"{int(w):064b}" for w in words[:, state]), 2)
 

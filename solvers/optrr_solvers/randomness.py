@@ -27,7 +27,8 @@ _LARGEST_SHORT_BOUND = 1 << 28
 _CHUNK = 1 << 22
 # Words drawn ahead: 256 kB.
 _AHEAD = 1 << 15
-_ZEROS = bytes(_CHUNK)
+# A view, because a slice of bytes would be a copy.
+_ZEROS = memoryview(bytes(_CHUNK))
 
 
 class BitSource(Protocol):
@@ -42,7 +43,6 @@ class SystemSource:
     """AES-256 in counter mode, keyed once: with random bits of the operating system, or by 48 bytes of another such stream."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._zeros = _ZEROS
         self._start(os.urandom(48) if key is None else key)
 
     def _start(self, secret: bytes) -> None:
@@ -51,15 +51,19 @@ class SystemSource:
 
     def words(self, count: int) -> Words:
         """``count`` uniform uint64 values, shape (count,)."""
+        out = np.empty(count, dtype=np.uint64)
+        self.fill(out)
+        return out
+
+    def fill(self, out: Words) -> None:
+        """As :meth:`words`, into a contiguous array that is there already."""
         if os.getpid() != self._process:
             # a process that was forked would repeat its parent's stream
             self._start(os.urandom(48))
-        out = np.empty(count, dtype=np.uint64)
         view = memoryview(out.data).cast("B")
         for start in range(0, len(view), _CHUNK):
             piece = view[start : start + _CHUNK]
-            self._stream.update_into(self._zeros[: len(piece)], piece)
-        return out
+            self._stream.update_into(_ZEROS[: len(piece)], piece)
 
     def children(self, count: int) -> list[BitSource]:
         """Sources of their own, each with a key that is drawn from this one."""
@@ -98,6 +102,16 @@ class Buffered:
             self._words, self._next = self.source.words(_AHEAD), 0
         self._next += count
         return self._words[self._next - count : self._next]
+
+
+def fill(source: BitSource, out: Words) -> None:
+    """Uniform 64-bit words into a contiguous array that is there already."""
+    if isinstance(source, Buffered) and out.size > _AHEAD // 4:
+        source = source.source
+    if isinstance(source, SystemSource):
+        source.fill(out)
+    else:
+        out[:] = source.words(out.size)
 
 
 def as_source(random_state: RandomState | BitSource) -> BitSource:

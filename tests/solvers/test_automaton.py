@@ -13,6 +13,7 @@ from optrr_solvers import Problem, solve
 from optrr_solvers.automaton.automaton import automaton_of
 from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
 from optrr_solvers.automaton.draw import Sampler
+from optrr_solvers.automaton.layers import ChoiceLayer, Layer
 from optrr_solvers.laws import (
     BallLaw,
     BlockLaw,
@@ -97,7 +98,7 @@ def test_labels_are_never_below_what_is_drawn_and_hardly_above(kind):
     for _ in range(12):
         law = random_law(kind, rng, int(rng.integers(1, 7)))
         above = check_labels(law)
-        # a shell's own ε is an upper bound, and so is that of several balls or of a soft one that nothing fills
+        # the ε that a ball names is an upper bound where nothing fills it, and so is that of several balls
         if not isinstance(law, BallLaw | BlockLaw):
             assert above <= 1e-9
             assert law.labels.epsilon <= law.epsilon + 1e-15
@@ -155,10 +156,11 @@ def test_draws_follow_the_integers(kind):
     assert statistic < chi2.isf(1e-6, max(int(common.sum()) - 1, 1))
 
 
-def test_replacements_are_even_and_never_the_value_itself():
-    # per column a chi-square at 1e-6; columns of all the ways to draw a replacement
-    sizes = np.array([2, 3, 7, 300, 5000])
-    law = ProductLaw(sizes, np.array([0.1, 2.5, 0.2, 0.3, 0.0]))
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 7, 14), (2, 60, 5, 2), (2, 88, 7), (2, 3, 7, 300, 5000), (2, 40_000)])
+def test_replacements_are_even_and_never_the_value_itself(sizes):
+    # 19 columns at 1e-6 each; codes of 8, 16 and 32 bits, with parts that leave few numbers out and many
+    sizes = np.array(sizes)
+    law = ProductLaw(sizes, np.resize([0.1, 2.5, 0.2, 0.3, 0.0], sizes.size))
     n = 300_000
     codes = np.tile((sizes - 1).astype(np.int32), (n, 1))
     law.automaton.sampler.randomize(codes, SystemSource())
@@ -178,6 +180,25 @@ def test_the_rest_of_a_word_is_drawn_where_its_beginning_ties():
         script = Scripted([top | (0 << 32), given | (99 << 32)])
         assert Sampler(layers).changes(2, script)[:, 0].tolist() == [changes, True]
     assert Fraction(threshold, 1 << 64) > Fraction(1, 4)
+
+
+@pytest.mark.parametrize("kind", ["product", "table", "count", "ball", "balls"])
+def test_words_that_begin_as_thresholds_lead_where_whole_words_would(kind):
+    rng = np.random.default_rng(200 + KINDS.index(kind))
+    laws = (random_law(kind, rng, 5).automaton.layers for _ in range(100))
+    # an attribute that is answered uniformly at random has no thresholds
+    layers, n = next(x for x in laws if not any(isinstance(y, Layer) and y.uniform for y in x.layers)), 400
+    steps = [x for x in layers.layers if not isinstance(x, ChoiceLayer)]
+    firsts = [w[0] >> np.uint64(32) for x in steps for w in (x.words, x.high_words) if w is not None]
+    choices, rest = (rng.integers(0, 1 << 64, k, dtype=np.uint64) for k in (n, 8 * n * layers.bits // 64))
+    short = rng.choice(np.concatenate(firsts).astype(np.uint32), (5, n))
+    before = choices.tolist() if len(steps) < len(layers.layers) else []
+    script = Scripted([*before, *short.view(np.uint64).ravel().tolist(), *rest.tolist()])
+    drawn = Sampler(layers).changes(n, script)
+    expected, completed = naive.walked(layers, choices, short, rest)
+    np.testing.assert_array_equal(drawn, expected)
+    assert completed > 10
+    assert len(script.left) == rest.size - completed * layers.bits // 64
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "3"])

@@ -1,17 +1,18 @@
 """Walking the layers, many records at a time, with as few random bits as will do (design §7).
 
 A record's word for one attribute starts with 32 random bits; only where they equal the threshold's first 32 bits, once
-in 2^32 cells, are the rest drawn. The replacement of a changed value takes 16 bits, or 32 for large attributes, by
-multiplying and shifting; products that would favour a category are drawn again (Lemire, Fast random integer generation
-in an interval, 2019), so that every other category is exactly as likely. A block of records is walked attribute by
-attribute, as columns; blocks are independent, each with a source of its own, so that the result depends on the seed and
-not on the number of threads.
+in 2^32 cells, are the rest drawn. A block of records is walked attribute by attribute, as columns; blocks are independent, each
+with a source of its own, so that the result depends on the seed and not on the number of threads.
+
+Threads do array operations at the same time, but take turns at all else that Python does, and to hand a turn over takes as long
+as an operation on some ten thousand numbers: with short operations two threads are slower than one. Blocks are therefore long,
+and what need not wait for the layer before is done for several layers at once.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -21,196 +22,216 @@ from numpy.typing import NDArray
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.arithmetic import integers
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.automaton.replacement import replace, smallest_kind
+from optrr_solvers.automaton.space import BoolArray, Shape, Short, Space, put_back, turned
 from optrr_solvers.randomness import BitSource, Words, split, words_below
 
-BoolArray = NDArray[np.bool_]
-
-# Cells of a block and its fewest and most records: its columns stay in the cache, and a layer's array operations cost
-# more than their calls.
-_BLOCK_CELLS = 1 << 23
-_FEWEST, _MOST = 1 << 12, 1 << 15
-# From this many states in a layer on, blocks have twice as many records, because the layer's tables take long to fetch; and how
-# many records are turned into columns at once.
-_LARGE, _TURNED = 1 << 10, 1 << 9
-# With fewer cells than this, threads would take longer to start than they save.
-_THREADED = 1 << 18
-# A column is changed as a whole where more than this share of its values changes.
-_DENSE = 0.2
+# The most records and cells of a block; and the fewest records in each with which two threads are faster than one.
+_MOST, _BLOCK_CELLS, _LONG = 1 << 18, 1 << 25, 1 << 14
 _SHORT = 32
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """One layer as arrays: first 32 bits of the thresholds by state, and next states, all of one branch after another."""
+    """One layer as arrays, with ``ways`` entries for each state: where it is kept, where it changes, where it goes to ``high``.
+
+    A state is the place of its first entry. ``first`` holds the first 32 bits of its threshold there, and of the second
+    threshold one place further; ``following`` the next states, None where there is only one.
+    """
 
     layer: Layer
-    first: NDArray[np.uint32]
-    first_high: NDArray[np.uint32] | None
+    attribute: int
+    ways: int
+    first: Short
     following: IntArray | None
 
     @classmethod
-    def of(cls, layer: Layer) -> _Table:
-        ways = [layer.kept, layer.kept if layer.uniform else layer.changed]
-        ways += [] if layer.high is None else [layer.high]
-        following = np.concatenate(ways).astype(np.intp)
-        high = None if layer.high_words is None else _first(layer.high_words)
-        return cls(layer, _first(layer.words), high, following if following.any() else None)
+    def of(cls, layer: Layer, after: int) -> _Table:
+        """``after``: ways of the next layer."""
+        threshold, states = _first(layer.words), [layer.kept]
+        first = [threshold]
+        if not layer.uniform:
+            states.append(layer.changed)
+            first.append(threshold)
+        if layer.high is not None and layer.high_words is not None and not layer.uniform:
+            states.append(layer.high)
+            first = [threshold, _first(layer.high_words), threshold]
+        following = np.stack(states, axis=1).ravel().astype(np.intp) * after
+        return cls(
+            layer, layer.attribute, len(states), np.stack(first, axis=1).ravel(), following if following.any() else None
+        )
 
 
-def _tiles(rows: slice) -> Iterator[slice]:
-    """Pieces of a block small enough that turning rows into columns stays within the cache."""
-    return (slice(k, min(k + _TURNED, rows.stop)) for k in range(rows.start, rows.stop, _TURNED))
-
-
-def _first(words: Words) -> NDArray[np.uint32]:
+def _first(words: Words) -> Short:
     return np.asarray(words[0] >> np.uint64(_SHORT), dtype=np.uint32)
+
+
+def _runs(layers: Sequence[Layer | ChoiceLayer]) -> list[ChoiceLayer | list[_Table]]:
+    """Choices, and between them the tables of layers that follow one another."""
+    out: list[ChoiceLayer | _Table] = []
+    after = 1
+    for layer in reversed(layers):
+        if isinstance(layer, ChoiceLayer):
+            out.append(ChoiceLayer(layer.ends, layer.next_states * after))
+            after = 1
+        else:
+            table = _Table.of(layer, after)
+            out.append(table)
+            after = table.ways
+    runs: list[ChoiceLayer | list[_Table]] = []
+    for x in reversed(out):
+        if isinstance(x, ChoiceLayer):
+            runs.append(x)
+        elif runs and isinstance(runs[-1], list):
+            runs[-1].append(x)
+        else:
+            runs.append([x])
+    return runs
 
 
 class Sampler:
     """Draws change sets, or randomizes codes in place, by an automaton."""
 
     def __init__(self, automaton: Layers) -> None:
-        self._automaton = automaton
-        self._bits = automaton.bits
-        self._tables = [x if isinstance(x, ChoiceLayer) else _Table.of(x) for x in automaton.layers]
+        self._sizes, self._bits = automaton.sizes, automaton.bits
+        self._runs = _runs(automaton.layers)
+        tables = [run for run in self._runs if isinstance(run, list)]
+        thresholds = max(1, *(table.ways - 1 for run in tables for table in run))
+        self._shape = Shape(automaton.sizes.size, max(map(len, tables)), thresholds)
+        uniform = [x.attribute for x in automaton.layers if isinstance(x, Layer) and x.uniform]
+        self._uniform = [(i, int(automaton.sizes[i])) for i in uniform]
 
     def changes(self, n: int, source: BitSource) -> BoolArray:
         """``n`` independent change sets, shape (n, m)."""
-        out = np.empty((n, self._automaton.sizes.size), dtype=np.bool_)
+        out = np.empty((n, self._sizes.size), dtype=np.bool_)
 
-        def fill(rows: slice, bits: BitSource) -> None:
-            for layer, changed in self._walk(rows.stop - rows.start, bits):
-                size = int(self._automaton.sizes[layer.attribute])
-                moved = words_below(bits, changed.size, size) != 0 if layer.uniform else changed
-                out[rows, layer.attribute] = moved
+        def draw(space: Space, rows: slice, bits: BitSource) -> None:
+            self._walk(space, bits)
+            for i, size in self._uniform:
+                space.changed[i] = words_below(bits, space.n, size) != 0
+            put_back(space.changed, out[rows])
 
-        self._in_blocks(n, source, fill)
+        self._in_blocks(n, source, np.dtype(np.uint8), draw)
         return out
 
     def randomize(self, codes: NDArray[np.integer], source: BitSource) -> None:
         """Randomize valid codes where they stand, shape (n, m)."""
-        small = np.min_scalar_type(2 * int(self._automaton.sizes.max()))
 
-        def fill(rows: slice, bits: BitSource) -> None:
-            # a copy with contiguous columns of the smallest type
-            columns = np.empty((codes.shape[1], rows.stop - rows.start), dtype=small)
-            for part in _tiles(rows):
-                columns[:, part.start - rows.start : part.stop - rows.start] = codes[part].T
-            for layer, changed in self._walk(columns.shape[1], bits):
-                size = int(self._automaton.sizes[layer.attribute])
-                _replace(columns[layer.attribute], size, None if layer.uniform else changed, bits)
-            for part in _tiles(rows):
-                codes[part] = columns[:, part.start - rows.start : part.stop - rows.start].T
+        def draw(space: Space, rows: slice, bits: BitSource) -> None:
+            turned(codes[rows], space.columns)
+            self._walk(space, bits)
+            replace(space, self._sizes, bits)
+            for i, size in self._uniform:
+                space.columns[i] = words_below(bits, space.n, size)
+            put_back(space.columns, codes[rows])
 
-        self._in_blocks(codes.shape[0], source, fill)
+        self._in_blocks(codes.shape[0], source, smallest_kind(self._sizes), draw)
 
-    def _in_blocks(self, n: int, source: BitSource, fill: Callable[[slice, BitSource], None]) -> None:
-        m = self._automaton.sizes.size
-        most = _MOST if self._automaton.states < _LARGE * m else 2 * _MOST
-        blocks = max(1, -(-n // max(_FEWEST, min(most, _BLOCK_CELLS // m))))
-        rows = [slice(k * n // blocks, (k + 1) * n // blocks) for k in range(blocks)]
-        sources = split(source, len(rows))
-        threads = min(len(rows), _processors())
-        if threads < 2 or n * m < _THREADED or sources[0] is sources[-1]:
-            for part, bits in zip(rows, sources, strict=True):
-                fill(part, bits)
+    def _in_blocks(
+        self,
+        n: int,
+        source: BitSource,
+        kind: np.dtype[np.unsignedinteger],
+        draw: Callable[[Space, slice, BitSource], None],
+    ) -> None:
+        if n == 0:
+            return
+        m = self._sizes.size
+        count = max(-(-n // max(1, min(_MOST, _BLOCK_CELLS // m))), 2 if n >= 2 * _LONG else 1)
+        rows = [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
+        sources = split(source, count)
+        # a source that cannot be split serves all blocks in order
+        threads = min(count, _processors()) if n >= count * _LONG and sources[0] is not sources[-1] else 1
+
+        def every(first: int) -> None:
+            space = Space(self._shape, -(-n // count), kind)
+            for part, bits in zip(rows[first::threads], sources[first::threads], strict=True):
+                draw(space.of(part.stop - part.start), part, bits)
+
+        if threads < 2:
+            every(0)
             return
         with ThreadPoolExecutor(threads) as pool:
             # a failure in any block is raised here
-            for _ in pool.map(fill, rows, sources):
+            for _ in pool.map(every, range(threads)):
                 pass
 
-    def _walk(self, n: int, source: BitSource) -> Iterator[tuple[Layer, BoolArray]]:
-        """Every layer with which of ``n`` records change there, valid until the next; a uniform layer's is undecided."""
-        space = _Space.of(n)
+    def _walk(self, space: Space, source: BitSource) -> None:
+        """Decide which of the block's records change where, in ``space.changed``; attributes of uniform layers never do."""
         state: IntArray | None = None
-        for table in self._tables:
-            if isinstance(table, ChoiceLayer):
-                state = table.next_states[np.searchsorted(table.ends, source.words(n), side="right")]
+        for run in self._runs:
+            if isinstance(run, ChoiceLayer):
+                state = run.next_states[np.searchsorted(run.ends, source.words(space.n), side="right")]
                 continue
-            if table.layer.uniform:
-                yield table.layer, space.changed
-            else:
-                self._branch(table, state, source, space)
-                yield table.layer, space.changed
-            state = _next(table, state, space)
+            for start in range(0, len(run), space.layers):
+                state = self._several(run[start : start + space.layers], state, space, source)
 
-    def _branch(self, table: _Table, state: IntArray | None, source: BitSource, space: _Space) -> None:
-        """Decide for every record whether it changes, and which way, in ``space``."""
-        words = source.words((space.changed.size + 1) // 2).view(np.uint32)[: space.changed.size]
-        first = _looked_up(table.first, state, space)
-        np.less(words, first, out=space.changed)
-        tied = np.flatnonzero(np.equal(words, first, out=space.high))
-        if table.first_high is not None:
-            first = _looked_up(table.first_high, state, space)
-            tied = np.concatenate([tied, np.flatnonzero(np.equal(words, first, out=space.high))])
-            np.less(words, first, out=space.high)
-        for at in sorted(set(tied.tolist())):
-            self._settle(table.layer, 0 if state is None else int(state[at]), at, int(words[at]), space, source)
+    def _several(
+        self, tables: list[_Table], start: IntArray | None, space: Space, source: BitSource
+    ) -> IntArray | None:
+        """Walk layers that follow one another, from the states before them; returns the states after them."""
+        words, state = space.words(len(tables), source), start
+        for k, table in enumerate(tables):
+            _decide(table, words[k], state, space, k)
+            state = _next(table, state, space, start)
+        compared = space.first[:, : len(tables)]
+        if not np.equal(words, compared, out=space.flags(*compared.shape)).any():
+            return state
+        # a word begins as a threshold does: these layers are walked again, and the rest of such words is drawn
+        state = start
+        for k, table in enumerate(tables):
+            _decide(table, words[k], state, space, k)
+            self._settle(table, words[k], state, space, source)
+            state = _next(table, state, space, start)
+        return state
 
-    def _settle(  # noqa: PLR0913 (the rare case of one loop)
-        self, layer: Layer, state: int, at: int, word: int, space: _Space, source: BitSource
-    ) -> None:
-        """Draw the rest of a word whose first 32 bits equal a threshold's."""
-        rest = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << (self._bits - _SHORT)) - 1)
-        whole = (word << (self._bits - _SHORT)) | rest
-        space.changed[at] = whole < integers(layer.words[:, state : state + 1])[0]
-        if layer.high_words is not None:
-            space.high[at] = whole < integers(layer.high_words[:, state : state + 1])[0]
-
-
-@dataclass(frozen=True, eq=False)
-class _Space:
-    """Arrays of a block that every layer writes anew, shape (n,)."""
-
-    changed: BoolArray
-    high: BoolArray
-    first: NDArray[np.uint32]
-    at: IntArray
-
-    @classmethod
-    def of(cls, n: int) -> _Space:
-        flags = np.zeros((2, n), dtype=np.bool_)
-        return cls(flags[0], flags[1], np.empty(n, dtype=np.uint32), np.empty(n, dtype=np.intp))
+    def _settle(self, table: _Table, words: Short, state: IntArray | None, space: Space, source: BitSource) -> None:
+        """Decide by whole words where the first 32 bits are a threshold's."""
+        if table.ways == 1:
+            return
+        layer, rest = table.layer, self._bits - _SHORT
+        places = 0 if state is None else state
+        tied = np.equal(words, table.first[places]) | np.equal(words, table.first[1:][places])
+        for at in np.flatnonzero(tied).tolist():
+            own = slice(None) if state is None else slice(place := int(state[at]) // table.ways, place + 1)
+            whole = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << rest) - 1) | int(words[at]) << rest
+            space.changed[layer.attribute, at] = whole < integers(layer.words[:, own])[0]
+            if layer.high_words is not None:
+                space.high[at] = whole < integers(layer.high_words[:, own])[0]
 
 
-def _looked_up(values: NDArray[np.uint32], state: IntArray | None, space: _Space) -> np.uint32 | NDArray[np.uint32]:
-    return values[0] if state is None else values.take(state, mode="clip", out=space.first)
+def _decide(table: _Table, words: Short, state: IntArray | None, space: Space, k: int) -> None:
+    """Compare every record's word with the thresholds of its state, as layer ``k`` of those walked at once."""
+    changed, _ = space.ways[table.attribute]
+    if table.ways == 1:
+        changed.fill(False)
+        return
+    np.less(words, _looked_up(table.first, state, space.looked_up[0][k]), changed)
+    if table.ways > 2:
+        np.less(words, _looked_up(table.first[1:], state, space.looked_up[1][k]), space.high)
 
 
-def _next(table: _Table, state: IntArray | None, space: _Space) -> IntArray | None:
+def _looked_up(values: Short, state: IntArray | None, out: Short) -> Short:
+    if state is None:
+        out.fill(values[0])
+        return out
+    return values.take(state, None, out, "clip")
+
+
+def _next(table: _Table, state: IntArray | None, space: Space, start: IntArray | None) -> IntArray | None:
+    """The states after a layer, not in the array of those that the walk may have to go back to."""
     if table.following is None:
         return None
-    if table.layer.uniform:
-        return None if state is None else table.following.take(state, mode="clip")
-    states = table.first.size
-    at = np.multiply(space.changed, states, out=space.at)
-    if table.first_high is not None:
-        at += np.multiply(space.high, states, dtype=np.intp)
-    if state is not None:
-        at += state
-    return table.following.take(at, mode="clip")
-
-
-def _replace(column: NDArray[np.unsignedinteger], size: int, changed: BoolArray | None, source: BitSource) -> None:
-    """Move the changed values to one of the other categories, each as likely; None: all to any category."""
-    if changed is None:
-        column[:] = words_below(source, column.size, size)
-        return
-    if size == 2:
-        column ^= changed
-        return
-    if np.count_nonzero(changed) > _DENSE * column.size:
-        moved = words_below(source, column.size, size - 1).astype(column.dtype)
-        moved += column.dtype.type(1)
-        moved *= changed
-        column += moved
-        # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
-        np.minimum(column, np.subtract(column, column.dtype.type(size), out=moved), out=column)
-        return
-    rows = np.flatnonzero(changed)
-    moved = column[rows] + words_below(source, rows.size, size - 1).astype(column.dtype) + column.dtype.type(1)
-    column[rows] = np.minimum(moved, moved - column.dtype.type(size))
+    if table.ways > 1:
+        _, way = space.ways[table.attribute]
+        if table.ways > 2:
+            way = np.add(way, space.high_way, space.way)
+        if state is None:
+            space.at[:] = way
+        else:
+            np.add(state, way, space.at)
+        return table.following.take(space.at, None, space.state(start, state), "clip")
+    return None if state is None else table.following.take(state, None, space.state(start, state), "clip")
 
 
 def _processors() -> int:

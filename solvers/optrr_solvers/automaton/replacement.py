@@ -1,0 +1,63 @@
+"""Replacing changed values by one of the other categories, each exactly as likely.
+
+A uniform number of 8, 16, 32 or 64 bits is divided into as many equal parts as there are other categories; what is left over is
+drawn again. The number of its part, and one, is added to the value, modulo the number of categories.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optrr_solvers.arrays import IntArray
+from optrr_solvers.automaton.space import Codes, Space
+from optrr_solvers.randomness import BitSource
+
+# The largest share of numbers that may have to be drawn again.
+_REPEATED = 1 / 16
+
+
+def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
+    """The smallest type that holds the sum of two codes, and whose numbers divide evenly enough."""
+    for kind in (np.uint8, np.uint16, np.uint32):
+        numbers = np.iinfo(kind).max + 1
+        if 2 * int(sizes.max()) < numbers and np.all(numbers % (sizes - 1) <= _REPEATED * numbers):
+            return np.dtype(kind)
+    return np.dtype(np.uint64)
+
+
+def replace(space: Space, sizes: IntArray, source: BitSource) -> None:
+    """Move the changed values of a block, ``space.columns`` where ``space.changed``, to one of the other categories."""
+    kind = space.columns.dtype
+    if sizes.max() == 2:
+        np.bitwise_xor(space.columns, space.changed, out=space.columns)
+        return
+    others = (sizes - 1).astype(kind)[:, None]
+    numbers = 1 << 8 * kind.itemsize
+    # the only part of a binary attribute would not fit in the type: it leaves one number out, which is drawn again
+    width = np.array([numbers // d if d > 1 else numbers - 1 for d in others.ravel().tolist()], dtype=kind)[:, None]
+    for start in range(0, sizes.size, space.rows):
+        rows = slice(start, start + space.rows)
+        columns = space.columns[rows]
+        moved = _steps(space, rows, width[rows], others[rows], source)
+        columns += moved
+        # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
+        np.subtract(columns, others[rows] + kind.type(1), out=moved)
+        np.minimum(columns, moved, out=columns)
+
+
+def _steps(space: Space, rows: slice, width: Codes, others: Codes, source: BitSource) -> Codes:
+    """How far each value of these rows is moved, shape (rows, n): 1 to the size less 1, and 0 where it is kept."""
+    changed = space.changed[rows].view(np.uint8)
+    parts = space.random(changed.size, width.dtype, source).reshape(changed.shape)
+    np.floor_divide(parts, width, out=parts)
+    # kept values need no part, and therefore none that is drawn again
+    np.multiply(parts, changed, out=parts)
+    over = np.flatnonzero(np.greater_equal(parts, others, out=space.flags(*parts.shape)))
+    every, row = parts.ravel(), over // space.n
+    while over.size:
+        again = source.words(over.size).astype(parts.dtype) // width[row, 0]
+        every[over] = again
+        wrong = again >= others[row, 0]
+        over, row = over[wrong], row[wrong]
+    parts += changed
+    return parts
