@@ -38,6 +38,16 @@ class Shown:
     flips: float
 
 
+def summary(out: list[Shown]) -> str:
+    """What full runs print."""
+    many, below = sum(x.m > ENUMERATED for x in out), sum(x.above < 0 for x in out)
+    least, most, flips = min(x.above for x in out), max(x.above for x in out), max(x.flips for x in out)
+    return (
+        f"{len(out)} designs, {many} by two passes: {below} labels below the truth, label − truth {least:.3g} to {most:.3g} "
+        f"nats, flips within {flips:.3g}, relative"
+    )
+
+
 def few(kind: str, m: int, rng: np.random.Generator) -> optrr.Design:
     sizes, asked = rng.integers(2, 8, m), rng.uniform(0.05, 3, m)
     options = {"method": kind if kind in ONE_METHOD else "auto"}
@@ -130,6 +140,7 @@ def test_labels_of_exported_designs() -> None:
 @pytest.mark.full
 def test_labels_of_two_hundred_exported_designs() -> None:
     out = check(200, 101)
+    print(summary(out))
     assert len(out) == 200
     assert {x.kind for x in out} == {*METHODS_OF_FEW, *METHODS_OF_MANY}
     assert sum(x.m > ENUMERATED for x in out) == 50

@@ -14,6 +14,7 @@ from optrr_solvers.laws.spectrum import Spectrum
 from optrr_solvers.laws.total_tree import word_ends
 from optrr_solvers.laws.weighted_ball import WeightedBall, soft
 from optrr_solvers.randomness import SeededSource
+from tests import naive
 
 SIZES = np.array([2, 3, 3, 4, 5, 2])
 CLASSES = [np.array([0]), np.array([2, 1]), np.array([3]), np.array([4]), np.array([5])]
@@ -312,3 +313,25 @@ def test_tilted_transforms_are_accurate_in_both_tails():
     middle = np.abs(np.arange(exact.size) - 5600) < 8 * 587
     assert np.all((bound / exact)[middle] < 1e-9)
     assert exact[middle].min() < 1e-13 * exact.max()
+
+
+@pytest.mark.parametrize("alike", [1, 4])
+def test_shells_are_drawn_from_the_densities_of_their_change_sets(alike):
+    # one by one, with weights that are rounded at random; and counted, with whole weights
+    rng = np.random.default_rng(alike)
+    classes = np.array_split(np.arange(8), 8 // alike)
+    sizes = np.repeat(rng.integers(2, 6, len(classes)), alike)
+    balls = []
+    for share in (0.3, 0.6):
+        fractions = rng.random(len(classes)) * (alike == 1)
+        levels = np.append(rng.random(6), 0.0)
+        ball = WeightedBall(rng.integers(1, 6, len(classes)), fractions, np.arange(0, 35, 5), levels)
+        balls.append(MixedBall(share, ball))
+    law = BallLaw(sizes, classes, balls, 2.5)
+    drawn = naive.drawn_probabilities(law.automaton.layers)
+    sets = naive.change_sets(8)
+    expected = np.array([1 + np.expm1(2.5) * degree(law, np.array(s)) for s in sets])
+    expected *= [np.prod(np.where(s, sizes - 1, 1.0)) for s in np.array(sets)]
+    np.testing.assert_allclose([float(drawn[s]) for s in sets], expected / expected.sum(), rtol=1e-12)
+    truth = naive.ExactTruth(sizes.tolist(), drawn)
+    assert 0 <= law.automaton.truth.epsilon - float(naive.log_of(truth.total)) <= 1e-12

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, totals_diagram
+from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler
 from optrr_solvers.laws.ball_sums import BallSums, CountedBall, ball_sums, totals_of
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
@@ -32,6 +32,8 @@ from optrr_solvers.randomness import BitSource
 
 # An (m, m) table of pairs at this many attributes fills 128 MB.
 MAX_PAIR_TABLE = 4096
+# So many change sets, or vectors of their counts, are listed where balls are shells.
+MOST_LISTED = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +248,20 @@ class BallLaw(Law):
         if not all(isinstance(part, CountedBall) for part in self.inside):
             return None
         inside = sum(x.share * x.ball.profile(totals_of(self.counts, x.ball)) for x in self.balls)
-        with np.errstate(divide="ignore"):
-            logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
-        return CountLaw(self.sizes, self.classes, np.minimum(logs, self.log_ratio))
+        return CountLaw(self.sizes, self.classes, self._log_density(np.asarray(inside)))
 
     def diagram(self, most: int = MOST_STATES) -> Diagram | None:
-        """A choice of ball, then one state for every total, apart from totals that no longer decide anything."""
+        """A choice of ball, then one state for every total, apart from totals that no longer decide anything.
+
+        Among several shells, or roundings of one, no change set need have the largest density of each, so that the ε of a
+        choice would only be bounded. Where change sets are few, their own densities are drawn from instead: their ε is exact.
+        """
+        hidden = len(self.balls) > 1 or bool(self.balls[0].ball.fractions.any())
+        if hidden and not all(x.ball.falls for x in self.balls):
+            if self.counted is not None and self.counted.log_density.size <= MOST_LISTED:
+                return self.counted.diagram(most)
+            if 1 << self.m <= MOST_LISTED:
+                return table_diagram(self._log_density(_degrees(self)))
         parts = []
         for x in self.balls:
             part = self._ball_diagram(x.ball, most)
@@ -275,15 +285,17 @@ class BallLaw(Law):
         # before attribute k, totals from which the first knot is out of reach are as good as the highest of them
         lowest = int(ball.knots[0]) - np.append(np.cumsum(reach[::-1])[::-1], 0)
 
-        def log_density(totals: IntArray) -> FloatArray:
-            with np.errstate(divide="ignore"):
-                logs = np.logaddexp(0.0, np.log(ball.profile(totals)) + log_expm1_scalar(self.log_ratio))
-            return np.minimum(logs, self.log_ratio)
+        def clamped(k: int, totals: IntArray) -> IntArray:
+            return np.clip(totals, min(lowest[k], ball.end), ball.end)
 
-        totals = Totals(
-            floors, log_density, floors + 1, fractions, lambda k, x: np.clip(x, min(lowest[k], ball.end), ball.end)
-        )
+        totals = Totals(floors, lambda x: self._log_density(ball.profile(x)), floors + 1, fractions, clamped)
         return totals_diagram(totals, most, self._visited)
+
+    def _log_density(self, inside: FloatArray) -> FloatArray:
+        """ln(1 + (Q−1) t) for degrees t, of any shape."""
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
+        return np.minimum(logs, self.log_ratio)
 
     @cached_property
     def _sampler(self) -> BallSampler:
@@ -294,6 +306,22 @@ class BallLaw(Law):
         if self.counted is not None:
             return self.counted.sample(n, source)
         return self._sampler.draw(n, source)
+
+
+def _degrees(law: BallLaw) -> FloatArray:
+    """t of every change set, over all roundings of the weights: shape (2,)*m."""
+    out = np.zeros(1 << law.m)
+    for x in law.balls:
+        # attribute after attribute: totals without what is rounded up, and the chances of so much more, shape (sets, m + 1)
+        totals, chances = np.zeros(1, dtype=np.int64), np.eye(1, law.m + 1)
+        for g in law.class_of:
+            b = float(x.ball.fractions[g])
+            more = (1 - b) * chances
+            more[:, 1:] += b * chances[:, :-1]
+            totals = np.stack([totals, totals + x.ball.floors[g]], axis=1).ravel()
+            chances = np.stack([chances, more], axis=1).reshape(totals.size, -1)
+        out += x.share * (chances * x.ball.profile(totals[:, None] + np.arange(law.m + 1))).sum(axis=1)
+    return out.reshape((2,) * law.m)
 
 
 def _uniform_diagram(order: Sequence[int]) -> Diagram:

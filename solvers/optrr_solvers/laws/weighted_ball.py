@@ -73,6 +73,11 @@ class WeightedBall:
         """From this total on a change set is outside."""
         return int(self.knots[-1])
 
+    @property
+    def falls(self) -> bool:
+        """Whether a larger total is never more inside: the ball is no shell."""
+        return bool(np.all(np.diff(self.levels) <= 0))
+
     def profile(self, totals: IntArray) -> FloatArray:
         """G at the given totals; the distance to the knot is an exact integer, whatever the totals' size."""
         at = np.clip(np.searchsorted(self.knots, totals, side="right") - 1, 0, self.knots.size - 2)
