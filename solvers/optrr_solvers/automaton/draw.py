@@ -26,8 +26,10 @@ from optrr_solvers.automaton.replacement import replace, smallest_kind
 from optrr_solvers.automaton.space import BoolArray, Shape, Short, Space, put_back, turned
 from optrr_solvers.randomness import BitSource, Words, split, words_below
 
-# The most records and cells of a block; and the fewest records in each with which two threads are faster than one.
-_MOST, _BLOCK_CELLS, _LONG = 1 << 18, 1 << 25, 1 << 14
+# The most records of a block, its most cells, and the fewest records that a block has in spite of that.
+_MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
+# Blocks of so many records are walked faster by two threads than by one.
+_LONG = 1 << 14
 _SHORT = 32
 
 
@@ -137,7 +139,7 @@ class Sampler:
         if n == 0:
             return
         m = self._sizes.size
-        count = max(-(-n // max(1, min(_MOST, _BLOCK_CELLS // m))), 2 if n >= 2 * _LONG else 1)
+        count = max(-(-n // max(_FEWEST, min(_MOST, _BLOCK_CELLS // m))), 2 if n >= 2 * _LONG else 1)
         rows = [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
         sources = split(source, count)
         # a source that cannot be split serves all blocks in order
