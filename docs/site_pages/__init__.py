@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from site_pages import cells, commands, docstrings, gallery, names, outside, python
@@ -17,14 +16,8 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", docstrings.keep_properties, priority=900)
     app.connect("sphinx-click-process-description", docstrings.keep_help)
     app.connect("sphinx-click-process-options", docstrings.keep_help)
-    logging.getLogger("sphinx.sphinx.directives.other").addFilter(_no_empty_folder)
     app.connect("missing-reference", names.resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def _no_empty_folder(record: logging.LogRecord) -> bool:
-    """Whether Sphinx shall say it: a folder of pages may still be empty."""
-    return "toctree glob pattern" not in str(record.msg)
 
 
 def write_pages(app: Any) -> None:

@@ -1,0 +1,265 @@
+"""The documentation site: every public name, command, figure and format has its place, and what was built can be read.
+
+What needs the built site (``make docs``) is skipped where there is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import html.parser
+import importlib
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import browsers
+import click
+import pytest
+
+import optrr
+import optrr.errors
+from optrr.cli.main import cli, run
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SITE = ROOT / "build" / "docs" / "html"
+RESULTS = ROOT / "benchmarks" / "results"
+# What generates pages; needs Sphinx.
+pytest.importorskip("sphinx", reason="the extra docs is not installed")
+built = pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="the site is not built (make docs)")
+
+
+def generated(module: str) -> dict[str, str]:
+    """The pages that a module of docs/site_pages makes, by their paths."""
+    pages = importlib.import_module(f"site_pages.{module}").pages()
+    return {path.relative_to(DOCS).as_posix(): text for path, text in pages.items()}
+
+
+def public_names() -> set[str]:
+    """Every name that a package of optrr declares public, read from the sources and not by importing."""
+    names = set()
+    for package in ("optrr", "solvers/optrr_solvers"):
+        for file in (ROOT / package).rglob("__init__.py"):
+            module = ".".join(file.parent.relative_to(ROOT / "solvers" if "solvers" in package else ROOT).parts)
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and module != "optrr.cli":
+                    names |= {f"{module}.{name}" for name in ast.literal_eval(node.value)}
+    return names
+
+
+def value_of(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def test_the_reference_shows_every_public_name() -> None:
+    text = "\n".join(generated("python").values())
+    shown = set(re.findall(r"^\.\. (?:auto(?:class|function)|py:data):: ([\w.]+)$", text, re.MULTILINE))
+    by_identity = {id(value_of(name)) for name in shown}
+    names = public_names()
+    assert len(names) > 150
+    assert [name for name in sorted(names) if name not in shown and id(value_of(name)) not in by_identity] == []
+    assert {f"optrr.{name}" for name in optrr.__all__} <= shown
+
+
+def test_every_page_of_the_reference_is_listed() -> None:
+    for module, folder in (("python", "reference/python"), ("commands", "reference/commands")):
+        pages = generated(module)
+        index = pages.pop(f"{folder}/index.rst")
+        listed = set(re.findall(r"^   (?:.*<)?([\w.-]+)>?$", index.partition(".. toctree::")[2], re.MULTILINE))
+        assert {
+            Path(page).stem if module == "commands" else Path(page).name[: -len(".rst")] for page in pages
+        } == listed
+
+
+def test_every_command_has_a_page() -> None:
+    context = click.Context(cli)
+    names = cli.list_commands(context)
+    assert len(names) > 20
+    assert {f"reference/commands/{name}.rst" for name in names} <= set(generated("commands"))
+
+
+def test_every_figure_is_in_the_gallery_with_its_script_and_a_sentence() -> None:
+    (text,) = generated("gallery").values()
+    figures = re.findall(r"^\.\. figure:: \.\./benchmarks/results/(.*\.svg)\n   :alt: (.+)$", text, re.MULTILINE)
+    assert {name for name, _ in figures} == {file.name for file in RESULTS.glob("*.svg")}
+    assert all(len(said) > 20 for _, said in figures)
+    for script in re.findall(r":doc:`(\w+)\.py ", text):
+        assert (ROOT / "benchmarks" / f"{script}.py").is_file()
+    written = {name for group in tomllib.loads((DOCS / "gallery.toml").read_text("utf-8")).values() for name in group}
+    assert {f"{name}.svg" for name in written} <= {name for name, _ in figures}
+
+
+def test_every_format_is_described() -> None:
+    sources = [*(ROOT / "optrr").rglob("*.py"), *(ROOT / "clients").rglob("*.py"), *(ROOT / "clients").rglob("*.js")]
+    declared = set()
+    for file in sources:
+        if "vectors" not in file.parts and "node_modules" not in file.parts:
+            declared |= set(re.findall(r'"(optrr-[a-z-]+/\d+)"', file.read_text(encoding="utf-8")))
+    assert len(declared) >= 8
+    described = set(re.findall(r"`(optrr-[a-z-]+/\d+)`", (DOCS / "reference" / "files.md").read_text(encoding="utf-8")))
+    assert described == declared
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        optrr.SingularMarginal,
+        *(v for v in vars(optrr.errors).values() if isinstance(v, type) and issubclass(v, Exception)),
+    ],
+    ids=lambda error: error.__name__,
+)
+def test_every_kind_of_error_is_described_with_its_exit_code(error: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| `{error.__name__}` \| .* \| `(\w+)` \| (\d) \|$", page, re.MULTILINE)
+
+    @click.command("raising")
+    def raising() -> None:
+        raise error("it says why")
+
+    monkeypatch.setattr(cli, "get_command", lambda context, name: raising)
+    assert run(["raising"]) == int(row[1])
+    assert row[0] in {base.__name__ for base in error.__mro__[1:]}
+
+
+@cache
+def parsed(page: Path) -> Page:
+    return Page(page)
+
+
+class Page(html.parser.HTMLParser):
+    """What a built page points to, what it loads, and its anchors."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.loads: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.anchors |= {name for key in ("id", "name") if (name := given.get(key))}
+        target = given.get("src") or given.get("href")
+        if target and tag == "a":
+            self.links.add(target)
+        elif target and not (tag == "link" and given.get("rel") in {"next", "prev", "index", "search", "author"}):
+            self.loads.add(target)
+
+
+def pages() -> list[Path]:
+    return sorted(file for file in SITE.rglob("*.html") if "_static" not in file.parts)
+
+
+@built
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    assert len(pages()) > 100
+    loaded = {
+        f"{page.relative_to(SITE)}: {t}" for page in pages() for t in parsed(page).loads if re.match(r"(\w+:)?//", t)
+    }
+    assert loaded == set()
+    # Sphinx knows addresses of scripts for formulas and widgets, which no page here may ask for
+    styles = "".join(file.read_text(encoding="utf-8") for file in (SITE / "_static").rglob("*.css"))
+    assert not re.search(r"@import|url\(['\"]?(https?:)?//", styles)
+
+
+def internal(page: Path) -> Iterator[tuple[str, Path, str]]:
+    """A page's links within the site: as written, the file, the anchor."""
+    for link in parsed(page).links:
+        if not re.match(r"\w+:|//", link):
+            path, _, anchor = unquote(link).partition("#")
+            yield link, (page.parent / path.partition("?")[0]).resolve() if path else page, anchor
+
+
+@built
+def test_every_link_leads_somewhere() -> None:
+    broken = []
+    for page in pages():
+        for link, file, anchor in internal(page):
+            there = file / "index.html" if file.is_dir() else file
+            if not there.is_file() or (anchor and there.suffix == ".html" and anchor not in parsed(there).anchors):
+                broken.append(f"{page.relative_to(SITE)}: {link}")
+    assert broken == []
+
+
+@built
+def test_every_name_and_command_is_reached_from_the_front_page() -> None:
+    waiting, reached = [SITE / "index.html"], {SITE / "index.html"}
+    while waiting:
+        new = {file for _, file, _ in internal(waiting.pop()) if file.suffix == ".html" and file.is_file()} - reached
+        reached |= new
+        waiting += new
+    anchors = set().union(*(parsed(page).anchors for page in reached))
+    assert {f"optrr.{name}" for name in optrr.__all__} - anchors == set()
+    for name in cli.list_commands(click.Context(cli)):
+        assert SITE / "reference" / "commands" / f"{name}.html" in reached, name
+    for figure in RESULTS.glob("*.svg"):
+        assert any(figure.name in target for target in parsed(SITE / "gallery.html").loads), figure.name
+
+
+@built
+def test_every_cell_was_executed() -> None:
+    """As many cells have run, on as many pages, as the sources have."""
+    sources = [f for f in DOCS.rglob("*.md") if "source" not in f.relative_to(DOCS).parts]
+    cells = {f: f.read_text(encoding="utf-8").count("\n```{code-cell}") for f in sources}
+    executed = [f for f, count in cells.items() if count]
+    assert len(executed) > 10
+    for source in executed:
+        page = SITE / source.relative_to(DOCS).with_suffix(".html")
+        assert not re.search(
+            r"Traceback \(most recent call last\)|class=\"output traceback", page.read_text("utf-8")
+        ), source
+
+
+SHOWN = ["index", "quick-start", "papers/por", "reference/python/optrr.designing", "tutorials/how-much-epsilon"]
+SCREENS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched() as launched:
+        yield launched
+
+
+@built
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -> None:
+    for screen in SCREENS.values():
+        context = browser.new_context(viewport=screen)
+        page = context.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        failed: list[str] = []
+        page.on("pageerror", lambda error, failed=failed: failed.append(str(error)))
+        page.goto((SITE / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
+        page.emulate_media(media="print")
+        assert page.locator("header.bd-header").is_hidden()
+        assert page.locator("article h1").first.is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
+        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        assert failed == []
+        context.close()
+
+
+@built
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_accessibility_checker_finds_nothing_serious(browser: Any, name: str, scheme: str) -> None:
+    program = browsers.axe()
+    for screen in SCREENS.values():
+        context = browser.new_context(viewport=screen, color_scheme=scheme)
+        page = context.new_page()
+        page.goto((SITE / f"{name}.html").as_uri())
+        page.evaluate(program)
+        report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert len(report["passes"]) >= 20
+        serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
+        assert [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in serious] == []
+        context.close()
