@@ -164,7 +164,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     assert loaded == set()
     # Sphinx knows addresses of scripts for formulas and widgets, which no page here may ask for
     styles = "".join(file.read_text(encoding="utf-8") for file in (SITE / "_static").rglob("*.css"))
-    assert not re.search(r"@import|url\(['\"]?(https?:)?//", styles)
+    assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", styles)
 
 
 def internal(page: Path) -> Iterator[tuple[str, Path, str]]:
@@ -215,7 +215,7 @@ def test_every_cell_was_executed() -> None:
         ), source
 
 
-SHOWN = ["index", "quick-start", "papers/por", "reference/python/optrr.designing", "tutorials/how-much-epsilon"]
+SHOWN = ["index", "quick-start", "papers/por", "reference/python/optrr.mechanisms", "tutorials/how-much-epsilon"]
 SCREENS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
 
 
@@ -249,17 +249,18 @@ def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -
 
 @built
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_accessibility_checker_finds_nothing_serious(browser: Any, name: str, scheme: str) -> None:
+def test_an_accessibility_checker_finds_nothing_serious(browser: Any, name: str) -> None:
+    """All rules on both screens in light; in dark the one that looks at colours."""
     program = browsers.axe()
-    for screen in SCREENS.values():
-        context = browser.new_context(viewport=screen, color_scheme=scheme)
+    for screen, scheme in (("wide", "light"), ("phone", "light"), ("wide", "dark")):
+        context = browser.new_context(viewport=SCREENS[screen], color_scheme=scheme)
         page = context.new_page()
         page.goto((SITE / f"{name}.html").as_uri())
         page.evaluate(program)
-        report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert len(report["passes"]) >= 20
+        options = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
+        report = page.evaluate("(options) => axe.run(document, options)", options)
+        assert len(report["passes"]) >= (1 if options else 20)
         serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
         assert [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in serious] == []
         context.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from site_pages import cells, commands, docstrings, gallery, names, outside, python
+from site_pages import accessible, cells, commands, docstrings, gallery, names, outside, python
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -17,6 +17,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("sphinx-click-process-description", docstrings.keep_help)
     app.connect("sphinx-click-process-options", docstrings.keep_help)
     app.connect("missing-reference", names.resolve)
+    app.connect("build-finished", accessible.mend_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
