@@ -38,7 +38,7 @@ def text_of(story: Path) -> str:
 def test_it_has_its_title_and_its_folder_lists_it(name: str) -> None:
     assert re.search(r"^# (.*)$", text_of(DOCS / f"{name}.md"), re.MULTILINE)[1] == TITLES[name]
     folder, _, page = name.rpartition("/")
-    listed = re.findall(r"^[\w*./-]+$", text_of(DOCS / folder / "index.md"), re.MULTILINE)
+    listed = re.findall(r"^(?:[\w ]+ <)?([\w*./-]+)>?$", text_of(DOCS / folder / "index.md"), re.MULTILINE)
     assert {page, f"{page}*"} & set(listed), name
 
 
