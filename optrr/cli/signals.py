@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import clear_frames
 from types import FrameType
 from typing import Any
 
@@ -54,7 +55,12 @@ def cleaned_up() -> Iterator[None]:
         arm()
         with _not_lost(arm):
             yield
-    except _Ended as ended:
+    except (_Ended, KeyboardInterrupt) as ended:
+        # a context manager that had just begun, or was about to end, is known to the traceback's frames alone: without them
+        # it cleans up
+        clear_frames(ended.__traceback__)
+        if isinstance(ended, KeyboardInterrupt):
+            raise
         click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
         signal.signal(ended.number, signal.SIG_DFL)
         os.kill(os.getpid(), ended.number)

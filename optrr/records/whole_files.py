@@ -109,39 +109,42 @@ def _folder_of(target: Path) -> Path:
 def _locked_folder(target: Path) -> Iterator[Path]:
     """The target's own folder, empty but for the lock; removed in the end."""
     folder = _folder_of(target)
-    lock: int | None = None
+    held: list[int] = []
+    cleaned = False
     try:
-        lock = _lock(folder, target)
-        _undo(folder)
-        _empty(folder)
-        yield folder
-    finally:
         try:
-            _clean(folder, target, lock)
-        except BaseException:
-            _clean(folder, target, lock)  # an interrupt that came while cleaning up
-            raise
+            _lock(folder, target, held)
+            _undo(folder)
+            _empty(folder)
+            yield folder
         finally:
-            if lock is not None:
-                os.close(lock)
+            _clean(folder, target, held)
+            cleaned = True
+    finally:
+        if not cleaned:  # an interrupt came while cleaning up
+            _clean(folder, target, held)
+        _release(held)
 
 
-def _clean(folder: Path, target: Path, lock: int | None) -> None:
+def _clean(folder: Path, target: Path, held: list[int]) -> None:
     """Undo what is not finished and remove the folder.
 
-    Where undoing fails the folder stays: it may hold the files that were there before. Without a lock the run was ended while
-    it asked for it; then the folder goes unless another run holds it.
+    Where undoing fails the folder stays: it may hold the files that were there before. A run that was ended while it asked for
+    the lock asks again; if another run holds it, the folder is that run's.
     """
-    if lock is not None:
-        _undo(folder)
-        _remove(folder, lock)
-    elif folder.is_dir():
-        with suppress(OSError, InvalidInput):
-            taken = _lock(folder, target)
-            try:
-                _clean(folder, target, taken)
-            finally:
-                os.close(taken)
+    if not folder.is_dir():
+        return
+    try:
+        _lock(folder, target, held)
+    except (OSError, InvalidInput):
+        return
+    _undo(folder)
+    _remove(folder, held[0])
+
+
+def _release(held: list[int]) -> None:
+    while held:
+        os.close(held.pop())
 
 
 def _remove(folder: Path, lock: int) -> None:
@@ -153,23 +156,25 @@ def _remove(folder: Path, lock: int) -> None:
         folder.rmdir()
 
 
-def _lock(folder: Path, target: Path) -> int:
+def _lock(folder: Path, target: Path, held: list[int]) -> None:
+    """Hold the lock: its handle is put into ``held`` before it locks anything, so that no interrupt leaves one locked."""
     while True:
         with suppress(FileExistsError):
             os.mkdir(folder, _PRIVATE_FOLDER)
         try:
             _require_own(folder, target)
-            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE)
+            if not held:
+                held.append(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE))
         except FileNotFoundError:
             continue  # the run that held it has just ended and removed the folder
         try:
-            _take(handle)
-            if _is_at(handle, folder / _LOCK):
-                return handle
+            _take(held[0])
+            if _is_at(held[0], folder / _LOCK):
+                return
         except BlockingIOError as error:
-            os.close(handle)
+            _release(held)
             raise InvalidInput(f"another run is writing {target}; wait for it, or choose another path") from error
-        os.close(handle)
+        _release(held)
 
 
 def _require_own(folder: Path, target: Path) -> None:

@@ -210,3 +210,59 @@ def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
     done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
     assert done.stdout == "cleaned\n" and "Exception ignored" not in done.stderr
     assert done.returncode != 0
+
+
+EVERY_STEP = """
+import contextlib, itertools, os, signal, sys, tempfile
+from pathlib import Path
+import optrr.cli.signals as signals, optrr.records.whole_files as whole_files
+
+number, first, stride = getattr(signal, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+watched = {signals.__file__, whole_files.__file__, contextlib.__file__}
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+TOO_FEW = 9
+
+def run(folder, last):
+    steps = 0
+    def trace(frame, event, arg):
+        nonlocal steps
+        if frame.f_code.co_filename not in watched:
+            return None
+        frame.f_trace_opcodes = True
+        steps += event == "opcode"
+        if event == "opcode" and steps == last:
+            os.kill(os.getpid(), number)
+        return trace
+    sys.settrace(trace)
+    with signals.cleaned_up(), whole_files.whole_files([folder / "out.csv", folder / "out.json"]) as paths:
+        for path in paths:
+            path.write_text("new")
+    sys.settrace(None)
+    return steps
+
+for tried, last in enumerate(itertools.count(first, stride)):
+    with tempfile.TemporaryDirectory() as name:
+        child = os.fork()
+        if child == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            try:
+                steps = run(Path(name), last)
+            except KeyboardInterrupt:
+                os._exit(1)
+            os._exit(TOO_FEW if steps < last else 0)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == TOO_FEW:
+            break
+        left = sorted(os.listdir(name))
+        assert left in ([], ["out.csv", "out.json"]), (last, left)
+print(tried)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(("first", "stride"), [(5, 97), pytest.param(1, 1, marks=pytest.mark.full)])
+def test_a_signal_at_any_step_of_the_interpreter_leaves_nothing(name, first, stride):
+    call = [sys.executable, "-c", EVERY_STEP, name, str(first), str(stride)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) * stride > 1000, "the run takes more than a thousand steps"
