@@ -70,17 +70,18 @@ def measured() -> Iterator[Cost]:
     """The cost of a block, known when it ends."""
     cost = Cost()
     peaks = Path("/proc/self/clear_refs")
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     if peaks.exists():
         peaks.write_text("5")  # starts the highest resident size anew
     started = os.times()
     yield cost
     ended = os.times()
     cost.seconds = sum(ended[:4]) - sum(started[:4])
-    cost.memory = _resident("VmHWM") - before
+    cost.memory = resident("VmHWM") - before
 
 
-def _resident(name: str) -> int:
+def resident(name: str) -> int:
+    """Bytes of this process by the system's name for them: VmRSS now, VmHWM at its highest; 0 where there is no such file."""
     status = Path("/proc/self/status")
     if not status.exists():
         return 0

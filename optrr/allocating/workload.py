@@ -32,6 +32,8 @@ from optrr_solvers.errors import Infeasible
 from optrr_solvers.partition import alike, singles
 
 Spec = TypeVar("Spec")
+# More people than there are would not reach a smaller standard error.
+_LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class WantedTable:
         object.__setattr__(self, "attributes", _names(self.attributes))
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise InvalidInput(f"table {self.title} has weight {self.weight}; give a positive number, or leave it out")
-        if self.standard_error is not None and not (np.isfinite(self.standard_error) and self.standard_error > 0):
-            raise InvalidInput(f"table {self.title} has standard error {self.standard_error}; give a positive number")
+        if self.standard_error is not None and not _LEAST_ERROR <= self.standard_error <= 1:
+            raise InvalidInput(
+                f"table {self.title} has standard error {self.standard_error}; give a number from {_LEAST_ERROR:g} to 1"
+            )
 
     @property
     def title(self) -> str:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.records.domain import Category, Domain, listed
+from optrr.records.domain import Category, Domain, listed, shown
 from optrr_solvers.arrays import FloatArray
 
 _HELP = (
@@ -44,11 +44,11 @@ def read_proportions(text: str, domain: Domain) -> FloatArray:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
         raise InvalidInput(
-            f"--proportions {text} holds something that is not a number; give {prod(shape)} shares"
+            f"--proportions {shown(text)} holds something that is not a number; give {prod(shape)} shares"
         ) from None
     if given.shape != shape and given.shape != (prod(shape),):
         raise InvalidInput(
-            f"--proportions {text} has shape {given.shape} and the table of {listed(held.names)} {shape}; give "
+            f"--proportions {shown(text)} has shape {given.shape} and the table of {listed(held.names)} {shape}; give "
             f"{prod(shape)} shares"
         )
     return given.reshape(shape).transpose(held.indices(domain.names))

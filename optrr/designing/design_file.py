@@ -172,7 +172,9 @@ def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:
             remedy = "give it to the longitudinal- commands" if written.startswith(_LONGITUDINAL) else "design again"
-            raise InvalidInput(f"design file {source} has format {written!r}; this version reads {FORMAT!r}: {remedy}")
+            raise InvalidInput(
+                f"design file {source} has format {written[:40]!r}; this version reads {FORMAT!r}: {remedy}"
+            )
         record = msgspec.json.decode(raw, type=_Record)
         refuse_repeats(raw)
         _refuse_caps(record)

@@ -30,6 +30,9 @@ from optrr.records.domain import Attribute, Category, Domain, category_text, sho
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import SIZE_RANGE
 
+# Digits of a number that a message shows.
+_SHOWN = 24
+
 
 class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the people asked are shown: texts in ``language`` (such as ``de``), None where the specification gives none.
@@ -59,7 +62,7 @@ class Specification:
         if missing.size:
             name = self.domain.names[int(missing[0])]
             raise InvalidInput(
-                f"attribute {name!r} has no epsilon; give it one in nats, or a top-level epsilon for all"
+                f"attribute {shown(name)} has no epsilon; give it one in nats, or a top-level epsilon for all"
             )
         return self.epsilons
 
@@ -151,17 +154,17 @@ def _specification(spec: Spec) -> Specification:
 def _wording(spec: Spec) -> Wording:
     questions = {a.name: a.question for a in spec.attributes if a.question is not None}
     general = {name: getattr(spec, name) for name in ("title", "asker", "introduction", "language")}
-    shown = {f"the question of {name!r}": text for name, text in questions.items()}
-    for place, text in {**general, **shown}.items():
+    asked = {f"the question of {shown(name)}": text for name, text in questions.items()}
+    for place, text in {**general, **asked}.items():
         if text is not None and (not text.strip() or not _is_unicode(text)):
-            raise InvalidInput(f"{place} is {text!r}; write a text in UTF-8, or leave it out")
+            raise InvalidInput(f"{place} is {shown(text)}; write a text in UTF-8, or leave it out")
     return Wording(**general, questions=questions)
 
 
 def _checked_text(name: str, text: Category) -> None:
     # JSON and the command line can hold halves of surrogate pairs, which no file can be written with
     if isinstance(text, str) and not _is_unicode(text):
-        raise InvalidInput(f"attribute {name!r} has text {text!r}, which is not Unicode; write it in UTF-8")
+        raise InvalidInput(f"attribute {shown(name)} has text {shown(text)}, which is not Unicode; write it in UTF-8")
 
 
 def _is_unicode(text: str) -> bool:
@@ -171,7 +174,7 @@ def _is_unicode(text: str) -> bool:
 def _checked_epsilon(name: str, epsilon: float) -> float:
     # nan stands for "not given" from here on, so a written nan must not pass
     if not (np.isfinite(epsilon) and epsilon > 0):
-        raise InvalidInput(f"attribute {name!r} has epsilon {epsilon}; give a finite number of nats above 0")
+        raise InvalidInput(f"attribute {shown(name)} has epsilon {epsilon}; give a finite number of nats above 0")
     return epsilon
 
 
@@ -199,7 +202,7 @@ def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
     assert spec.size is not None
     if not SIZE_RANGE[0] <= spec.size <= SIZE_RANGE[1]:
         raise InvalidInput(
-            f"attribute {shown(spec.name)} has size {spec.size}; a size is a whole number from "
+            f"attribute {shown(spec.name)} has size {str(spec.size)[:_SHOWN]}; a size is a whole number from "
             f"{SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
         )
     return tuple(range(spec.size))

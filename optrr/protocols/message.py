@@ -37,7 +37,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read JSON. Raises InvalidInput for anything that is not a message."""
         try:
             return msgspec.json.decode(raw, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput(f"{len(raw)} bytes are not a randomized record ({error}); drop them") from error
 
 

@@ -73,8 +73,8 @@ def read_sampled_tables(path: str | Path) -> SampledTablesRecord:
     """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
     try:
         record = msgspec.json.decode(Path(path).read_bytes(), type=SampledTablesRecord)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
     if record.format != FORMAT:
-        raise InvalidInput(f"{path} has format {record.format!r}; this version reads {FORMAT!r}")
+        raise InvalidInput(f"{path} has format {record.format[:40]!r}; this version reads {FORMAT!r}")
     return record

@@ -63,7 +63,13 @@ class ObservedColumn:
             values = plain.take(values.indices)
         elif pa.types.is_string_view(kind):
             values = values.cast(pa.string())
-        for pair in pc.value_counts(values).to_pylist():
+        try:
+            counted = pc.value_counts(values)
+        except pa.ArrowNotImplementedError:
+            raise InvalidInput(
+                f"column {shown(self.name)} holds {kind}, which is no category; give texts, numbers, dates or yes and no"
+            ) from None
+        for pair in counted.to_pylist():
             value = pair["values"]
             value = None if isinstance(value, float) and math.isnan(value) else value
             self.counts[value] = self.counts.get(value, 0) + pair["counts"]

@@ -190,7 +190,7 @@ class Provenance:
         """
         try:
             return _checked(msgspec.json.decode(text, type=_Record))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput) as error:
             raise InvalidInput(
                 f"{what} carries a note on its randomization that cannot be read: {in_one_line(error)}; "
                 "use the file as optrr wrote it"

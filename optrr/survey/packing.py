@@ -47,10 +47,10 @@ class Packing:
         InvalidInput
             where a record has another width or a code that its attribute does not have: the store was changed.
         """
-        joined = b"".join(packed)
-        if len(joined) != self.width * len(packed) or any(len(record) != self.width for record in packed):
+        # a database that was changed may hold anything in this place
+        if any(not isinstance(record, bytes) or len(record) != self.width for record in packed):
             raise InvalidInput("a stored record has another width than the design's records; restore a backup")
-        fields = np.frombuffer(joined, dtype=self._dtype)
+        fields = np.frombuffer(b"".join(packed), dtype=self._dtype)
         codes = np.empty((len(packed), len(self.sizes)), dtype=np.int64, order="F")
         for i in range(len(self.sizes)):
             codes[:, i] = fields[f"f{i}"]

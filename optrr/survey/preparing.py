@@ -92,7 +92,7 @@ def _is_design(path: Path) -> bool:
         return False
     try:
         form = msgspec.json.decode(path.read_bytes(), type=_Named).format
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # whoever reads it as a specification says what is wrong
     if form and form != DESIGN_FORMAT:
         raise InvalidInput(f"{path} has format {form!r}; serve a specification or a design of {DESIGN_FORMAT!r}")

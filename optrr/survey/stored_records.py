@@ -107,7 +107,7 @@ def _declared_domain(design: bytes) -> Domain:
     """The domain of a design file with all that was declared: types and order of the categories, bins, marks, the rest."""
     try:
         record = msgspec.json.decode(design, type=_DesignRecord)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"the database's design cannot be read: {in_one_line(error)}; restore a backup") from error
     return Domain(tuple(a.attribute() for a in record.attributes))
 

@@ -10,6 +10,7 @@ from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
 from optrr.records.reading.bytes_in import ByteSource, readable
+from optrr.records.reading.sound import sound, sound_schema
 from optrr.records.reading.source import RecordsAt, Source
 
 MAGIC = b"ARROW1"
@@ -27,11 +28,11 @@ class ArrowFile(Source):
         with self._arrow():
             if self._whole:
                 with self._data.open() as stream:
-                    self.schema = pa.ipc.open_file(stream).schema
+                    self.schema = sound_schema(pa.ipc.open_file(stream).schema, self.name)
             else:
                 # a pipe is opened once; the reader that told the schema goes on to tell the records
                 self._opened = pa.ipc.open_stream(self._data.open())
-                self.schema = self._opened.schema
+                self.schema = sound_schema(self._opened.schema, self.name)
 
     def _arrow(self) -> _Translated:
         return _Translated(self.name)
@@ -44,7 +45,7 @@ class ArrowFile(Source):
         """The batches as they were written, cut to at most 131,072 records."""
         with self._arrow(), readable(self.name):
             for batch in self._written():
-                chosen = batch.select(list(columns))
+                chosen = sound(batch.select(list(columns)), self.name)
                 for start in range(0, max(chosen.num_rows, 1), RECORDS):
                     yield chosen.slice(start, RECORDS)
 
@@ -67,7 +68,8 @@ class _Translated:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, pa.ArrowException):
+        # what is no Arrow at all comes as an OSError
+        if isinstance(error, pa.ArrowException | OSError):
             raise InvalidInput(
                 f"cannot read {self._name}: it is not a whole Arrow file; write it again, or name it by what it is"
             ) from None

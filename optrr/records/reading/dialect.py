@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain, listed
+from optrr.records.domain import Domain, listed, shown
 from optrr.records.reading.bytes_in import ByteSource, plain_suffix
 from optrr.records.reading.source import RecordsAt
 
@@ -50,8 +50,8 @@ def dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dia
     if not header:
         raise InvalidInput(f"{data.name} is empty; a CSV file starts with the columns' names")
     given = where.delimiter
-    if given is not None and len(given.encode()) != 1:
-        raise InvalidInput(f"the delimiter is {given!r}; give one character, such as ';' or a tab")
+    if given is not None and not (len(given) == 1 and given.isascii()):
+        raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
     order = (given,) if given else _candidates(data.name)
     splits = {d: _split(header, d) for d in order}
     delimiter = max(order, key=lambda d: _fitness(splits[d], domain))
@@ -74,9 +74,10 @@ def _fitness(names: Sequence[str], domain: Domain | None) -> tuple[int, int]:
 def _encoding(data: ByteSource, given: str | None) -> str:
     if given is not None:
         try:
-            return codecs.lookup(given).name
-        except LookupError:
-            raise InvalidInput(f"there is no encoding {given!r}; give one such as utf-8 or latin-1") from None
+            # a codec that is no text encoding, such as zip, is refused here, too
+            return codecs.lookup(io.TextIOWrapper(io.BytesIO(), given).encoding).name
+        except (LookupError, ValueError):
+            raise InvalidInput(f"there is no encoding {shown(given)}; give one such as utf-8 or latin-1") from None
     head = data.head(_LOOK)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"

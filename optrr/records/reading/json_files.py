@@ -12,6 +12,7 @@ import pyarrow.json as pa_json
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.records.reading.bytes_in import ByteSource, readable
+from optrr.records.reading.sound import sound, sound_schema
 from optrr.records.reading.source import RecordsAt, Source
 
 # Bytes read at once; a line must not be longer.
@@ -30,9 +31,10 @@ class JsonLines(Source):
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
         try:
-            self.schema = pa_json.read_json(pa.BufferReader(whole)).schema
+            schema = pa_json.read_json(pa.BufferReader(whole)).schema
         except pa.ArrowException:
             raise InvalidInput(f"cannot read {self.name}: {self._reason()}") from None
+        self.schema = sound_schema(schema, self.name)
 
     def share_read(self) -> float | None:
         """Share of the file's bytes."""
@@ -46,7 +48,7 @@ class JsonLines(Source):
             try:
                 with pa_json.open_json(self._data.open(), read_options=read, parse_options=parse) as rows:
                     for batch in rows:
-                        yield batch.select(list(columns))
+                        yield sound(batch.select(list(columns)), self.name)
             except pa.ArrowException:
                 raise InvalidInput(f"cannot read {self.name}: {self._reason()}") from None
 

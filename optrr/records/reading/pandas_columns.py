@@ -39,7 +39,7 @@ class _Plain(Source):
         """The other's, with texts."""
         for batch in self._source.batches(columns):
             arrays = [
-                self._kinds[name].texts(column) if name in self._kinds else column
+                _texts(self._kinds[name], column, name) if name in self._kinds else column
                 for name, column in zip(columns, batch.columns, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -94,7 +94,24 @@ class _Intervals:
 
 
 _PandasKind = _Periods | _Intervals
+# What a note or a column that pandas did not write comes to.
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 _KINDS: Mapping[str, type[_Periods] | type[_Intervals]] = {"pandas.period": _Periods, "pandas.interval": _Intervals}
+
+
+def _texts(kind: _PandasKind, column: pa.Array, name: str) -> pa.Array:
+    try:
+        return kind.texts(column)
+    except InvalidInput:
+        raise
+    except (*_MALFORMED, pa.ArrowException) as error:
+        raise _not_pandas(name) from error
+
+
+def _not_pandas(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"column {shown(name)} is said to be pandas' own and is not as it writes it; write it again as text"
+    )
 
 
 def _pandas_kind(field: pa.Field) -> _PandasKind | None:
@@ -102,8 +119,13 @@ def _pandas_kind(field: pa.Field) -> _PandasKind | None:
         name, details = field.type.extension_name, field.type.__arrow_ext_serialize__()
     else:
         said = field.metadata or {}
-        name, details = said.get(_NAME, b"").decode(), said.get(_DETAILS, b"")
-    return _KINDS[name](field.name, json.loads(details)) if name in _KINDS else None
+        name, details = said.get(_NAME, b"").decode("utf-8", "replace"), said.get(_DETAILS, b"")
+    if name not in _KINDS:
+        return None
+    try:
+        return _KINDS[name](field.name, json.loads(details))
+    except _MALFORMED as error:
+        raise _not_pandas(field.name) from error
 
 
 def _storage(column: pa.Array) -> pa.Array:

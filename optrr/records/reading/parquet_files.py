@@ -17,6 +17,7 @@ from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
 from optrr.records.reading.bytes_in import readable
+from optrr.records.reading.sound import sound, sound_schema
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -37,7 +38,7 @@ class ParquetFile(Source):
         self._texts: list[str] = []
         declared = () if domain is None else domain.names
         with self._parquet() as file:
-            written = file.schema_arrow
+            written = sound_schema(file.schema_arrow, self.name)
             self.rows = file.metadata.num_rows
         columns = [f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)]
         self._texts = [f.name for f in columns if f.name in declared and _is_text(f.type)]
@@ -59,7 +60,8 @@ class ParquetFile(Source):
         size = min(RECORDS, max(_FEWEST, _CELLS // max(len(wanted), 1)))
         with readable(self.name), self._parquet() as file:
             try:
-                yield from file.iter_batches(batch_size=size, columns=wanted)
+                for batch in file.iter_batches(batch_size=size, columns=wanted):
+                    yield sound(batch, self.name)
             except pa.ArrowException:
                 raise InvalidInput(f"cannot read {self.name}: it is damaged; write it again") from None
 

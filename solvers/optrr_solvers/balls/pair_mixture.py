@@ -167,7 +167,9 @@ def _program(matrix: FloatArray, needs: FloatArray, *, nearest: bool) -> tuple[F
     ``nearest``: y may be negative and the shares add up to 1, so that there always is an answer.
     """
     rows, n = matrix.shape
-    scale = np.abs(matrix).max(axis=1)
+    # a row that no column moves can only be met by y ≤ 0, whatever its scale
+    largest = np.abs(matrix).max(axis=1)
+    scale = np.where(largest > 0, largest, 1.0)
     unit = float(np.max(needs / scale))
     block = np.block([[matrix / scale[:, None], -(needs / scale / unit)[:, None]], [np.ones((1, n)), np.zeros((1, 1))]])
     program = LinearProgram(

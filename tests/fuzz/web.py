@@ -1,0 +1,121 @@
+"""The collector as a target: report bodies, and whole requests, to the application without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from optrr.survey.app import survey_app
+from optrr.survey.database import database_url, open_database
+from optrr.survey.preparing import Survey, prepared
+from optrr.survey.session import Admission
+from tests.survey_client import called
+
+_SPECIFICATION = """
+epsilon = 1.0
+[[attributes]]
+name = "sex"
+categories = ["F", "M"]
+[[attributes]]
+name = "age"
+size = 5
+"""
+_TOKEN = "a token of more than twenty characters"
+_METHODS = ("GET", "POST", "HEAD", "PUT", "OPTIONS")
+# What the collector answers; nothing is an error of its own.
+_STATUSES = {200, 204, 303, 400, 401, 403, 404, 405, 408, 409, 411, 413, 415, 422, 429}
+
+
+@cache
+def _survey() -> Survey:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "questions.toml"
+        path.write_text(_SPECIFICATION)
+        made = prepared(path)
+        # read while they are there
+        assert made.files
+        return made
+
+
+class _Application:
+    """One application for each process, with a database of its own."""
+
+    def __init__(self) -> None:
+        self._app: Any = None
+        self._loop = asyncio.new_event_loop()
+
+    def reply(self, folder: Path, method: str, path: str, body: bytes, headers: dict[str, str]) -> Any:
+        if self._app is None:
+            engine = open_database(database_url(str(folder / "collected.db")))
+            self._app = survey_app(_survey(), engine, Admission(_TOKEN), secure=False)
+        return self._loop.run_until_complete(called(self._app, method, path, body, **headers))
+
+
+@cache
+def _application() -> _Application:
+    return _Application()
+
+
+def bodies(data: bytes, folder: Path) -> None:
+    """A report's body."""
+    reply = _application().reply(folder, "POST", "/reports", data, {"content_type": "application/json"})
+    assert reply.status in {200, 400, 409, 413, 422}, reply.status
+    content = json.loads(reply.body)
+    assert content == {"kept": True} or set(content) == {"error"}, content
+
+
+def requests(data: bytes, folder: Path) -> None:
+    """Lines: method and path, headers, an empty one, the body."""
+    head, _, body = data.partition(b"\n\n")
+    first, *lines = head.decode("latin-1").split("\n")
+    method, _, path = first.partition(" ")
+    headers = dict(line.partition(": ")[::2] for line in lines if line)
+    given = {k.lower(): v.replace("TOKEN", _TOKEN) for k, v in headers.items() if k}
+    # a body that is announced and does not come is waited for, by design
+    given.pop("content-length", None)
+    reply = _application().reply(folder, method if method in _METHODS else "GET", f"/{path.lstrip('/')}", body, given)
+    assert reply.status in _STATUSES, reply.status
+
+
+def body_seeds() -> list[bytes]:
+    """Reports of this survey."""
+    design = _survey().deployment.design
+    out = []
+    for k, values in enumerate((["F", "3"], ["M", "0"])):
+        out.append(
+            json.dumps({"format": "optrr-report/1", "design": design, "id": f"{k:032x}", "values": values}).encode()
+        )
+    return out
+
+
+def request_seeds() -> list[bytes]:
+    """One of every kind."""
+    form = b"content-type: application/x-www-form-urlencoded\n\n"
+    return [
+        b"GET \naccept-encoding: gzip;q=0.5, br\n\n",
+        b"GET sampler.json\n\n",
+        b"GET health\n\n",
+        b"GET results\nauthorization: Bearer TOKEN\n\n",
+        b"GET results?attributes=sex,age&confidence=0.9&method=unbiased\nauthorization: Bearer TOKEN\n\n",
+        b"GET results/records.csv\nauthorization: Bearer TOKEN\ncookie: optrr_results=1.2\n\n",
+        b"POST results\n" + form + b"token=TOKEN",
+        b"POST reports\ncontent-type: application/json\n\n" + body_seeds()[0],
+    ]
+
+
+def database_seeds() -> list[bytes]:
+    """A survey's database with two reports."""
+    with tempfile.TemporaryDirectory() as folder:
+        application = _Application()
+        for body in body_seeds():
+            application.reply(Path(folder), "POST", "/reports", body, {"content_type": "application/json"})
+        import sqlite3  # noqa: PLC0415 (only seeds need it)
+
+        place = Path(folder) / "collected.db"
+        with sqlite3.connect(place) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return [place.read_bytes()]
