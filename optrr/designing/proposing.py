@@ -9,6 +9,7 @@ Order is kept where a column has one, numbers and dates are binned where that is
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -130,7 +131,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
     if len(known) > MOST_CATEGORIES:
         numbers = column.dated or all(isinstance(v, int | float) for v in known)
         kind = (
-            f"numbers or dates; give it bins, --bins {name}=5"
+            f"numbers or dates; give it bins, --bins {shlex.quote(f'{name}=5')}"
             if numbers
             else "texts; merge them with --rare, or leave it out"
         )
