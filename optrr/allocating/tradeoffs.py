@@ -136,7 +136,8 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     if preserve_pairs and declared.m > 1:
         chosen = "pairs" if preserve_pairs is True else list(preserve_pairs)
         every = chosen == "pairs" or len(chosen) == declared.m * (declared.m - 1) // 2
-        ways.append((f"optimum, {'every pair' if every else f'{len(chosen)} pairs'} kept", {"preserve": chosen}))
+        kept = "every pair" if every else "1 pair" if len(chosen) == 1 else f"{len(chosen)} pairs"
+        ways.append((f"optimum, {kept} kept", {"preserve": chosen}))
     ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
     curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]
     return Tradeoff("total epsilon, nats", tuple(c for c in curves if c.abscissae), n)

@@ -20,8 +20,9 @@ from optrr.cli.designing import (
     show_attributes,
     spec_argument,
 )
+from optrr.cli.inputs import FILE
 from optrr.cli.output import json_option, late_bar, print_json, print_table, say, warn
-from optrr.cli.outputs import FILE, design_output_option, report_option, write_report
+from optrr.cli.outputs import design_output_option, report_option, write_report
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.parts import Page

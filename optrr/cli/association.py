@@ -10,7 +10,6 @@ import click
 import numpy as np
 
 from optrr.cli.genomic_options import (
-    FILE,
     check_outputs,
     design_option,
     input_argument,
@@ -19,7 +18,10 @@ from optrr.cli.genomic_options import (
     progress_bar,
     test_option,
 )
+from optrr.cli.inputs import FILE
 from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.outputs import report_option, write_report
+from optrr.cli.page_of_records import page_given
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -36,8 +38,9 @@ from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.genomics.tables import all_tables
+from optrr.parts import Page
+from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
-from optrr.reports.writing import write_page
 from optrr.rounding import epsilon_text
 
 _TOP = 10
@@ -55,7 +58,7 @@ _TOP = 10
 )
 @click.option("--manhattan", "manhattan_file", type=FILE, help="Manhattan plot to write (.svg, .png, .pdf).")
 @click.option("--qq", "qq_file", type=FILE, help="QQ plot to write.")
-@click.option("--report", "report_file", type=FILE, help="HTML report to write.")
+@report_option
 @phenotype_options
 @json_option
 def gwas(
@@ -66,7 +69,7 @@ def gwas(
     naive: bool,
     manhattan_file: Path | None,
     qq_file: Path | None,
-    report_file: Path | None,
+    report: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -85,7 +88,7 @@ def gwas(
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
-    check_outputs([output, report_file, *plots], [input, design_file, options["phenotype_file"]])
+    check_outputs([output, report, *plots], [input, design_file, options["phenotype_file"]])
     for path in plots:
         check_plot(path)
     design = Design.load(design_file)
@@ -94,8 +97,12 @@ def gwas(
     if output is not None:
         scanned.write_tsv(output)
     _save_plots(scanned, manhattan_file, qq_file)
-    if report_file is not None:
-        write_page(report_file, scan_page(scanned, design, f"Association scan of {input.name}"))
+
+    def page() -> Page:
+        where = page_given(design, design_file, [RecordsAt(input)], doubts)
+        return scan_page(scanned, design, f"Association scan of {input.name}", where)
+
+    write_report(report, page)
     if as_json:
         print_json(_scan_summary(scanned, design) | {"doubts": doubts})
     else:
@@ -203,7 +210,7 @@ def _show_scan(associations: Associations, design: Design) -> None:
 )
 @click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
 @click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
-@click.option("--report", "report_file", type=FILE, help="HTML report to write.")
+@report_option
 @phenotype_options
 @json_option
 def gwas_study(
@@ -217,7 +224,7 @@ def gwas_study(
     missing: str,
     random_state: int,
     output: Path | None,
-    report_file: Path | None,
+    report: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -227,15 +234,14 @@ def gwas_study(
         _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
         "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
     )  # fmt: skip
-    check_outputs([output, report_file], [input, options["phenotype_file"]])
+    check_outputs([output, report], [input, options["phenotype_file"]])
     cohort = read_cohort(input, phenotype_of(options))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
     columns, rows = study_rows(study)
     if output is not None:
         _write_rows(output, columns, rows)
-    if report_file is not None:
-        write_page(report_file, study_page(study, f"Protected association study of {input.name}"))
+    write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
     if as_json:
         print_json(_study_summary(study, columns, rows))
     else:

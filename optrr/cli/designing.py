@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from optrr.cli.inputs import FILE
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
-from optrr.cli.outputs import FILE, design_output_option, report_option, write_report
+from optrr.cli.outputs import design_output_option, report_option, write_report
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.solving import design as make_design
@@ -19,6 +21,7 @@ from optrr.parts import Page
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 # Attributes listed for people; --json lists all.
 _SHOWN = 40
 
@@ -30,13 +33,20 @@ attribute_option = click.option(
     metavar="NAME=SIZE:EPSILON",
     help="An attribute, instead of SPEC; repeatable.",
 )
-preserve_option = click.option(
-    "--preserve",
-    type=click.Choice(["marginals", "pairs"]),
-    default="marginals",
-    show_default=True,
-    help="pairs: every pair stays at least as visible as under Kronecker.",
-)
+
+
+def preserving(pairs: str) -> Callable[[_Command], _Command]:
+    """The option --preserve; ``pairs`` says which pairs it keeps."""
+    return click.option(
+        "--preserve",
+        type=click.Choice(["marginals", "pairs"]),
+        default="marginals",
+        show_default=True,
+        help=f"pairs: {pairs} stays at least as visible as under Kronecker.",
+    )
+
+
+preserve_option = preserving("every pair")
 
 
 def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
@@ -67,6 +77,11 @@ class MethodName(click.ParamType[str]):
         return click.Choice(["auto", *METHODS]).convert(value, param, ctx)
 
 
+def method_option(text: str) -> Callable[[_Command], _Command]:
+    """The option --method; ``text`` is its help."""
+    return click.option("--method", type=MethodName(), default="auto", show_default=True, help=text)
+
+
 @click.command()
 @spec_argument
 @attribute_option
@@ -76,13 +91,7 @@ class MethodName(click.ParamType[str]):
     type=float,
     help="Spend this total, in nats: the epsilons of SPEC are then proportions (all alike where it gives none).",
 )
-@click.option(
-    "--method",
-    type=MethodName(),
-    default="auto",
-    show_default=True,
-    help="Solver, the best one by default; por, inductive and kronecker are baselines.",
-)
+@method_option("Solver, the best one by default; por, inductive and kronecker are baselines.")
 @preserve_option
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 10 attributes).")
 @click.option(

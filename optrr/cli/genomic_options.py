@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from optrr.cli.inputs import FILE
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
@@ -16,8 +17,6 @@ from optrr.genomics.tables import Progress
 from optrr.inference.genotypes import GENOTYPE_TESTS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-FILE = click.Path(path_type=Path)
-
 input_argument = click.argument("input", metavar="INPUT", type=FILE)
 design_option = click.option(
     "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."

@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
+from optrr.cli.designing import preserving
 from optrr.cli.genomic_options import (
-    FILE,
     check_outputs,
     design_option,
     input_argument,
@@ -18,7 +18,9 @@ from optrr.cli.genomic_options import (
     phenotype_options,
     progress_bar,
 )
+from optrr.cli.inputs import FILE
 from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.outputs import design_output_option
 from optrr.cli.releases import again_option, epsilon_phrase, release_summary, seed_option
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
@@ -45,7 +47,7 @@ from optrr_solvers.randomness import as_source
 
 @click.command("gwas-design")
 @input_argument
-@click.option("-o", "--output", type=FILE, help="Design file to write.")
+@design_output_option
 @click.option(
     "--total-epsilon", type=float, help="Total epsilon of a person's record; variants and status are scaled to it."
 )
@@ -78,13 +80,7 @@ from optrr_solvers.randomness import as_source
     show_default=True,
     help="Any method of optrr design; kronecker and inductive are baselines.",
 )
-@click.option(
-    "--preserve",
-    type=click.Choice(["marginals", "pairs"]),
-    default="marginals",
-    show_default=True,
-    help="pairs: every pair of variant and status stays at least as visible as under Kronecker.",
-)
+@preserving("every pair of variant and status")
 @phenotype_options
 @json_option
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:

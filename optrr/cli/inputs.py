@@ -28,10 +28,9 @@ _OPTIONS = {
     "query": ("SQL", "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record."),
 }
 _KEY = "optrr.cli.inputs"
+FILE = click.Path(path_type=Path)
 
-design_option = click.option(
-    "--design", "design_file", required=True, type=click.Path(path_type=Path), help="Design file from optrr design."
-)
+design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr design.")
 confidence_option = click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval."
 )

@@ -6,12 +6,36 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.designing import MethodName, attribute_option, preserve_option, read_wanted, spec_argument
-from optrr.cli.inputs import confidence_option, input_argument, split_names
-from optrr.cli.output import TABLE_DECIMALS, json_option, late_bar, print_json, print_table, say, warn, watched
-from optrr.cli.releases import limit_option, releases_in, replaced_release, report_release
+from optrr.cli.designing import (
+    attribute_option,
+    keep_specification,
+    method_option,
+    preserve_option,
+    read_wanted,
+    spec_argument,
+)
+from optrr.cli.inputs import FILE, confidence_option, input_argument, split_names, table_attributes_option
+from optrr.cli.output import (
+    TABLE_DECIMALS,
+    json_option,
+    late_bar,
+    print_json,
+    print_shown,
+    print_table,
+    say,
+    warn,
+    watched,
+)
+from optrr.cli.outputs import design_output_option
+from optrr.cli.releases import (
+    after_option,
+    limit_option,
+    records_output_option,
+    releases_in,
+    replaced_release,
+    report_release,
+)
 from optrr.cli.signals import cleaned_up
-from optrr.errors import InvalidInput
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.keyed import Key
 from optrr.longitudinal.panel import PanelEstimate, estimate_rounds
@@ -25,7 +49,7 @@ design_option = click.option(
     "--design",
     "design_file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="File from optrr longitudinal-design.",
 )
 person_option = click.option(
@@ -36,7 +60,7 @@ person_option = click.option(
 @click.command()
 @spec_argument
 @attribute_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write.")
+@design_output_option
 @click.option("--forever", type=float, required=True, help="Most that all reports of a person may ever cost, in nats.")
 @click.option(
     "--one-report",
@@ -50,13 +74,7 @@ person_option = click.option(
     show_default=True,
     help="How a report is drawn from the permanent answer: by a coin for the whole record, or attribute by attribute.",
 )
-@click.option(
-    "--method",
-    type=MethodName(),
-    default="auto",
-    show_default=True,
-    help="Solver of the optimum, the best one by default.",
-)
+@method_option("Solver of the optimum, the best one by default.")
 @preserve_option
 @json_option
 def longitudinal_design(
@@ -76,8 +94,7 @@ def longitudinal_design(
     cost more than --forever, however many rounds there are.
     """
     wanted = read_wanted(spec, attributes)
-    if spec is not None and output is not None and output.exists() and output.samefile(spec):
-        raise InvalidInput(f"{output} is the specification itself; write the design to another file")
+    keep_specification(spec, output)
     with watched("designing") as options:
         stages = Stages(second, method, preserve, options=options)  # type: ignore[arg-type]  # the choices are the literals
         asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
@@ -126,23 +143,18 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file to write.")
+@records_output_option()
 @click.option(
     "--key",
     "key_file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Secret that permanent answers are drawn from; stays with the true records.",
 )
 @click.option("--new-key", is_flag=True, help="Make the key first; its file must not exist yet.")
 @person_option
 @click.option("--round", "round_name", required=True, help="Name of the round; the same name gives the same reports.")
-@click.option(
-    "--after",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Earlier release of the same people, to be added up; rounds of this design and key count once; repeatable.",
-)
+@after_option("rounds of this design and key count once; ")
 @limit_option
 @json_option
 def longitudinal_perturb(
@@ -174,15 +186,10 @@ def longitudinal_perturb(
 
 
 @click.command()
-@click.argument("rounds", metavar="ROUND...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("rounds", metavar="ROUND...", nargs=-1, required=True, type=FILE)
 @design_option
 @person_option
-@click.option(
-    "--attributes",
-    required=True,
-    metavar="A,B",
-    help="Attributes of the table, separated by commas; a comma inside a name is written twice.",
-)
+@table_attributes_option
 @click.option("--change", is_flag=True, help="Also how much each cell moved from the first round to the last.")
 @confidence_option
 @json_option
@@ -212,9 +219,4 @@ def longitudinal_estimate(
 
 def show_panel(result: PanelEstimate) -> None:
     """Print one row per cell."""
-    table = result.to_arrow()
-    print_table(
-        f"{result.headline()}, {100 * result.confidence:g}% intervals",
-        table.column_names,
-        [["(missing)" if v is None else v for v in row.values()] for row in table.to_pylist()],
-    )
+    print_shown(f"{result.headline()}, {100 * result.confidence:g}% intervals", result.shown())

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from optrr.cli.counted import counted
-from optrr.cli.inputs import attributes_option, design_option, input_argument, split_names
+from optrr.cli.inputs import FILE, attributes_option, design_option, input_argument, split_names
 from optrr.cli.output import json_option, print_shown, say
-from optrr.cli.outputs import FILE, Outputs, report_option
+from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.errors import InvalidInput
 from optrr.models import LogLinear, fit_loglinear, stepwise

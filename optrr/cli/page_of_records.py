@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from optrr.reports.sections import Given
 
 # Options that say where things are, or how they are printed, and nothing of what is asked.
-_LEFT_OUT = ("input", "design_file", "output", "report", "as_json")
+_LEFT_OUT = ("input", "design_file", "output", "report", "as_json", "manhattan_file", "qq_file")
 # Options whose values may be places.
-_PLACES = ("groups", "proportions")
+_PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
 
 

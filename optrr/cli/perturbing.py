@@ -11,9 +11,11 @@ from optrr.asking import Asking
 from optrr.cli.inputs import design_option, input_argument
 from optrr.cli.output import json_option, late_bar, warn
 from optrr.cli.releases import (
+    after_option,
     again_option,
     epsilon_phrase,
     limit_option,
+    records_output_option,
     releases_in,
     replaced_release,
     report_release,
@@ -31,21 +33,10 @@ from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 @click.command()
 @input_argument
 @design_option
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="CSV or Parquet file to write, or - for CSV on standard output.",
-)
+@records_output_option(", or - for CSV on standard output")
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
 @again_option
-@click.option(
-    "--after",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Earlier release of the same people, to be added up in the account; repeatable.",
-)
+@after_option()
 @limit_option
 @seed_option
 @json_option

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from optrr.cli.inputs import FILE
 from optrr.cli.output import print_json, warn
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease
@@ -16,9 +17,26 @@ from optrr.records.provenance import SEEDED, Provenance, Release
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
 again_option = click.option(
     "--again", is_flag=True, help="Randomize INPUT although it says it is randomized already; the epsilons add up."
 )
+
+
+def after_option(more: str = "") -> Callable[[_Command], _Command]:
+    """The option --after; ``more`` is what its help says beside."""
+    return click.option(
+        "--after",
+        multiple=True,
+        type=FILE,
+        help=f"Earlier release of the same people, to be added up in the account; {more}repeatable.",
+    )
+
+
+def records_output_option(more: str = "") -> Callable[[_Command], _Command]:
+    """The option -o of randomized records; ``more`` is what may be given instead of a file."""
+    return click.option("-o", "--output", required=True, type=FILE, help=f"CSV or Parquet file to write{more}.")
 
 
 limit_option = click.option(

@@ -9,6 +9,7 @@ from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
 from optrr.inference.genotypes import ASSUMING
 from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.reports.sections import Given, warnings
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray
 
@@ -19,18 +20,25 @@ _INTERVALS = (
 )
 
 
-def scan_page(associations: Associations, design: Design, title: str) -> Page:
-    """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values."""
+def scan_page(associations: Associations, design: Design, title: str, given: Given | None = None) -> Page:
+    """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
+
+    ``given`` is where the records come from, and what was asked of them; without it the page does not say.
+    """
     remarks = _remarks(associations)
     along = manhattan(associations.variants, associations.scores.p_value)
     spread = f"Genomic control factor {associations.lambda_gc:.3f}: {associations.notes_on_lambda}."
+    people = int(associations.n.max())
+    asked = [] if given is None else [given.told(), given.was_asked(people), given.check()]
     return Page(
         title,
         [
+            *([] if given is None else warnings(given.doubts)),
             *([Section("To know", remarks)] if remarks else []),
             Section("Along the genome", [Chart(figure_svg(along))]),
             Section("QQ plot", [Chart(figure_svg(qq(_p_values(associations))), spread)]),
             Section("Top variants", [_top_variants(associations)]),
+            *asked,
         ],
         _lead(associations, design),
     )

@@ -18,6 +18,7 @@ from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.parts import page_html
+from optrr.promise import promise
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 KIDD = DATA / "kidd.aisnp.1kg.vcf"
@@ -173,7 +174,8 @@ def test_commands_on_a_table(tmp_path, capsys):
     assert (code, printed["variants"], printed["n"]) == (0, 5, 600)
     assert printed["epsilon"] == made["epsilon"]
     assert "not valid" in err
-    assert "WARNING" in page.read_text()
+    assert "WARNING" in page.read_text() and promise(made["epsilon"]) in page.read_text()
+    assert "optrr verify d.json" in page.read_text() and str(tmp_path) not in page.read_text()
     assert len(table.read_text().splitlines()) == 6
     code, out, _ = command(
         capsys, "gwas-study", data, "--total-epsilon", "4,30", "--repeats", "3", *who, "--json",
