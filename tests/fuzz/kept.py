@@ -20,4 +20,5 @@ def kept(name: str) -> list[bytes]:
 def keep(name: str, inputs: list[bytes]) -> None:
     """Keep these inputs, each once, in an order that later runs leave alone."""
     lines = [json.dumps(data.decode("latin-1")) for data in dict.fromkeys(inputs)]
+    FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
