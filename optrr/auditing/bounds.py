@@ -1,12 +1,14 @@
 """How large the true ε is at least: the worst event is found in one part of the answers and bounded in another.
 
-Records are uniform. Let A and B be sets of noises and p_A, p_B their probabilities, averaged over records. The answer y is
-then uniform given that the noise is in A, and so it is given B; hence some y has records x, x' with
-Pr(y|x)/Pr(y|x') ≥ (p_A/|A|)/(p_B/|B|), and ε is at least the logarithm of that. In the same way, with noises that differ in
-attribute i only, for the conditional ε; and for one answer with sets of the records, or true categories, it may be given for.
+Records are uniform. Let A and B be sets of noises and p_A, p_B their probabilities, averaged over records. p_A/|A| is then the
+mean of Pr(y|y−a) over all answers y and all a in A, since every answer y and noise a belong to one record, y−a; p_B/|B| is the
+same mean over B. No Pr(y|x) is more than e^ε times another Pr(y|x') of the same y, so the one mean is at most e^ε times the
+other: ε ≥ ln (p_A/|A|)/(p_B/|B|). In the same way, with noises that differ in attribute i only, for the conditional ε; and for
+one answer with sets of the records, or true categories, it may be given for.
 
 Of k_A + k_B records with either, k_A is binomial with probability p_A/(p_A + p_B). Clopper–Pearson's bound of that is an exact
-bound of ε, whatever the client does with each record by itself.
+bound of ε, whatever the client does with each record by itself. Which sets are compared is decided by other records, by the
+answers themselves, and for the conditional ε by what else changed; the bound holds given all of these.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ _RECORDS = 10_000
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write Markdown to this file, to be filled in.")
 @json_option
 def evaluate(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
-    """The evaluator's questions of NIST SP 800-226, answered for DESIGN where it answers them, and open where you must.
+    """An evaluator's questions, by the topics of NIST SP 800-226, answered where DESIGN answers them and open where you must.
+
+    The questions are in our words, not quoted, and NIST has not seen them.
 
     Only what was recomputed from DESIGN, or holds for every design, is stated.
     """
@@ -58,6 +60,7 @@ def markdown(sheet: Worksheet) -> Iterator[str]:
     yield "# Evaluation worksheet"
     yield ""
     yield f"Design {sheet.design}. Topics of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees."
+    yield "The questions are in our words, not quoted from it."
     for entry in sheet.entries:
         yield ""
         yield f"## {entry.topic.capitalize()}: {entry.question}"

@@ -2,8 +2,8 @@
 
 The topics are those of NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (March 2025): epsilon, the
 unit of privacy, composition, the trust model, correct implementation, side channels, utility and bias, security and access,
-and exposure while data are collected. The questions are in our words. A design answers some of them; what only those who deploy
-it can know is put to them as a question, and never answered here.
+and exposure while data are collected. The questions are in our words, not quoted from it, and NIST has not seen them. A design
+answers some of them; what only those who deploy it can know is put to them as a question, and never answered here.
 """
 
 from __future__ import annotations

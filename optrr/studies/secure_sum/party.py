@@ -25,7 +25,9 @@ counts between cells unseen: counts then need honest parties, privacy does not.
 
 The parties of a study live in one process, which hands every message over as the one who made it, so a sender named above is
 the one who sent it. Nothing here is for a network: messages carry no signature, so what one party holds against another proves
-nothing to a third, and a name of a session that is used twice is not noticed.
+nothing to a third. A name of a session that is used twice is not noticed, because a party keeps nothing from one session to the
+next: a message of the first would then pass in the second, with the vector that its sender had then. So draw a new name for
+every session, as :mod:`optrr.studies.secure_sum.dependences` does.
 
 Not detected, by any protocol: a party that lies about its own record. A party may also stop the session at any time, even once
 it knows the result and the others do not. Sums over different sets of the same parties tell their difference: before a
