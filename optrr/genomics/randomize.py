@@ -35,7 +35,10 @@ MissingPolicy = Literal["refuse", "exclude"]
 
 # Records of up to this many bytes are held in memory.
 _IN_MEMORY = 1 << 30
-# Cells randomized at once: what a law holds while it samples is some tens of bytes for each.
+# Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while it
+# samples draws fewer at a time.
+_RANDOMIZED = 1 << 25
+# Cells read or written at once.
 _CELLS = 1 << 22
 
 
@@ -115,14 +118,14 @@ def _room(n: int, m: int) -> Codes:
 def randomize_records(
     records: Codes, mechanism: Mechanism, random_state: RandomState | BitSource = None, progress: Progress | None = None
 ) -> None:
-    """Randomize records in place, a few thousand at a time; MISSING stays as it is.
+    """Randomize records in place, some thousands at a time; MISSING stays as it is.
 
     Each person's change set is drawn for all attributes; what falls on a missing call is dropped, which leaves a
     marginal of the mechanism and no larger ε.
     """
     source = as_source(random_state)
     n, m = records.shape
-    step = max(1, min(n, _CELLS // m))
+    step = max(1, min(n, _RANDOMIZED // m))
     for start in range(0, n, step):
         piece = records[start : start + step]
         gone = piece == MISSING
