@@ -66,3 +66,4 @@ checks: $(INSTALLED)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf docs/source docs/gallery.rst docs/reference/python docs/reference/commands

@@ -73,6 +73,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "optrr"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_sidebars = {"gallery": [], "quick-start": []}  # pages that stand alone
 html_show_sourcelink = False
 html_copy_source = False

@@ -238,13 +238,24 @@ def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -
         page.on("pageerror", lambda error, failed=failed: failed.append(str(error)))
         page.goto((SITE / f"{name}.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
-        page.emulate_media(media="print")
+        page.emulate_media(media="print", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
         assert page.locator("header.bd-header").is_hidden()
         assert page.locator("article h1").first.is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
         assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
         assert failed == []
         context.close()
+
+
+@built
+@pytest.mark.slow
+def test_the_search_answers_without_a_network(browser: Any) -> None:
+    page = browser.new_page()
+    page.goto((SITE / "search.html").as_uri() + "?q=conditional+epsilon")
+    page.locator("#search-results li a").first.wait_for(timeout=60_000)
+    assert "conditional" in page.locator("#search-results").inner_text()
 
 
 @built
