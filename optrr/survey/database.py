@@ -115,6 +115,8 @@ def readable(url: sa.URL) -> Iterator[None]:
             else "check server and address"
         )
         raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}; {remedy}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"database {shown(url)} is damaged: it holds text that is none; restore a backup") from error
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"database {shown(url)} needs the package {error.name}; install optrr[postgresql]"

@@ -24,7 +24,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
 from optrr.records.domain import Domain
-from optrr.records.reading import csv_files
+from optrr.records.reading import csv_files, json_files
 from optrr.records.reading.registry import READERS, Reader, open_source
 from optrr.records.reading.source import RecordsAt, Source
 from optrr_solvers.laws import ProductLaw
@@ -306,6 +306,7 @@ REFUSED = {
         "ÿ",
     ),
     "json cut off": ("a.jsonl", json_bytes() + b'{"s\xc3\xa9": "Z', f"line {N + 1} is cut off or no JSON", "Z"),
+    "json that crashes Arrow": ("a.jsonl", b"null\n", "line 1 is a NoneType, not an object", None),
     "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is a list, not an object", "Z"),
     "json of two types": ("a.jsonl", json_bytes() + b'{"age": "Z"}\n', "another type of value for 'age'", "Z"),
     "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
@@ -325,6 +326,30 @@ def test_what_cannot_be_read(tmp_path, case):
         read(path)
     assert "\n" not in str(caught.value)
     assert hidden is None or hidden not in str(caught.value).replace(str(path), "").split(";")[0].replace(message, "")
+
+
+@pytest.mark.parametrize("block", [64, 1 << 22])
+def test_json_lines_are_read_in_pieces_none_of_which_begins_with_null(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(json_files, "_BLOCK", block)
+    path, domain = tmp_path / "a.jsonl", Domain.of({"sex": ["F", "M"]})
+    path.write_text("\n".join(['{"sex": "F"}', "", '{"sex":', '"M"}', '{"sex": "M"}']))
+    assert count(path, domain, "sex").table.tolist() == [1, 2]
+    path.write_text('{"sex": "F"}\n' * 20 + "null\n" * 40)
+    with pytest.raises(InvalidInput):
+        count(path, domain, "sex")
+
+
+def test_arrow_s_own_formats_are_looked_through_before_they_are_used(tmp_path):
+    """An offset that points far outside the text: whoever follows it reads other memory."""
+    texts = pa.array(["F", "M", "F"])
+    path = tmp_path / "a.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("sex", pa.string())])) as writer:
+        writer.write(pa.record_batch([texts], names=["sex"]))
+    raw = path.read_bytes()
+    at = raw.rindex(np.array([0, 1, 2, 3], dtype=np.int32).tobytes())
+    path.write_bytes(raw[: at + 12] + np.int32(1 << 29).tobytes() + raw[at + 16 :])
+    with pytest.raises(InvalidInput, match="a column is not what it says"):
+        count(path, Domain.of({"sex": ["F", "M"]}), "sex")
 
 
 def test_two_unicode_forms_of_a_name_are_told_apart():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from optrr.records.reading.source import RecordsAt, Source
 
 # Bytes read at once; a line must not be longer.
 _BLOCK = 1 << 22
+_OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
 
 class JsonLines(Source):
@@ -30,11 +32,7 @@ class JsonLines(Source):
         whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
-        try:
-            schema = pa_json.read_json(pa.BufferReader(whole)).schema
-        except pa.ArrowException:
-            raise InvalidInput(f"cannot read {self.name}: {self._reason()}") from None
-        self.schema = sound_schema(schema, self.name)
+        self.schema = sound_schema(self._parsed(whole, None).schema, self.name)
 
     def share_read(self) -> float | None:
         """Share of the file's bytes."""
@@ -42,15 +40,34 @@ class JsonLines(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of about four megabytes of text."""
-        parse = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
-        read = pa_json.ReadOptions(block_size=_BLOCK)
-        with readable(self.name):
+        options = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
+        with readable(self.name), self._data.open() as stream:
+            for lines in self._blocks(stream):
+                for batch in self._parsed(lines, options).select(list(columns)).to_batches():
+                    yield sound(batch, self.name)
+
+    def _blocks(self, stream: pa.NativeFile) -> Iterator[bytes]:
+        """The text in pieces of whole lines; what is short enough for one piece is not cut."""
+        rest = b""
+        while piece := stream.read(_BLOCK):
+            end = rest.rfind(b"\n") + 1
+            if not end and len(rest) > _BLOCK:
+                raise InvalidInput(f"cannot read {self.name}: {self._reason()}")
+            if rest[:end].strip():
+                yield rest[:end]
+            rest = rest[end:] + piece
+        if rest.strip():
+            yield rest
+
+    def _parsed(self, lines: bytes, options: pa_json.ParseOptions | None) -> pa.Table:
+        # where the first value is null, Arrow crashes
+        if _OBJECT.match(lines):
+            read = pa_json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
             try:
-                with pa_json.open_json(self._data.open(), read_options=read, parse_options=parse) as rows:
-                    for batch in rows:
-                        yield sound(batch.select(list(columns)), self.name)
+                return pa_json.read_json(pa.BufferReader(lines), read_options=read, parse_options=options)
             except pa.ArrowException:
-                raise InvalidInput(f"cannot read {self.name}: {self._reason()}") from None
+                pass
+        raise InvalidInput(f"cannot read {self.name}: {self._reason()}")
 
     def _reason(self) -> str:
         """Which line is no record; Arrow's own words may hold one."""
