@@ -6,14 +6,17 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.estimate_file import check_estimate_suffix, table_option, write_estimate
-from optrr.cli.inputs import confidence_option, design_option, input_argument, keep_input, split_names
-from optrr.cli.output import json_option, print_json, say, warn
+from optrr.cli.estimate_file import table_option
+from optrr.cli.inputs import confidence_option, design_option, input_argument, split_names
+from optrr.cli.output import json_option, say
+from optrr.cli.outputs import Outputs, report_option
+from optrr.cli.page_of_records import page_given
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import impossible
 from optrr.estimation.result import check_confidence
+from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
 from optrr.regression.fitting import FAMILIES, modelled
 from optrr.regression.formulas import Formula, check_scores
@@ -36,6 +39,7 @@ from optrr.regression.reports import read_reports
 )
 @confidence_option
 @table_option
+@report_option
 @json_option
 def regress(
     *,
@@ -47,12 +51,12 @@ def regress(
     scores: tuple[str, ...],
     confidence: float,
     output: Path | None,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
-    if output is not None:
-        check_estimate_suffix(output)
-        keep_input(output, input)
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
     check_confidence(confidence)
     design = Design.load(design_file)
     doubts = doubts_about([input], design.digest)
@@ -62,13 +66,13 @@ def regress(
     doubts += impossible(reports.pairs(), design.mechanism)
     result = fitted(*modelled(read, reports, family, given), confidence)
     summary = result.summary()
-    if output is not None:
-        write_estimate(result, {**summary, "doubts": doubts}, output)
-    warn([*doubts, *result.warnings])
-    if as_json:
-        print_json({**summary, "doubts": doubts})
-    else:
-        say(str(summary))
+
+    def page() -> Page:
+        from optrr.reports.table_page import regression_page  # noqa: PLC0415 (pages bring charts)
+
+        return regression_page(result, page_given(design, design_file, [input], doubts))
+
+    outputs.give(result, {**summary, "doubts": doubts}, [*doubts, *result.warnings], page, lambda: say(str(summary)))
 
 
 def _scores(text: str) -> tuple[str, list[float]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optrr.charts import COLOURS, interval_figure
 from optrr.errors import InvalidInput
 from optrr.records.domain import category_text
 from optrr.records.reading.registry import open_source
@@ -18,6 +19,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
     from optrr.records.domain import Attribute
 
@@ -153,6 +155,19 @@ class Regression(TableResult):
         return pa.table(
             texts | {k: pa.array([getattr(c, k) for c in self.coefficients], pa.float64()) for k in _NUMBERS}
         )
+
+    def plot(self) -> Figure:
+        """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
+        rows = self.coefficients
+        finite = [v for c in rows for v in (c.estimate, c.lower, c.upper) if isfinite(v)]
+        low, middle, high = (
+            np.clip([getattr(c, of) for c in rows], min(finite, default=0.0), max(finite, default=0.0))
+            for of in ("lower", "estimate", "upper")
+        )
+        said = f"coefficient, {100 * self.confidence:g}% intervals"
+        figure = interval_figure([c.parameter for c in rows], middle, (low, high), said)
+        figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
+        return figure
 
     def summary(self) -> RegressionSummary:
         """The command line's JSON object, which prints as a table; None for what is not a finite number."""

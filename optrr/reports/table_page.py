@@ -1,15 +1,20 @@
-"""The page of a result that is one table with warnings: measures of two attributes, and log-linear models."""
+"""The page of a result that is one table with warnings: measures of two attributes, log-linear models and regressions."""
 
 from __future__ import annotations
 
 from optrr.charts import figure_svg
 from optrr.measures.measure import Measures
 from optrr.models.loglinear import LogLinear
-from optrr.parts import Chart, Page, Part, Section, Text
-from optrr.printable import crossed
+from optrr.parts import Chart, Page, Part, Section, Table, Text
+from optrr.printable import cell, crossed
+from optrr.regression.result import Regression
 from optrr.reports.sections import CHARTED, ROWS, Given, warnings
 
-_FOREST = "Dots are estimates and lines their intervals, as in the table."
+_Warned = Measures | LogLinear | Regression
+
+_FOREST = (
+    "Dots are estimates and lines their intervals, as in the table; one without an end is drawn as far as the others."
+)
 
 
 def measures_page(measured: Measures, given: Given) -> Page:
@@ -22,7 +27,7 @@ def measures_page(measured: Measures, given: Given) -> Page:
     ]
     parts: list[Part] = [measured.shown().first(ROWS)]
     if len(measured.rows) <= CHARTED:
-        parts.append(Chart(figure_svg(measured.plot()), _FOREST, f"{measured.measure} of {title} with intervals"))
+        parts.insert(0, Chart(figure_svg(measured.plot()), _FOREST, f"{measured.measure} of {title} with intervals"))
     return _page(f"{title}: {measured.measure}", lead, Section("Comparisons", parts), given, measured)
 
 
@@ -38,6 +43,20 @@ def model_page(model: LogLinear, given: Given) -> Page:
     return _page(str(model.terms), lead, Section("Coefficients", [model.shown().first(ROWS), Text(fits)]), given, model)
 
 
-def _page(title: str, lead: list[str], section: Section, given: Given, result: Measures | LogLinear) -> Page:
+def regression_page(result: Regression, given: Given) -> Page:
+    """Coefficients with their intervals, and a test of every term."""
+    lead = [
+        f"A {result.fit.family} regression of {cell(result.fit.outcome.name)} among the people behind {result.n} randomized "
+        f"records, by {result.method}. Intervals hold each with {100 * result.confidence:g} % confidence."
+    ]
+    parts: list[Part] = [result.shown().first(ROWS)]
+    if len(result.coefficients) <= CHARTED:
+        parts.insert(0, Chart(figure_svg(result.plot()), _FOREST, "Coefficients with intervals, as in the table"))
+    tests = [(t.term, t.statistic, t.df, t.p_value) for t in result.terms]
+    terms = Table(["term", "statistic", "degrees of freedom", "p-value"], tests, "Is every coefficient of a term 0?")
+    return _page(result.fit.formula, lead, Section("Coefficients", [*parts, terms]), given, result)
+
+
+def _page(title: str, lead: list[str], section: Section, given: Given, result: _Warned) -> Page:
     told = warnings([*given.doubts, *result.warnings])
     return Page(title, [*told, section, given.told(), given.was_asked(result.n), given.check()], lead)

@@ -204,6 +204,12 @@ def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatc
     expected = [[r.estimate, r.lower, r.upper] for r in measured.rows]
     shown = numbers(page.tables["Comparisons"][0], "estimate", "lower", "upper")
     assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
+    formula = ("--design", "design.json", "--formula", "other ~ C(grade)", "--family", "linear")
+    page = report(place, monkeypatch, "regress", "out.csv", *formula)
+    regression = optrr.regress(place[0] / "out.csv", place[1].mechanism, "other ~ C(grade)", family="linear")
+    expected = [[c.estimate, c.lower, c.upper] for c in regression.coefficients]
+    shown = numbers(page.tables["Coefficients"][0], "estimate", "lower", "upper")
+    assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
     page = report(place, monkeypatch, "model", "out.csv", *CALL, "grade,other", "--terms", "grade+other")
     model = optrr.fit_loglinear(counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]])
     shown = numbers(page.tables["Coefficients"][0], "estimate", "standard error")
