@@ -14,6 +14,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
+    hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
     test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records
     errors      OptrrError and the kinds below it (optrr.errors)
 
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     from optrr.regression.fitting import regress
     from optrr.regression.result import Regression
     from optrr.solvers import SolveOptions
+    from optrr.synthesis.drawing import synthesize
+    from optrr.synthesis.result import Synthetic
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
@@ -164,6 +167,8 @@ _HOMES = {
         "Domain",
     ),
     "solvers": ("SolveOptions",),
+    "synthesis.drawing": ("synthesize",),
+    "synthesis.result": ("Synthetic",),
 }
 
 __all__ = [
@@ -199,6 +204,7 @@ __all__ = [
     "SolveFailed",
     "SolveOptions",
     "Specification",
+    "Synthetic",
     "TestResult",
     "Tradeoff",
     "Verification",
@@ -230,6 +236,7 @@ __all__ = [
     "required_records",
     "stepwise",
     "stratified_test",
+    "synthesize",
     "synthetic_records",
     "test",
     "tradeoff",

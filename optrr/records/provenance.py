@@ -36,6 +36,7 @@ from optrr.records.domain import Domain
 from optrr.rounding import epsilon_text
 
 FORMAT = "optrr-records/1"
+SYNTHETIC = "optrr-synthetic/1"
 UNIT = "record"
 # Under which the JSON text stands in schema metadata (Arrow, Parquet) and in a pandas frame's attrs.
 KEY = "optrr"
@@ -130,6 +131,26 @@ class Release:
 
 
 @dataclass(frozen=True)
+class SyntheticNote:
+    """What synthetic records say of themselves, in the same places: of which design's estimates they are drawn, from how many.
+
+    Whatever reads randomized records refuses them (:meth:`Provenance.from_json`).
+    """
+
+    design: str | None
+    estimated_from: int
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        record = {"format": SYNTHETIC, "software": _software(), **vars(self)}
+        return msgspec.json.encode(record).decode()
+
+    def metadata(self) -> dict[str, str]:
+        """As schema metadata."""
+        return {KEY: self.to_json()}
+
+
+@dataclass(frozen=True)
 class Provenance:
     """What was done to these records, and what their people had released before.
 
@@ -186,8 +207,13 @@ class Provenance:
         Raises
         ------
         InvalidInput
-            where it is malformed, of an unknown version, or states less than its releases cost.
+            where it is malformed, of an unknown version, or states less than its releases cost; for synthetic records.
         """
+        if _is_synthetic(text):
+            raise InvalidInput(
+                f"{what} holds synthetic records, drawn from a model, whose errors are not those of any data; give the "
+                "randomized records that they come from"
+            )
         try:
             return _checked(msgspec.json.decode(text, type=_Record))
         except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput) as error:
@@ -273,6 +299,11 @@ def _software() -> str:
     return f"optrr {import_module('optrr').__version__}"
 
 
+def _is_synthetic(text: str | bytes) -> bool:
+    known = _parsed(text)
+    return isinstance(known, dict) and known.get("format") == SYNTHETIC
+
+
 def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
@@ -302,7 +333,7 @@ def _from_spark(text: bytes) -> str | None:
     return next((t for t in texts if t is not None), None)
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ import msgspec
 
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.binding import Origin
-from optrr.records.provenance import Provenance
+from optrr.records.provenance import Provenance, SyntheticNote
 
 SUFFIX = ".optrr.json"
 
@@ -36,7 +36,7 @@ def sidecar_path(target: Path) -> Path:
     return target.with_name(target.name + SUFFIX)
 
 
-def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance) -> None:
+def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance | SyntheticNote) -> None:
     """Write the sidecar of complete files to ``path``."""
     content = {file.suffix.lower(): _content(file) for file in files}
     text = msgspec.json.encode(_Sidecar(msgspec.Raw(provenance.to_json().encode()), content))

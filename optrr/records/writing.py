@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from optrr.errors import InvalidInput
-from optrr.records.provenance import Provenance
+from optrr.records.provenance import Provenance, SyntheticNote
 from optrr.records.reading.source import Source
 from optrr.records.sidecar import sidecar_path, write_sidecar
 from optrr.records.whole_files import whole_files
@@ -51,7 +51,7 @@ class RecordWriter:
 
 
 @contextmanager
-def released_file(target: Path, schema: pa.Schema, provenance: Provenance) -> Iterator[RecordWriter]:
+def released_file(target: Path, schema: pa.Schema, provenance: Provenance | SyntheticNote) -> Iterator[RecordWriter]:
     """A writer of randomized records to ``target``: the file appears, bound to its provenance, when the block ends, or not.
 
     Parquet carries it in its metadata, CSV in a sidecar (:mod:`optrr.records.sidecar`).

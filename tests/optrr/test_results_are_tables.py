@@ -76,6 +76,7 @@ MADE = {
     "Measures": lambda: optrr.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
     "LogLinear": lambda: optrr.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
     "Regression": lambda: optrr.regress(counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"),
+    "Synthetic": lambda: optrr.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
     "Poisoning": lambda: optrr.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
     "PanelEstimate": asked_twice,

@@ -1,0 +1,52 @@
+"""optrr synthesize."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
+from optrr.cli.output import json_option, print_json, print_table, say, warn
+from optrr.cli.releases import doubts_about
+from optrr.designing.design import Design
+from optrr.records.reading.source import RecordsAt
+from optrr.records.writing import check_written_suffix
+from optrr.synthesis import synthesize as draw_records
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file for the records."
+)
+@click.option("--attributes", metavar="A,B,…", help="Attributes of the records; all of the design's unless given.")
+@click.option("--size", type=click.IntRange(min=1), help="Number of records; as many as INPUT holds unless given.")
+@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the draw.")
+@json_option
+def synthesize(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    output: Path,
+    attributes: str | None,
+    size: int | None,
+    random_state: int | None,
+    as_json: bool,
+) -> None:
+    """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
+    check_written_suffix(output)
+    keep_input(output, input)
+    design = Design.load(design_file)
+    doubts = doubts_about([input], design.digest)
+    chosen = None if attributes is None else split_names(attributes)
+    result = draw_records(input, design.mechanism, chosen, size=size, random_state=random_state)
+    result.save(output)
+    warn([*doubts, *result.warnings])
+    if as_json:
+        print_json(result.summary() | {"output": str(output), "doubts": doubts})
+        return
+    rows = [[" × ".join(p.attributes), p.cells, p.within, p.largest_difference] for p in result.pairs]
+    print_table("pair tables beside the estimates", ["pair", "cells", "within intervals", "largest difference"], rows)
+    say(f"{result.headline()}, written to {output}")

@@ -1,0 +1,121 @@
+"""Synthetic records with what they say of themselves, and how near their pair tables are to the estimates."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optrr.records.domain import Attribute, Domain
+from optrr.records.provenance import SyntheticNote
+from optrr.results import TableResult
+from optrr_solvers.arrays import IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Said of all of them.
+ERRORS = (
+    "these records are drawn from a model of the estimates: intervals and tests computed from them are wrong; take errors from "
+    "the randomized records (estimate, test, regress)"
+)
+# With fewer cells inside their intervals than this, a model without interactions of three attributes does not do.
+ENOUGH = 0.9
+
+
+@dataclass(frozen=True)
+class PairCloseness:
+    """How many of a pair's ``cells`` lie ``within`` the estimate's intervals; the largest difference of shares from it."""
+
+    attributes: tuple[str, str]
+    cells: int
+    within: int
+    largest_difference: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Synthetic(TableResult):
+    """Synthetic records: ``codes`` (size, m) over ``domain``; ``pairs`` compares each pair's table with the estimate's.
+
+    ``n`` is the number of randomized records behind them, ``confidence`` that of the intervals they are compared with.
+    """
+
+    domain: Domain
+    codes: IntArray
+    n: int
+    confidence: float
+    pairs: tuple[PairCloseness, ...]
+    note: SyntheticNote
+
+    @property
+    def within(self) -> float:
+        """Share of all pairs' cells inside the estimates' intervals."""
+        return sum(p.within for p in self.pairs) / sum(p.cells for p in self.pairs)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever is handed the records must know."""
+        if self.within >= ENOUGH:
+            return (ERRORS,)
+        far = f"only {self.within:.0%} of the cells of pairs lie within the estimates' intervals; synthesize fewer attributes"
+        return (ERRORS, far)
+
+    def headline(self) -> str:
+        """How many records, of what, and how near."""
+        share = f"{self.within:.1%} of the cells of pairs within {100 * self.confidence:g}% intervals"
+        return f"{len(self.codes)} synthetic records of {self.domain.m} attributes, {share}"
+
+    def to_arrow(self) -> pa.Table:
+        """The records, one column per attribute; their metadata says that they are synthetic."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import)
+
+        columns = {a.name: _values(a).take(pa.array(self.codes[:, i])) for i, a in enumerate(self.domain)}
+        return pa.table(columns).replace_schema_metadata(self.note.metadata())
+
+    def to_pandas(self) -> Any:
+        """The records as a pandas data frame, which says so in its ``attrs``."""
+        out = self.to_arrow().to_pandas()
+        out.attrs.update(self.note.metadata())
+        return out
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the records to a CSV or Parquet file that says that they are synthetic, whole or not at all."""
+        from optrr.records.writing import released_file  # noqa: PLC0415 (readers and writers are slow to import)
+
+        table = self.to_arrow()
+        with released_file(Path(path), table.schema.remove_metadata(), self.note) as writer:
+            for batch in table.to_batches():
+                writer.write(batch)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return {
+            "records": len(self.codes),
+            "attributes": list(self.domain.names),
+            "n": self.n,
+            "confidence": self.confidence,
+            "within": self.within,
+            "pairs": [vars(p) | {"attributes": list(p.attributes)} for p in self.pairs],
+            "warnings": list(self.warnings),
+        }
+
+
+def _values(attribute: Attribute) -> pa.Array:
+    """Categories by code: numbers or truth values where all are, else texts; null for the missing value."""
+    import pyarrow as pa  # noqa: PLC0415 (as above)
+
+    kinds = {type(c) for c in attribute.categories if c is not None}
+    alike = len(kinds) == 1 or kinds <= {int, float}
+    return pa.array(attribute.categories if alike else attribute.texts)
+
+
+def closeness(codes: IntArray, pair: tuple[int, int], names: tuple[str, str], estimate: Any) -> PairCloseness:
+    """One pair's table of the records beside its estimate."""
+    shape = estimate.proportions.shape
+    table = np.bincount(codes[:, pair[0]] * shape[1] + codes[:, pair[1]], minlength=shape[0] * shape[1]) / len(codes)
+    inside = (estimate.lower.ravel() <= table) & (table <= estimate.upper.ravel())
+    difference = float(np.abs(table - estimate.proportions.ravel()).max())
+    return PairCloseness(names, table.size, int(inside.sum()), difference)
