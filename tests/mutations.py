@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 Content = dict[str, Any]
+_LARGEST = float(np.finfo(np.float64).max)
 # A text to another one.
 Texts = Callable[[str, np.random.Generator], str]
 
@@ -43,8 +44,10 @@ def _changed(value: Any, rng: np.random.Generator, texts: Texts) -> Any:
     if isinstance(value, bool) or value is None:
         return rng.choice([0.5, 1e308]).item() if value is None else not value
     if isinstance(value, float) or (isinstance(value, int) and rng.random() < 0.5):
-        factor = 1 + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-15, 1)
-        return rng.choice([value * factor, -value, 0.0, 1e308, 1e-308, 1e3, value * 2, value / 2]).item()
+        factor = float(1 + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-15, 1))
+        chosen = rng.choice([value * factor, -value, 0.0, 1e308, 1e-308, 1e3, value * 2, value / 2])
+        # JSON has no infinity
+        return float(np.clip(chosen, -_LARGEST, _LARGEST))
     if isinstance(value, int):
         return int(rng.choice([value + 1, value - 1, -value, 0, value * 256, 1 << 40]))
     if isinstance(value, str):
