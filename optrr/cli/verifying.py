@@ -32,7 +32,7 @@ from optrr.mechanisms.mechanism import Mechanism
 @click.option(
     "--no-limit",
     is_flag=True,
-    help="Check a design however long it takes and however much memory; otherwise 7 s and 0.9 GB, more for many attributes.",
+    help="Check a design however long it takes and however much memory; otherwise 8 s and 0.9 GB, more for many attributes.",
 )
 @click.option(
     "--key",

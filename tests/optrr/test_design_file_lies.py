@@ -196,7 +196,7 @@ def test_the_limit_can_be_lifted(
     assert run(["verify", str(path)]) == 2
     assert "use --no-limit" in capsys.readouterr().err
     assert run(["verify", str(path), "--no-limit"]) == 0
-    with pytest.raises(InvalidInput, match=r"take more than 8 s or 0\.0024 GB.*limited=False"):
+    with pytest.raises(InvalidInput, match=r"take more than 9 s or 0\.00024 GB.*limited=False"):
         Design.load(path)
     assert Design.load(path, limited=False).epsilon > 0
     monkeypatch.undo()
@@ -324,7 +324,7 @@ def honest(m: int) -> str:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("m", [200, 400, 1000])
+@pytest.mark.parametrize("m", [200, 1000, 10_000])
 def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_in_time(m: int, tmp_path: Path) -> None:
     content = json.loads(honest(m))
     path = resealed(content, tmp_path / "d.json")
@@ -344,7 +344,7 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
                 f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
             )
             # what the limits allow, reading the file, and the start of a process
-            assert cost.seconds < apart.Limits.of(m).seconds + 3 and cost.memory < 1 << 30
+            assert cost.seconds < apart.Limits.of(m).seconds + 2 and cost.memory < 1 << 30
 
 
 def loaded(path: Path) -> bool:
