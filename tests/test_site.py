@@ -126,6 +126,16 @@ def test_every_kind_of_error_is_described_with_its_exit_code(error: type, monkey
     assert row[0] in {base.__name__ for base in error.__mro__[1:]}
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*/*.md")) + sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_what_is_said_of_a_cell_can_be_read(page: Path) -> None:
+    """The options of a cell are YAML, in which a colon inside a text needs quotation marks."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install pyyaml)")
+    for options in re.findall(
+        r"^```\{code-cell\}[^\n]*\n---\n(.*?)^---$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        assert isinstance(yaml.safe_load(options), dict)
+
+
 @cache
 def parsed(page: Path) -> Page:
     return Page(page)
