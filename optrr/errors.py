@@ -28,11 +28,14 @@ __all__ = [
 
 # How alike two words must be, of 0..1, for one to be taken for a slip of the other: one letter in three may differ.
 _NEAR = 0.6
+# Characters of a backend's message; ours are shorter.
+_LONGEST = 600
 
 
 def in_one_line(message: object) -> str:
-    """A backend's message on one line, so that it can stand inside ours."""
-    return " ".join(str(message).split())
+    """A backend's message on one line, so that it can stand inside ours; cut where it is long."""
+    line = " ".join(str(message).split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:

@@ -118,4 +118,5 @@ def _said(value: Any) -> str:
     """A value as a message shows it."""
     if value is None:
         return "null"
-    return repr(value) if isinstance(value, bool | int | float) else shown(str(value))
+    # of a number no more digits than anybody writes
+    return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))

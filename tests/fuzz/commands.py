@@ -116,7 +116,8 @@ def seeds() -> list[bytes]:
 
 def feed(data: bytes, folder: Path) -> None:
     """A command ends with 0, 1 or 2, and with one line where it refuses."""
-    arguments = data.decode("utf-8", "surrogateescape").split("\n")
+    # no shell can give a program a zero byte
+    arguments = data.replace(b"\0", b"").decode("utf-8", "surrogateescape").split("\n")
     if any(word in argument for argument in arguments for word in (*_LEFT_OUT, *_OUTSIDE)):
         return
     for name, content in project().items():
