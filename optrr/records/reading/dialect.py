@@ -20,6 +20,7 @@ from optrr.records.reading.source import RecordsAt
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_NO_DELIMITERS = '\0\r\n"'
 # Bytes that are looked at to tell the encoding, and those that a first line may take.
 _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 28
@@ -50,7 +51,7 @@ def dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dia
     if not header:
         raise InvalidInput(f"{data.name} is empty; a CSV file starts with the columns' names")
     given = where.delimiter
-    if given is not None and not (len(given) == 1 and given.isascii()):
+    if given is not None and not (len(given) == 1 and given.isascii() and given not in _NO_DELIMITERS):
         raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
     order = (given,) if given else _candidates(data.name)
     splits = {d: _split(header, d) for d in order}

@@ -57,6 +57,8 @@ _FEWER = (0.0, 0.5, 0.8)
 _LEVELS = (0.3, 1.0)
 # Where a parabola touches the ball, pairs make up this share of the ball's weights.
 _PULL = 0.9
+# A pull that is this share of the weights could not be scaled up to them in doubles.
+_FAINT = 1e-200
 # With more classes than the second number, an ascent on a large sample is slow. Then there is only one, no columns are made
 # where the bracket is as narrow as the first number, and otherwise there are only as many rounds as the third number, until
 # some mixture serves: with many classes, columns gain little.
@@ -275,7 +277,8 @@ def _from_ball(search: _Search) -> list[tuple[FloatArray, FloatArray]]:
     alike, added = np.ones(lam.size), prices.v @ lam / c.counts
     for shape in (alike, added):
         pull = shape * float(shape @ (c.counts * lam)) / c.d
-        if not float(np.mean(pull)) > 0:
+        # so faint a pull, that of pairs which hardly anything makes visible, is none
+        if not float(np.mean(pull)) > _FAINT * float(np.mean(ball.weights)):
             continue
         share = _PULL * float(np.mean(ball.weights) / np.mean(pull))
         out.append((np.maximum(ball.weights - share * pull, 0.0), math.sqrt(share) * shape))
