@@ -49,7 +49,7 @@ class ParquetFile(Source):
         with readable(self.name):
             try:
                 return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=_BUFFER, read_dictionary=self._texts)
-            except pa.ArrowException:
+            except (pa.ArrowException, UnicodeDecodeError):
                 raise InvalidInput(
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"
                 ) from None

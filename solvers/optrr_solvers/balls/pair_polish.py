@@ -93,9 +93,11 @@ class _Merit:
         self._sharpness, self._straight = sharpness, min(straight, 1 / (_STEEP * (mass + 1)))
 
     def renew(self) -> None:
-        """c follows the multipliers."""
+        """c follows the multipliers, and stays where there are none: the last ball was empty."""
         shares = self.multipliers * self._wanted.needs
-        self._shares = np.maximum(shares / shares.sum(), _FORGOTTEN / shares.size)
+        total = float(shares.sum())
+        if total > 0:
+            self._shares = np.maximum(shares / total, _FORGOTTEN / shares.size)
 
     def at(self, weights: FloatArray, radius: float) -> tuple[float, FloatArray]:
         """Value, −∞ where the ball is empty, and gradient in (ω, R)."""
