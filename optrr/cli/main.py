@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from optrr import __version__
+from optrr.cli.signals import Ended, die_of
 from optrr.errors import OptrrError, SolveFailed, did_you_mean
 from optrr.printable import one_line
 
@@ -118,6 +119,8 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except click.ClickException as error:
         return _complain(error.format_message(), 2)
+    except Ended as ended:
+        return die_of(ended)
     except click.Abort:
         return _complain("interrupted; no output was left half-written", 130)
     except BrokenPipeError:

@@ -24,9 +24,11 @@ _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(si
 
 # Seconds after which a signal that Python lost is sent again.
 _AGAIN = 0.05
+# A shell reports this code more than a signal's number for a process that died of it.
+_KILLED = 128
 
 
-class _Ended(BaseException):
+class Ended(BaseException):
     """A signal asked for the end; not an Exception, so that nothing on the way mistakes it for a failure."""
 
     def __init__(self, number: int) -> None:
@@ -35,38 +37,58 @@ class _Ended(BaseException):
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """Let the block clean up before the process dies of SIGTERM, SIGHUP or an interrupt; ignored signals stay ignored."""
+    """Let the block clean up when SIGTERM, SIGHUP or an interrupt comes; ignored signals stay ignored.
+
+    Raises
+    ------
+    Ended, KeyboardInterrupt
+        once that is done. Whoever runs commands lets the process die of the signal: see :func:`die_of`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
     caught = [s for s in (*_ENDING, signal.SIGINT) if signal.getsignal(s) is not signal.SIG_IGN]
     before = {s: signal.getsignal(s) for s in caught}
+    ending = False
 
     def end(number: int, frame: FrameType | None) -> None:
+        nonlocal ending
+        ending = True
         for s in caught:
             signal.signal(s, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
-        raise KeyboardInterrupt if number == signal.SIGINT else _Ended(number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
 
     def arm() -> None:
         for s in caught:
             signal.signal(s, end)
 
+    def restore() -> None:
+        for s, handler in before.items():
+            signal.signal(s, handler)
+
     try:
-        arm()
-        with _not_lost(arm):
-            yield
-    except (_Ended, KeyboardInterrupt) as ended:
+        try:
+            arm()
+            with _not_lost(arm):
+                yield
+        finally:
+            if not ending:
+                restore()
+    except (Ended, KeyboardInterrupt) as ended:
         # a context manager that had just begun, or was about to end, is known to the traceback's frames alone: without them
         # it cleans up
         clear_frames(ended.__traceback__)
-        if isinstance(ended, KeyboardInterrupt):
-            raise
-        click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
-        signal.signal(ended.number, signal.SIG_DFL)
-        os.kill(os.getpid(), ended.number)
-    finally:
-        for s, handler in before.items():
-            signal.signal(s, handler)
+        restore()
+        raise
+
+
+def die_of(ended: Ended) -> int:
+    """End the process as the signal would have; returns the exit code where signals do not end a process."""
+    clear_frames(ended.__traceback__)
+    click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
+    signal.signal(ended.number, signal.SIG_DFL)
+    os.kill(os.getpid(), ended.number)
+    return _KILLED + ended.number
 
 
 @contextmanager
@@ -75,11 +97,11 @@ def _not_lost(arm: Callable[[], None]) -> Iterator[None]:
     before = sys.unraisablehook
 
     def dropped(what: Any) -> None:
-        if not isinstance(what.exc_value, _Ended | KeyboardInterrupt):
+        if not isinstance(what.exc_value, Ended | KeyboardInterrupt):
             before(what)
             return
         arm()
-        number = what.exc_value.number if isinstance(what.exc_value, _Ended) else signal.SIGINT
+        number = what.exc_value.number if isinstance(what.exc_value, Ended) else signal.SIGINT
         # raised from here it would be dropped, too
         threading.Timer(_AGAIN, os.kill, (os.getpid(), number)).start()
 

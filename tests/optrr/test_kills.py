@@ -170,13 +170,16 @@ def test_kills_inside_plink(plink_folder, name):
 def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
     script = (
         "import os, signal, sys\n"
-        "from optrr.cli.signals import cleaned_up\n"
-        "with cleaned_up():\n"
-        "    try:\n"
-        "        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
-        "    finally:\n"
-        "        os.kill(os.getpid(), signal.SIGTERM)\n"
-        "        print('cleaned')\n"
+        "from optrr.cli.signals import Ended, cleaned_up, die_of\n"
+        "try:\n"
+        "    with cleaned_up():\n"
+        "        try:\n"
+        "            os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
+        "        finally:\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "            print('cleaned', flush=True)\n"
+        "except Ended as ended:\n"
+        "    die_of(ended)\n"
     )
     for name in ("SIGTERM", "SIGHUP"):
         done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
@@ -221,7 +224,7 @@ number, first, stride = getattr(signal, sys.argv[1]), int(sys.argv[2]), int(sys.
 watched = {signals.__file__, whole_files.__file__, contextlib.__file__}
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-TOO_FEW = 9
+FAILED, INTERRUPTED, TOO_FEW = 7, 8, 9
 
 def run(folder, last):
     steps = 0
@@ -248,12 +251,18 @@ for tried, last in enumerate(itertools.count(first, stride)):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
                 steps = run(Path(name), last)
+            except signals.Ended as ended:
+                signals.die_of(ended)
             except KeyboardInterrupt:
-                os._exit(1)
+                os._exit(INTERRUPTED)
+            except BaseException:
+                os._exit(FAILED)
             os._exit(TOO_FEW if steps < last else 0)
-        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == TOO_FEW:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == TOO_FEW:
             break
         left = sorted(os.listdir(name))
+        assert code == (INTERRUPTED if number == signal.SIGINT else -number), (last, code)
         assert left in ([], ["out.csv", "out.json"]), (last, left)
 print(tried)
 """
