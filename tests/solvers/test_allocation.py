@@ -581,6 +581,21 @@ def test_the_smallest_total_is_where_the_plain_program_turns_feasible(sizes, sca
     assert worst_ratio(sizes, smallest.lower - 0.01, targets) > 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_single_attributes_and_pairs_may_both_be_required(seed):
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(r) for r in rng.integers(2, 6, 3))
+    tables = ((0,), (1,), (2,), (0, 1), (1, 2))
+    w = TableWorkload(np.asarray(sizes), singles(3), tables, np.ones(len(tables)))
+    # so that now a single attribute and now a pair is what costs most
+    targets = dict(zip(tables, w.least_table_errors() * rng.uniform(3.0, 30.0, len(tables)), strict=True))
+    smallest = smallest_total(AllocationProblem(w, 1.0, targets=np.asarray([targets[t] for t in tables])))
+    assert smallest.gap < 1e-4
+    assert np.all(w.table_errors(w.eigenvalues(smallest.law)) <= [targets[t] for t in tables])
+    assert worst_ratio(sizes, smallest.upper + 0.01, targets) < 1
+    assert worst_ratio(sizes, smallest.lower - 0.01, targets) > 1
+
+
 def test_accuracies_of_single_attributes_are_a_design():
     sizes = (2, 3, 7)
     w = workload(marginals, sizes)

@@ -167,7 +167,8 @@ class _Program:
         per_table = workload.shares[joint].toarray() / guess[:effects] ** 2
         limit = self.problem.target[joint] * (1 - self.margin)
         met = (per_table / limit[:, None]) @ cost <= total * np.ones(joint.size)
-        rules = [share <= top, cubes, met, *self._limit_rules(lam, total, guess)]
+        limited = self._limit_rules(lam, total, guess)
+        rules = [share <= top, cubes, met, *(rule for *_, rule in limited)]
         if self.problem.capped:
             caps = self.problem.cap[[int(c[0]) for c in lattice.classes]]
             # in units of the uniform part times e^scale − 1
@@ -175,18 +176,24 @@ class _Program:
             rules.append(cap_rows(lattice.shape, caps, MAX_TOTAL) @ density >= 0)
         if by_clarabel(cp.Problem(cp.Minimize(top), rules), _TOLERANCE) is not None:
             return None
-        return self._checked(share.value, met.dual_value, started)
+        pulls = np.zeros(lattice.rows)
+        for k, sign, rule in limited:
+            pulls[k] += sign * max(float(rule.dual_value), 0.0) / guess[k]
+        return self._checked(share.value, met.dual_value, pulls, started)
 
-    def _limit_rules(self, lam: Any, total: Any, guess: FloatArray) -> list[Any]:
+    def _limit_rules(self, lam: Any, total: Any, guess: FloatArray) -> list[tuple[int, float, Any]]:
+        """Row of the lattice, 1 for a floor or −1 for a ceiling, and the rule, of every limit."""
         low, high = limits(self.problem, self.lattice.rows)
-        rules = []
+        rules: list[tuple[int, float, Any]] = []
         for k in np.flatnonzero(np.isfinite(low)):
-            rules.append(lam[int(k)] >= total * (low[k] * (1 + self.margin) / guess[k]))
+            rules.append((int(k), 1.0, lam[int(k)] >= total * (low[k] * (1 + self.margin) / guess[k])))
         for k in np.flatnonzero(np.isfinite(high)):
-            rules.append(lam[int(k)] <= total * (high[k] * (1 - self.margin) / guess[k]))
+            rules.append((int(k), -1.0, lam[int(k)] <= total * (high[k] * (1 - self.margin) / guess[k])))
         return rules
 
-    def _checked(self, share: FloatArray, multipliers: FloatArray, started: float) -> SmallestTotal | None:
+    def _checked(
+        self, share: FloatArray, multipliers: FloatArray, pulls: FloatArray, started: float
+    ) -> SmallestTotal | None:
         """The law rebuilt, its requirements recomputed, and the bound."""
         above = np.maximum(share, 0).reshape(self.lattice.shape) * math.expm1(self.scale)
         law = self.lattice.law(np.log1p(above))
@@ -203,18 +210,25 @@ class _Program:
             return None
         weights = np.zeros(len(workload.tables))
         weights[self.problem.joint_targets] = np.maximum(multipliers, 0) / target[self.problem.joint_targets]
-        return SmallestTotal(law, law.epsilon, self._lower(lam, weights, law.epsilon), time.perf_counter() - started)
+        lower = self._lower(lam, weights, pulls, law.epsilon)
+        return SmallestTotal(law, law.epsilon, lower, time.perf_counter() - started)
 
-    def _lower(self, lam: FloatArray, weights: FloatArray, upper: float) -> float:
-        """The largest total tried at which Σ y G ≤ Σ y τ is impossible; limits and caps, left out here, can only raise it."""
+    def _lower(self, lam: FloatArray, weights: FloatArray, pulls: FloatArray, upper: float) -> float:
+        """The largest total tried at which Σ y (G − τ) + Σ v (limit − λ) ≤ 0 is impossible; y are ``weights``, v ``pulls``.
+
+        A pull is positive for a floor and negative for a ceiling, so that every term is at most 0 for a law that meets what is
+        required. Caps, left out here, can only raise the bound.
+        """
         weighted = self.problem.workload.reweighted(weights)
         slope = np.zeros(self.lattice.rows)
         used = lam.size
         slope[:used] = 2 * weighted.coefficients / lam**3
-        h = self.lattice.cells_of(slope)
+        floors, ceilings = limits(self.problem, self.lattice.rows)
+        limit = np.where(pulls > 0, floors, np.where(pulls < 0, ceilings, 0.0))
+        h = self.lattice.cells_of(slope + pulls)
         wanted = weights > 0
         spare = float(weighted.weights[wanted] @ (weighted.table_errors(lam)[wanted] - self.problem.target[wanted]))
-        value = spare + float(slope[:used] @ lam)
+        value = spare + float(slope[:used] @ lam) + float(pulls @ limit)
 
         def impossible(total: float) -> bool:
             return value - oracle_of(replace(self.problem, total=total, caps=None), self.lattice).best(h)[0] > 0
