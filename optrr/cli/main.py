@@ -34,7 +34,7 @@ _COMMANDS = {
     "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
     "regress": ("optrr.cli.regressing", "regress", "Linear and logistic regression of the true records."),
     "synthesize": ("optrr.cli.synthesizing", "synthesize", "Records to hand on, drawn from a model of the estimates."),
-    "power": ("optrr.cli.testing", "power", "Records needed to detect an association."),
+    "power": ("optrr.cli.planning", "power", "Records that a test needs, or intervals of a wanted width."),
     "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
     "export": ("optrr.cli.exporting", "export", "Write what a device needs to randomize a record; matrices; programs."),
     "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),

@@ -1,4 +1,4 @@
-"""optrr test, optrr power."""
+"""optrr test."""
 
 from __future__ import annotations
 
@@ -11,23 +11,17 @@ import click
 
 from optrr.cli.counted import Counted, counted
 from optrr.cli.inputs import attributes_option, design_option, input_argument, split_names
-from optrr.cli.output import json_option, print_json, say
+from optrr.cli.output import json_option, say
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.tables import proportions_option, read_proportions
-from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.inference import (
     TESTS,
     TestResult,
-    all_contrasts,
-    alternative,
     goodness_of_fit,
     homogeneity,
-    required_records,
-    trend_contrast,
 )
-from optrr.inference import power as power_of
 from optrr.inference import test as test_table
 from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
@@ -181,62 +175,3 @@ def _print_result(result: TestResult, of: str) -> None:
     )
     if not result.reliable:
         say(result.unreliable)
-
-
-@click.command()
-@design_option
-@attributes_option("A,B", "The two attributes, separated by a comma.")
-@proportions_option("The effect to detect: true joint proportions.", required=True)
-@click.option(
-    "--test",
-    "name",
-    type=click.Choice(["independence", "trend"]),
-    default="independence",
-    show_default=True,
-    help="The test whose power is computed.",
-)
-@click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
-@click.option(
-    "--power", "wanted", type=float, default=0.8, show_default=True, help="Power that the number of records must reach."
-)
-@click.option("--level", type=float, default=0.05, show_default=True, help="Level of the test.")
-@json_option
-def power(
-    *,
-    design_file: Path,
-    attributes: str,
-    proportions: str,
-    name: str,
-    n: int | None,
-    wanted: float,
-    level: float,
-    as_json: bool,
-) -> None:
-    """How many randomized records detect an association, and with which probability n of them do."""
-    design = Design.load(design_file)
-    domain = design.domain.subset(split_names(attributes))
-    if domain.m != 2:
-        raise InvalidInput(f"--attributes names {domain.m} of them, and power is that of a test of two; name two")
-    rows, columns = map(int, domain.sizes)
-    contrasts = trend_contrast(range(rows), range(columns)) if name == "trend" else all_contrasts(rows, columns)
-    kernel = design.mechanism.kernel(domain.names)
-    effect = alternative(read_proportions(proportions, domain), kernel, contrasts)
-    answers: dict[str, Any] = {
-        "attributes": list(domain.names),
-        "test": name,
-        "df": effect.df,
-        "noncentrality": effect.noncentrality,
-        "level": level,
-        "n": n,
-        "power": None if n is None else power_of(effect, n, level),
-        "wanted_power": wanted,
-        "required_n": required_records(effect, wanted, level),
-    }
-    if as_json:
-        print_json(answers)
-        return
-    say(
-        f"{name} of {' × '.join(domain.names)} at level {level:g}: {answers['required_n']} records for power {wanted:g}"
-    )
-    if n is not None:
-        say(f"power {answers['power']:.4f} with {n} records")

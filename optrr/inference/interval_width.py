@@ -21,6 +21,8 @@ from optrr_solvers.arrays import FloatArray
 
 # No survey has more records than this; counts of them are exact doubles.
 _FEWEST, _MOST_RECORDS = 2, 10**15
+# The width that is reached is at most this share below the wanted one.
+_CLOSE, _STEPS = 1e-3, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ class IntervalWidths:
         return float(np.max(out.upper - out.lower))
 
     def records(self, width: float) -> int:
-        """Number of records, to three digits, whose widest interval is as wide as wanted.
+        """Number of records, to a fifth of a percent, whose widest interval is as wide as wanted.
 
         Raises
         ------
@@ -69,17 +71,16 @@ class IntervalWidths:
         if not 0 < width < 1:
             raise InvalidInput(f"width = {width}; give a number above 0 and below 1, such as 0.05")
         variance = float(np.max(self._kernel.exact_variance(self._expected, 1.0)))
-        guess = 4 * norm.isf((1 - self.confidence) / 2) ** 2 * variance / width**2
-        low = high = int(np.clip(guess, _FEWEST, _MOST_RECORDS))
-        while low > _FEWEST and self.widest(low) <= width:
-            low = max(_FEWEST, low // 2)
-        while self.widest(high) > width:
-            if high >= _MOST_RECORDS:
-                raise InvalidInput(
-                    f"10^15 records do not make intervals {width} wide through this mechanism; randomize less"
-                )
-            high = min(2 * high, _MOST_RECORDS)
-        while high - low > max(1, high // 1000):
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.widest(middle) > width else (low, middle)
-        return high
+        n = 4 * norm.isf((1 - self.confidence) / 2) ** 2 * variance / width**2
+        # widths fall as 1/√n, but for the ends of the range, near which a step may not suffice
+        for _ in range(_STEPS):
+            n = float(np.clip(np.ceil(n), _FEWEST, _MOST_RECORDS))
+            ratio = self.widest(int(n)) / width
+            if ratio <= 1 and (ratio >= 1 - _CLOSE or n == _FEWEST):
+                break
+            n *= (ratio / (1 - _CLOSE / 2)) ** 2
+        if ratio > 1:
+            raise InvalidInput(
+                f"10^15 records do not make intervals {width} wide through this mechanism; randomize less"
+            )
+        return int(n)

@@ -2,6 +2,17 @@
 
 from optrr.models.comparing import STRATIFIED, compare_models, stratified_test
 from optrr.models.loglinear import LogLinear, fit_loglinear, stepwise
+from optrr.models.power import model_alternative, stratified_alternative
 from optrr.models.terms import Terms
 
-__all__ = ["STRATIFIED", "LogLinear", "Terms", "compare_models", "fit_loglinear", "stepwise", "stratified_test"]
+__all__ = [
+    "STRATIFIED",
+    "LogLinear",
+    "Terms",
+    "compare_models",
+    "fit_loglinear",
+    "model_alternative",
+    "stepwise",
+    "stratified_alternative",
+    "stratified_test",
+]

@@ -11,10 +11,14 @@ from optrr.cli.main import run
 from optrr.designing.design_file import save_design
 from optrr.estimation import STATISTICS, derive
 from optrr.inference import (
+    IntervalWidths,
     all_contrasts,
     alternative,
+    alternative_of,
+    goodness_alternative,
     goodness_of_fit,
     homogeneity,
+    homogeneity_alternative,
     power,
     required_records,
     trend_contrast,
@@ -186,3 +190,41 @@ def test_power(place, capsys, name):
     assert "level = 2" in refused(capsys, *call, "--n", "10", "--level", "2")
     independent = ",".join(str(x) for x in np.full(6, 1 / 6))
     assert "randomize less" in refused(capsys, "power", *CALL, "--proportions", independent)
+
+
+OTHER = np.array([[0.30, 0.20], [0.20, 0.15], [0.05, 0.10]])
+
+
+def test_power_of_every_test_and_records_for_a_width(place, capsys):
+    kernel = place.mechanism.kernel(("grade", "sex"))
+    call = ("power", *CALL, "--proportions", SHARES)
+    other = ",".join(str(x) for x in OTHER.ravel())
+    for name, effect, options in (
+        ("genotypic", alternative_of("genotypic", TRUTH, kernel), ()),
+        ("allelic-hwe", alternative_of("allelic-hwe", TRUTH, kernel), ()),
+        ("likelihood-ratio", alternative_of("likelihood-ratio", TRUTH, kernel), ()),
+        ("goodness-of-fit", goodness_alternative(TRUTH, OTHER, kernel), ("--against", other)),
+        (
+            "homogeneity",
+            homogeneity_alternative([TRUTH, OTHER], kernel, [0.3, 0.7]),
+            ("--against", other, "--shares", "0.3,0.7"),
+        ),
+    ):
+        printed = answer(capsys, *call, "--test", name, *options)
+        assert (printed["required_n"], printed["df"]) == (required_records(effect), effect.df)
+    widths = IntervalWidths(place.domain.subset(["grade", "sex"]), place.mechanism, TRUTH, 0.9)
+    printed = answer(capsys, *call, "--width", "0.05", "--confidence", "0.9")
+    assert 0.0499 < widths.widest(printed["required_n"]) <= 0.05
+    assert run([*call, "--width", "0.05"]) == 0
+    assert "no 95% interval of a cell of grade × sex is wider than 0.05" in capsys.readouterr().out
+    for wrong, said in (
+        (("--width", "0.05", "--n", "5"), "leave out --test"),
+        (("--width", "2"), "width = 2.0; give"),
+        (("--against", other), "--against is the hypothesis of goodness-of-fit"),
+        (("--test", "homogeneity"), "another group's proportions of homogeneity"),
+        (("--shares", "0.5,0.5"), "--shares is for homogeneity"),
+        (("--test", "homogeneity", "--against", other, "--shares", "x"), "not a number"),
+        (("--test", "homogeneity", "--against", other, "--shares", "1,1"), "positive ones that sum to 1"),
+        (("--test", "common-trend"), "--given is for"),
+    ):
+        assert said in refused(capsys, *call, *wrong)

@@ -1,0 +1,172 @@
+"""optrr power: how many records a test needs, or intervals of a wanted width."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optrr.cli.inputs import confidence_option, design_option, simultaneous_option, split_names
+from optrr.cli.output import json_option, print_json, say
+from optrr.cli.tables import proportions_option, read_proportions
+from optrr.designing.design import Design
+from optrr.errors import InvalidInput
+from optrr.inference import (
+    TESTS,
+    Alternative,
+    IntervalWidths,
+    alternative_of,
+    goodness_alternative,
+    homogeneity_alternative,
+    required_records,
+)
+from optrr.inference import power as power_of
+from optrr.models import STRATIFIED, stratified_alternative
+from optrr.records.domain import Domain
+
+# What --against means, for the tests that need it.
+_AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
+
+
+@click.command()
+@design_option
+@click.option(
+    "--attributes", required=True, metavar="A,B", help="The attributes, separated by commas; two for associations."
+)
+@proportions_option(
+    "The truth that is to be seen: proportions of --attributes, then of those of --given.", required=True
+)
+@click.option(
+    "--test",
+    "name",
+    type=click.Choice([*TESTS, *STRATIFIED, *_AGAINST]),
+    help="The test whose power is computed: independence unless given, and conditional-independence with --given.",
+)
+@click.option("--given", metavar="C,…", help="For tests within strata: the attributes whose categories are the strata.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="P,P,…|FILE",
+    help="For goodness-of-fit the hypothesis, for homogeneity the proportions of another group (repeatable).",
+)
+@click.option(
+    "--shares", metavar="S,S,…", help="For homogeneity: each group's share of the records; alike unless given."
+)
+@click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
+@click.option(
+    "--power", "wanted", type=float, default=0.8, show_default=True, help="Power that the number of records must reach."
+)
+@click.option("--level", type=float, default=0.05, show_default=True, help="Level of the test.")
+@click.option("--width", type=float, help="Instead of a test: width that no interval of a cell may exceed.")
+@confidence_option
+@simultaneous_option
+@json_option
+def power(
+    *,
+    design_file: Path,
+    attributes: str,
+    proportions: str,
+    name: str | None,
+    given: str | None,
+    against: tuple[str, ...],
+    shares: str | None,
+    n: int | None,
+    wanted: float,
+    level: float,
+    width: float | None,
+    confidence: float,
+    simultaneous: bool,
+    as_json: bool,
+) -> None:
+    """How many randomized records a test needs, and with which power n of them detect an effect; or a wanted interval width."""
+    design = Design.load(design_file)
+    domain = design.domain.subset([*split_names(attributes), *([] if given is None else split_names(given))])
+    if width is not None:
+        if any(option is not None for option in (name, given, n, shares)) or against:
+            raise InvalidInput(
+                "--width is about intervals of a table; leave out --test, --given, --against, --shares and --n"
+            )
+        intervals = IntervalWidths(
+            domain, design.mechanism, read_proportions(proportions, domain), confidence, simultaneous
+        )
+        _print_width(intervals, width, as_json)
+        return
+    name = name or ("independence" if given is None else "conditional-independence")
+    effect = _effect(name, design, domain, given, [proportions, *against], shares)
+    answers: dict[str, Any] = {
+        "attributes": list(domain.names),
+        "test": name,
+        "df": effect.df,
+        "noncentrality": effect.noncentrality,
+        "level": level,
+        "n": n,
+        "power": None if n is None else power_of(effect, n, level),
+        "wanted_power": wanted,
+        "required_n": required_records(effect, wanted, level),
+    }
+    _print_power(answers, as_json)
+
+
+def _effect(
+    name: str, design: Design, domain: Domain, given: str | None, texts: list[str], shares: str | None
+) -> Alternative:
+    if (given is not None) != (name in STRATIFIED):
+        raise InvalidInput(f"--given is for {', '.join(STRATIFIED)}, and they need it; the test is {name}")
+    if (len(texts) > 1) != (name in _AGAINST) or (name == "goodness-of-fit" and len(texts) > 2):
+        raise InvalidInput(
+            f"--against is {' or '.join(f'{v} of {k}' for k, v in _AGAINST.items())}; the test is {name}"
+        )
+    if shares is not None and name != "homogeneity":
+        raise InvalidInput(f"--shares is for homogeneity; leave it out for {name}")
+    tables = [read_proportions(text, domain) for text in texts]
+    if name in STRATIFIED:
+        return stratified_alternative(tables[0], domain, design.mechanism, name)  # type: ignore[arg-type]  # a literal
+    kernel = design.mechanism.kernel(domain.names)
+    if name == "goodness-of-fit":
+        return goodness_alternative(tables[0], tables[1], kernel)
+    if name == "homogeneity":
+        return homogeneity_alternative(tables, kernel, None if shares is None else _numbers(shares))
+    if domain.m != 2:
+        raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
+    return alternative_of(name, tables[0], kernel)  # type: ignore[arg-type]  # the choices are the literals
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"--shares {text} holds something that is not a number; give a share for each group"
+        ) from None
+
+
+def _print_power(answers: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(answers)
+        return
+    say(
+        f"{answers['test']} of {' × '.join(answers['attributes'])} at level {answers['level']:g}: {answers['required_n']} "
+        f"records for power {answers['wanted_power']:g}"
+    )
+    if answers["n"] is not None:
+        say(f"power {answers['power']:.4f} with {answers['n']} records")
+
+
+def _print_width(intervals: IntervalWidths, width: float, as_json: bool) -> None:
+    records = intervals.records(width)
+    answers = {
+        "attributes": list(intervals.domain.names),
+        "width": width,
+        "confidence": intervals.confidence,
+        "simultaneous": intervals.simultaneous,
+        "required_n": records,
+    }
+    if as_json:
+        print_json(answers)
+        return
+    together = " together" if intervals.simultaneous else ""
+    say(
+        f"{records} records: no {100 * intervals.confidence:g}% interval{together} of a cell of "
+        f"{' × '.join(intervals.domain.names)} is wider than {width:g}, where reports are as expected"
+    )
