@@ -57,6 +57,7 @@ def long(script: str, agrees: float | None, **more: tuple[str, ...]) -> Benchmar
 
 
 BENCHMARKS = (
+    long("admissions", SIMULATED),
     long("allocation", TIMED),
     long("auditing", TIMED),
     long("auto_extremes", TIMED),

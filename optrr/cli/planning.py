@@ -83,14 +83,9 @@ def power(
     design = Design.load(design_file)
     domain = design.domain.subset([*split_names(attributes), *([] if given is None else split_names(given))])
     if width is not None:
-        if any(option is not None for option in (name, given, n, shares)) or against:
-            raise InvalidInput(
-                "--width is about intervals of a table; leave out --test, --given, --against, --shares and --n"
-            )
-        intervals = IntervalWidths(
-            domain, design.mechanism, read_proportions(proportions, domain), confidence, simultaneous
-        )
-        _print_width(intervals, width, as_json)
+        _check_alone(name, given, shares, n, *against)
+        true = read_proportions(proportions, domain)
+        _print_width(IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width, as_json)
         return
     name = name or ("independence" if given is None else "conditional-independence")
     effect = _effect(name, design, domain, given, [proportions, *against], shares)
@@ -106,6 +101,13 @@ def power(
         "required_n": required_records(effect, wanted, level),
     }
     _print_power(answers, as_json)
+
+
+def _check_alone(*others: object) -> None:
+    if any(option is not None for option in others):
+        raise InvalidInput(
+            "--width is about intervals of a table; leave out --test, --given, --against, --shares and --n"
+        )
 
 
 def _effect(
