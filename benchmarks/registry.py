@@ -85,6 +85,7 @@ BENCHMARKS = (
     long("mdr_fig3", SIMULATED),
     long("mdr_tables", SIMULATED),
     long("measures_coverage", SIMULATED, arguments=("2000", "2")),
+    long("model_coverage", SIMULATED, arguments=("4",)),
     long("model_levels", SIMULATED, arguments=("3",)),
     long("pairs_kept", TIMED),
     long("por_ratios", SOLVED),

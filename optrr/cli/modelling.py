@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from optrr.cli.counted import counted
-from optrr.cli.inputs import FILE, attributes_option, design_option, input_argument, split_names
+from optrr.cli.inputs import FILE, attributes_option, confidence_option, design_option, input_argument, split_names
 from optrr.cli.output import json_option, print_shown, say
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
@@ -26,6 +26,7 @@ from optrr.records.reading.source import RecordsAt
 @click.option(
     "--stepwise", "order", type=click.IntRange(min=2), help="Search a model with sets of up to so many attributes."
 )
+@confidence_option
 @click.option("-o", "--output", type=FILE, help="CSV, Parquet or JSON file for the coefficients.")
 @report_option
 @json_option
@@ -36,6 +37,7 @@ def model(
     attributes: str,
     terms: str | None,
     order: int | None,
+    confidence: float,
     output: Path | None,
     report: Path | None,
     as_json: bool,
@@ -48,9 +50,9 @@ def model(
     known = counted(design_file, [input], split_names(attributes))
     (counts,) = known.counts
     if terms is not None:
-        result = fit_loglinear(counts, known.mechanism, parse_terms(terms, counts.domain))
+        result = fit_loglinear(counts, known.mechanism, parse_terms(terms, counts.domain), confidence)
     else:
-        result = stepwise(counts, known.mechanism, order or 2)
+        result = stepwise(counts, known.mechanism, order or 2, confidence)
 
     def page() -> Page:
         from optrr.reports.table_page import model_page  # noqa: PLC0415 (pages bring charts)
@@ -62,5 +64,6 @@ def model(
 
 
 def _print(result: LogLinear) -> None:
-    print_shown(f"{result.terms}: log odds and log odds ratios, {result.n} records", result.shown())
+    title = f"{result.terms}: log odds and log odds ratios, {100 * result.confidence:g}% intervals for each, {result.n} records"
+    print_shown(title, result.shown())
     say(f"log-likelihood {result.log_likelihood:.2f}, BIC {result.bic:.2f}, {result.terms.parameters} parameters")

@@ -1,7 +1,8 @@
 """Log-linear models of a table's true proportions, fitted to randomized records, and tests of one model against another."""
 
 from optrr.models.comparing import STRATIFIED, compare_models, stratified_test
-from optrr.models.loglinear import LogLinear, fit_loglinear, stepwise
+from optrr.models.estimating import fit_loglinear, stepwise
+from optrr.models.loglinear import LogLinear
 from optrr.models.power import model_alternative, stratified_alternative
 from optrr.models.terms import Terms
 

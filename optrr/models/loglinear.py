@@ -1,19 +1,16 @@
-"""A fitted log-linear model as a result, and the choice of one by its information criterion."""
+"""A fitted log-linear model as a result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from math import log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.errors import InvalidInput
-from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.models.fitting import Fitted, fit
+from optrr.mechanisms.randomizer import Randomizer
+from optrr.models.fitting import Fitted
 from optrr.models.terms import Terms
 from optrr.records.counts import Counts
 from optrr.results import TableResult
@@ -37,13 +34,18 @@ class LogLinear(TableResult):
 
     ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
     order of ``labels``; ``standard_errors`` come from the information of the randomized records, NaN where they have none.
+    ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``:
+    infinite where the records leave no limit, NaN where there are no intervals, and ``without_intervals`` says why.
     ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records. ``hidden`` are the interactions that a
     search left out because the mechanism hides them.
     """
 
     counts: Counts
     fitted: Fitted
+    limits: FloatArray
+    confidence: float = 0.95
     hidden: tuple[str, ...] = ()
+    without_intervals: str = ""
 
     @property
     def terms(self) -> Terms:
@@ -100,14 +102,15 @@ class LogLinear(TableResult):
             f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs to show pairs"
         )
         said = ((hidden, self.hidden), (_UNBOUNDED, self.fitted.unbounded), (_NOT_DONE, self.fitted.gain > _FINAL))
-        return tuple(line for line, holds in said if holds)
+        lines = (self.without_intervals, *(line for line, holds in said if holds))
+        return tuple(line for line in lines if line)
 
     def headline(self) -> str:
         """The model and how it fits."""
         return f"{self.terms}: {self.terms.parameters} parameters, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
 
     def to_arrow(self) -> pa.Table:
-        """One row per coefficient: parameter, estimate, standard_error."""
+        """One row per coefficient: parameter, estimate, standard_error, lower, upper."""
         import pyarrow as pa  # noqa: PLC0415 (slow to import)
 
         return pa.table(
@@ -115,13 +118,15 @@ class LogLinear(TableResult):
                 "parameter": pa.array(self.labels, pa.string()),
                 "estimate": pa.array(self.coefficients),
                 "standard_error": pa.array(self.standard_errors),
+                "lower": pa.array(self.limits[:, 0]),
+                "upper": pa.array(self.limits[:, 1]),
             }
         )
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object; None for what is not known."""
         rows = [
-            {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in row.items()}
+            {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()}
             for row in self.to_arrow().to_pylist()
         ]
         return {
@@ -131,68 +136,13 @@ class LogLinear(TableResult):
             "parameters": self.terms.parameters,
             "log_likelihood": self.log_likelihood,
             "bic": self.bic,
+            "confidence": self.confidence,
             "coefficients": rows,
             "warnings": list(self.warnings),
         }
-
-
-def fit_loglinear(
-    counts: Counts,
-    mechanism: Randomizer,
-    generators: Iterable[Iterable[str]] | Terms,
-) -> LogLinear:
-    """Fit a hierarchical log-linear model to the true proportions behind randomized counts.
-
-    Parameters
-    ----------
-    counts
-        of the attributes that the model speaks of; up to some 10^5 cells.
-    generators
-        attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown attributes, too many parameters, or interactions that the mechanism hides.
-    """
-    if counts.n < 2:
-        raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
-    terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
-    check_seen(terms, checked_mechanism(mechanism))
-    return LogLinear(counts, fit(terms, counts.proportions, mechanism.kernel(counts.domain.names)))
 
 
 def check_seen(terms: Terms, mechanism: Randomizer) -> None:
     """Refuse a model with an interaction that the mechanism hides. Raises SingularMarginal, which names it."""
     for generator in terms.generators:
         mechanism.kernel(tuple(terms.domain.names[i] for i in generator)).check_invertible()
-
-
-def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2) -> LogLinear:
-    """The model found by adding or leaving out one interaction after the other while BIC falls; a search, not a proof.
-
-    It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
-    search chose the model because it fits, so that errors and tests from the same records are too good; the result does not
-    know that. Sets that the mechanism hides are left out, and the result names them.
-    """
-    domain = counts.domain
-    sets = [chosen for size in range(2, order + 1) for chosen in combinations(range(domain.m), size)]
-    names = {chosen: tuple(domain.names[i] for i in chosen) for chosen in sets}
-    seen = [chosen for chosen in sets if checked_mechanism(mechanism).kernel(names[chosen]).is_invertible]
-    best = fit_loglinear(counts, mechanism, Terms.of(domain, ()))
-    while True:
-        tried = [fit_loglinear(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
-        better = min(tried, key=lambda model: model.bic, default=best)
-        if better.bic >= best.bic:
-            return replace(best, hidden=tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen))
-        best = better
-
-
-def _neighbours(terms: Terms, seen: list[tuple[int, ...]]) -> Iterable[Terms]:
-    present = set(terms.sets)
-    for new in seen:
-        if new not in present and all(part in present for part in combinations(new, len(new) - 1)):
-            yield terms.with_term(new)
-    for old in terms.generators:
-        if len(old) > 1:
-            yield terms.without_term(old)

@@ -264,9 +264,44 @@ def test_coefficients_of_adult_are_read_as_log_odds_ratios() -> None:
     odds = counts.table[0, 0] * counts.table[1, 1] / (counts.table[0, 1] * counts.table[1, 0])
     assert model.coefficients[-1] == pytest.approx(np.log(odds), abs=1e-3)
     frame = model.to_pandas()
-    assert list(frame.columns) == ["parameter", "estimate", "standard_error"]
+    assert list(frame.columns) == ["parameter", "estimate", "standard_error", "lower", "upper"]
     assert frame.parameter.iloc[-1].count("=") == 2
     assert model.summary()["model"] == "sex*income"
+
+
+def test_an_interval_without_noise_inverts_the_score_test_of_the_common_odds_ratio() -> None:
+    """Its ends are where Rao's statistic of Poisson regression with the coefficient as an offset reaches the quantile."""
+    counts = drawn(1, 4000)
+    model = fit_loglinear(counts, PLAIN, MODELS[3], 0.9)
+    columns = model.terms.columns().reshape(model.terms.parameters, -1).T
+    for k in (0, model.terms.parameters - 1):
+        others = sm.add_constant(np.delete(columns, k, axis=1))
+        for value in model.limits[k]:
+            fitted = sm.GLM(
+                counts.table.ravel(), others, family=sm.families.Poisson(), offset=value * columns[:, k]
+            ).fit(tol=1e-12)
+            mean = fitted.fittedvalues
+            left = columns[:, k] - others @ np.linalg.solve(others.T * mean @ others, others.T * mean @ columns[:, k])
+            statistic = ((counts.table.ravel() - mean) @ left) ** 2 / (mean @ left**2)
+            assert statistic == pytest.approx(chi2.isf(0.1, 1), rel=5e-3)
+    assert np.all((model.limits[:, 0] < model.coefficients) & (model.coefficients < model.limits[:, 1]))
+
+
+def test_intervals_through_noise_are_near_the_normal_ones_where_records_are_many() -> None:
+    kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(12)
+    terms = MODELS[3]
+    beta = rng.normal(size=terms.parameters) / 2
+    pi = np.exp(beta @ terms.columns().reshape(len(beta), -1)).reshape(2, 3, 2)
+    model = fit_loglinear(drawn(13, 4_000_000, kernel, pi / pi.sum()), NOISY, terms)
+    half = 1.96 * model.standard_errors
+    np.testing.assert_allclose(model.limits[:, 0], model.coefficients - half, atol=0.05 * half.max())
+    np.testing.assert_allclose(model.limits[:, 1], model.coefficients + half, atol=0.05 * half.max())
+
+
+def test_a_model_that_the_records_hardly_show_has_no_intervals_and_says_so() -> None:
+    faint = design(DOMAIN, [3.0, 3.0, 0.3], method="kronecker").mechanism
+    model = fit_loglinear(drawn(1, 500), faint, [("a", "c"), ("b",)])
+    assert np.isnan(model.limits[:, 0]).all() and "no intervals: these records tell" in model.warnings[0]
 
 
 def test_a_share_that_goes_to_zero_is_said() -> None:
@@ -274,6 +309,7 @@ def test_a_share_that_goes_to_zero_is_said() -> None:
     table[1, 2] = 0
     model = fit_loglinear(counts_of(table), PLAIN, [("a", "b"), ("c",)])
     assert any("fitted table is 0" in line for line in model.warnings)
+    assert np.isneginf(model.limits[:, 0]).any() and np.all(model.limits[:, 1] < np.inf)
     assert np.isnan(model.standard_errors).all()
 
 

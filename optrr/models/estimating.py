@@ -1,0 +1,104 @@
+"""Fitting a log-linear model to randomized counts, and the choice of one by its information criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr.estimation.result import check_confidence
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.models.coefficients import MOST_PARAMETERS, coefficient_intervals
+from optrr.models.comparing import LEAST_WORTH
+from optrr.models.fitting import fit
+from optrr.models.loglinear import LogLinear, check_seen
+from optrr.models.margins import NullModel
+from optrr.models.terms import Terms
+from optrr.records.counts import Counts
+
+
+def fit_loglinear(
+    counts: Counts,
+    mechanism: Randomizer,
+    generators: Iterable[Iterable[str]] | Terms,
+    confidence: float = 0.95,
+) -> LogLinear:
+    """Fit a hierarchical log-linear model to the true proportions behind randomized counts.
+
+    Parameters
+    ----------
+    counts
+        of the attributes that the model speaks of; up to some 10^5 cells.
+    generators
+        attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
+    confidence
+        of each coefficient's interval; there are none of more than 64 parameters.
+
+    Raises
+    ------
+    InvalidInput
+        for unknown attributes, too many parameters, or interactions that the mechanism hides.
+    """
+    check_confidence(confidence)
+    return _with_intervals(_fitted(counts, mechanism, generators), mechanism, confidence)
+
+
+def _fitted(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
+    if counts.n < 2:
+        raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
+    terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
+    check_seen(terms, checked_mechanism(mechanism))
+    fitted = fit(terms, counts.proportions, mechanism.kernel(counts.domain.names))
+    return LogLinear(counts, fitted, np.full((terms.parameters, 2), np.nan))
+
+
+def _with_intervals(result: LogLinear, mechanism: Randomizer, confidence: float) -> LogLinear:
+    """The result with its intervals, or with the reason why there are none."""
+    why = ""
+    table, model = result.counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
+    if result.terms.parameters > MOST_PARAMETERS:
+        why = f"no intervals: they are made for at most {MOST_PARAMETERS} parameters; leave out interactions"
+    else:
+        worth = float(model.records_worth(model.fitted(table[None]), np.array([result.n]))[0])
+        if worth < LEAST_WORTH:
+            why = (
+                f"no intervals: these records tell as much of the model as {worth:.2g} true ones a cell would, and intervals "
+                f"need {LEAST_WORTH:g}; collect more, or merge categories"
+            )
+    limits = result.limits if why else coefficient_intervals(model, table, confidence)
+    return replace(result, limits=limits, confidence=confidence, without_intervals=why)
+
+
+def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2, confidence: float = 0.95) -> LogLinear:
+    """The model found by adding or leaving out one interaction after the other while BIC falls; a search, not a proof.
+
+    It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
+    search chose the model because it fits, so that errors and tests from the same records are too good; the result does not
+    know that. Sets that the mechanism hides are left out, and the result names them.
+    """
+    check_confidence(confidence)
+    domain = counts.domain
+    sets = [chosen for size in range(2, order + 1) for chosen in combinations(range(domain.m), size)]
+    names = {chosen: tuple(domain.names[i] for i in chosen) for chosen in sets}
+    seen = [chosen for chosen in sets if checked_mechanism(mechanism).kernel(names[chosen]).is_invertible]
+    best = _fitted(counts, mechanism, Terms.of(domain, ()))
+    while True:
+        tried = [_fitted(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
+        better = min(tried, key=lambda model: model.bic, default=best)
+        if better.bic >= best.bic:
+            hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
+            return replace(_with_intervals(best, mechanism, confidence), hidden=hidden)
+        best = better
+
+
+def _neighbours(terms: Terms, seen: list[tuple[int, ...]]) -> Iterable[Terms]:
+    present = set(terms.sets)
+    for new in seen:
+        if new not in present and all(part in present for part in combinations(new, len(new) - 1)):
+            yield terms.with_term(new)
+    for old in terms.generators:
+        if len(old) > 1:
+            yield terms.without_term(old)
