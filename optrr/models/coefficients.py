@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, prod
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,6 +20,7 @@ from scipy.stats import norm
 
 from optrr.models.comparing import ModelTest
 from optrr.models.margins import NullModel, TableFits, scaled_solve
+from optrr.models.terms import Terms
 from optrr_solvers.arrays import FloatArray
 
 # Newton steps that bring the other columns' expectations back, how near they come, and the longest step of an exponent.
@@ -30,8 +31,8 @@ _FLOOR = 1e-300
 _FIRST, _GROWTH, _FARTHEST = 2.0, 1.5, 25.0
 # Limits are found to this share of a standard error.
 _LIMIT = 1e-3
-# Parameters of a model whose intervals take some seconds.
-MOST_PARAMETERS = 64
+# Parameters cubed times cells: a limit takes some ten fits, so that the intervals of such a model take about ten seconds.
+_MOST_WORK = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class PinnedModel(NullModel):
         first = TableFits(fits.proportions[:1], fits.expected[:1], fits.proper[:1])
         weights = ModelTest("coefficient", self, self.column).influence(first)[0, 0]
         information = float(tables[0].sum() * np.sum(weights**2 * first.expected.ravel()))
-        return min(1 / np.sqrt(max(information, np.finfo(np.float64).tiny)), _FARTHEST)
+        return float(min(1 / np.sqrt(max(information, np.finfo(np.float64).tiny)), _FARTHEST))
 
     def deviations(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> FloatArray:
         """How many standard deviations the score for the coefficient lies above 0 where it is at ``values``, (B,)."""
@@ -110,6 +111,11 @@ class PinnedModel(NullModel):
 def _proportions(logs: FloatArray) -> FloatArray:
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def affordable(terms: Terms) -> bool:
+    """Whether the intervals of a model's coefficients end in about ten seconds."""
+    return terms.parameters**3 * prod(map(int, terms.domain.sizes)) <= _MOST_WORK
 
 
 def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float) -> FloatArray:

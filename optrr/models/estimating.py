@@ -11,7 +11,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.models.coefficients import MOST_PARAMETERS, coefficient_intervals
+from optrr.models.coefficients import affordable, coefficient_intervals
 from optrr.models.comparing import LEAST_WORTH
 from optrr.models.fitting import fit
 from optrr.models.loglinear import LogLinear, check_seen
@@ -35,7 +35,7 @@ def fit_loglinear(
     generators
         attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
     confidence
-        of each coefficient's interval; there are none of more than 64 parameters.
+        of each coefficient's interval; large models, whose intervals would take longer than some ten seconds, have none.
 
     Raises
     ------
@@ -59,8 +59,11 @@ def _with_intervals(result: LogLinear, mechanism: Randomizer, confidence: float)
     """The result with its intervals, or with the reason why there are none."""
     why = ""
     table, model = result.counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
-    if result.terms.parameters > MOST_PARAMETERS:
-        why = f"no intervals: they are made for at most {MOST_PARAMETERS} parameters; leave out interactions"
+    if not affordable(result.terms):
+        cells = result.counts.table.size
+        why = (
+            f"no intervals: {result.terms.parameters} parameters in {cells} cells are too many; leave out interactions"
+        )
     else:
         worth = float(model.records_worth(model.fitted(table[None]), np.array([result.n]))[0])
         if worth < LEAST_WORTH:

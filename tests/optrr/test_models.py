@@ -302,6 +302,10 @@ def test_a_model_that_the_records_hardly_show_has_no_intervals_and_says_so() -> 
     faint = design(DOMAIN, [3.0, 3.0, 0.3], method="kronecker").mechanism
     model = fit_loglinear(drawn(1, 500), faint, [("a", "c"), ("b",)])
     assert np.isnan(model.limits[:, 0]).all() and "no intervals: these records tell" in model.warnings[0]
+    wide = Domain.of({"a": 12, "b": 12, "c": 2})
+    many = Counts(wide, np.full((12, 12, 2), 50))
+    said = fit_loglinear(many, design(wide, 8.0, method="kronecker").mechanism, [("a", "b")]).warnings[0]
+    assert said == "no intervals: 144 parameters in 288 cells are too many; leave out interactions"
 
 
 def test_a_share_that_goes_to_zero_is_said() -> None:
