@@ -29,6 +29,8 @@ _STEPS, _NEAR, _LONGEST = 40, 1e-9, 3.0
 _FLOOR = 1e-300
 # First step from the estimate towards a limit in standard errors, its growth, and the farthest value: odds of e^25.
 _FIRST, _GROWTH, _FARTHEST = 2.0, 1.5, 25.0
+# Where a cell goes to 0 its standard error is of no use; steps of this size do not miss a limit.
+_LARGEST_ERROR = 1.0
 # Limits are found to this share of a standard error.
 _LIMIT = 1e-3
 # Parameters cubed times cells: a limit takes some ten fits, so that the intervals of such a model take about ten seconds.
@@ -95,7 +97,7 @@ class PinnedModel(NullModel):
         first = TableFits(fits.proportions[:1], fits.expected[:1], fits.proper[:1])
         weights = ModelTest("coefficient", self, self.column).influence(first)[0, 0]
         information = float(tables[0].sum() * np.sum(weights**2 * first.expected.ravel()))
-        return float(min(1 / np.sqrt(max(information, np.finfo(np.float64).tiny)), _FARTHEST))
+        return float(min(1 / np.sqrt(max(information, np.finfo(np.float64).tiny)), _LARGEST_ERROR))
 
     def deviations(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> FloatArray:
         """How many standard deviations the score for the coefficient lies above 0 where it is at ``values``, (B,)."""
@@ -136,7 +138,7 @@ def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float
 
 
 def _middle(deviation: Callable[[float], float], start: float, error: float) -> float:
-    """A value near the estimate at which the score is 0; scores fall as values rise."""
+    """A value near the estimate at which the score is 0; the estimate where there is none. Scores fall as values rise."""
     inside, at = start, deviation(start)
     step = float(np.sign(at)) * error
     while at * step > 0 and abs(inside) < _FARTHEST:
@@ -144,7 +146,7 @@ def _middle(deviation: Callable[[float], float], start: float, error: float) -> 
         if deviation(outside) * step <= 0:
             return float(brentq(deviation, min(inside, outside), max(inside, outside), xtol=_LIMIT * error))
         inside, step = outside, step * _GROWTH
-    return inside
+    return start
 
 
 def _limit(deviation: Callable[[float], float], middle: float, error: float, quantile: float) -> float:
