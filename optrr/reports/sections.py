@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from optrr.asking import Asking
-from optrr.charts import figure_svg
-from optrr.parts import Chart, Commands, Part, Section, Table, Text, warned
+from optrr.parts import Commands, Part, Section, Table, Text, warned
 from optrr.promise import example, promise
-from optrr.results import TableResult
 from optrr.rounding import epsilon_text
 
 # Rows of a table on a page; files and JSON have all.
@@ -113,10 +111,3 @@ def warnings(lines: Iterable[str]) -> list[Section]:
     """A section of warnings, none where there is nothing to warn of."""
     parts = warned(dict.fromkeys(lines))
     return [Section("Before you rely on this", parts)] if parts else []
-
-
-def chart(result: TableResult, description: str) -> list[Part]:
-    """A result's own chart with what screen readers say of it; none where its rows would not fit a page."""
-    if result.to_arrow().num_rows > CHARTED:
-        return []
-    return [Chart(figure_svg(result.plot()), description=description)]  # type: ignore[attr-defined]
