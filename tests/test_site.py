@@ -226,6 +226,8 @@ def test_every_cell_was_executed() -> None:
 
 
 SHOWN = ["index", "quick-start", "papers/por", "reference/python/optrr.mechanisms", "tutorials/how-much-epsilon"]
+# Milliseconds that a page may take on a busy machine.
+PATIENCE = 120_000
 SCREENS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
 
 
@@ -241,6 +243,7 @@ def browser() -> Iterator[Any]:
 def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -> None:
     for screen in SCREENS.values():
         context = browser.new_context(viewport=screen)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         asked: list[str] = []
         page.on("request", lambda request, asked=asked: asked.append(request.url))
@@ -264,7 +267,7 @@ def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -
 def test_the_search_answers_without_a_network(browser: Any) -> None:
     page = browser.new_page()
     page.goto((SITE / "search.html").as_uri() + "?q=conditional+epsilon")
-    page.locator("#search-results li a").first.wait_for(timeout=60_000)
+    page.locator("#search-results li a").first.wait_for(timeout=PATIENCE)
     assert "conditional" in page.locator("#search-results").inner_text()
 
 
@@ -276,6 +279,7 @@ def test_an_accessibility_checker_finds_nothing_serious(browser: Any, name: str)
     program = browsers.axe()
     for screen, scheme in (("wide", "light"), ("phone", "light"), ("wide", "dark")):
         context = browser.new_context(viewport=SCREENS[screen], color_scheme=scheme)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.goto((SITE / f"{name}.html").as_uri())
         page.evaluate(program)
