@@ -242,7 +242,7 @@ def browser() -> Iterator[Any]:
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -> None:
     for screen in SCREENS.values():
-        context = browser.new_context(viewport=screen)
+        context = browser.new_context(viewport=screen, color_scheme="dark")
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
         asked: list[str] = []
@@ -251,7 +251,7 @@ def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -
         page.on("pageerror", lambda error, failed=failed: failed.append(str(error)))
         page.goto((SITE / f"{name}.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"]
-        page.emulate_media(media="print", color_scheme="dark")
+        page.emulate_media(media="print")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert page.evaluate("document.documentElement.dataset.theme") == "light"
         assert page.locator("header.bd-header").is_hidden()
