@@ -63,6 +63,8 @@ def prepare_kernel(folder: Path) -> None:
     (profile / "ipython_kernel_config.py").write_text(_KERNEL, encoding="utf-8")
     shutil.copy(_STARTUP, profile / "startup" / _STARTUP.name)
     os.environ |= {
+        # where cells find files of the checkout: the package may be installed elsewhere
+        "OPTRR_CHECKOUT": str(ROOT),
         "IPYTHONDIR": str(folder),
         "PATH": f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": COLUMNS,
