@@ -56,7 +56,8 @@ def test_a_command_that_is_right(files, tmp_path, capsys) -> None:
     assert run(words) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["holds"] and result["queries"] == 4000 and result["level"] == 1e-6
-    assert 0 < result["epsilon_bound"] < result["epsilon"]
+    # at this level so few queries may show nothing at all
+    assert 0 <= result["epsilon_bound"] < result["epsilon"]
     assert run(["audit", str(design), "--command", command(tmp_path, sampler), "--queries", "1000"]) == 0
     assert "consistent with its label at 1e-06" in capsys.readouterr().out
 
