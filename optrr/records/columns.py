@@ -139,6 +139,10 @@ class ColumnCodec:
             out[(out == _UNKNOWN) & pc.is_nan(comparable).fill_null(False).to_numpy(zero_copy_only=False)] = (
                 self._missing
             )
+            if "0" in self.attribute.codes:
+                # −0.0 is another value to Arrow, and the same number
+                zero = pc.equal(comparable, 0.0).fill_null(False).to_numpy(zero_copy_only=False)
+                out[(out == _UNKNOWN) & zero] = self.attribute.codes["0"]
         if self.attribute.rest is not None:
             out[out == _UNKNOWN] = self.attribute.codes[self.attribute.rest]
         return out

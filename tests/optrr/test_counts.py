@@ -244,3 +244,13 @@ def test_all_pairs_in_one_pass():
     counts = count_many(iter(table.to_batches(max_chunksize=9)), DOMAIN, pairs)
     for names in pairs:
         assert np.array_equal(counts[names].table, _slow(records, names))
+
+
+@pytest.mark.parametrize("categories", [[0, 1.5], [0, 1.5, None]])
+def test_a_negative_zero_is_zero(categories):
+    domain = Domain.of({"x": categories})
+    values = [-0.0, 0.0, 1.5, -0.0]
+    for data in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values})):
+        assert count(data, domain, "x").table.tolist()[:2] == [3, 1]
+    with pytest.raises(InvalidInput, match="unknown category"):
+        count(pd.DataFrame({"x": [-0.0, 2.0]}), domain, "x")
