@@ -240,6 +240,16 @@ def shown(entry: object) -> str:
     return "" if np.isnan(entry) else f"{entry:.3f}"
 
 
+def write(name: str, rows: list[dict[str, object]], text: str) -> None:
+    """The rows as results/NAME.csv, and the page, which is also printed, as results/NAME.md."""
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+    (RESULTS / f"{name}.md").write_text(text)
+    print(text)
+
+
 def main(runs: int, jobs: int) -> None:
     settings = [*chosen(), *drawn(np.random.default_rng(2))]
     with ProcessPoolExecutor(jobs) as pool:
@@ -247,12 +257,7 @@ def main(runs: int, jobs: int) -> None:
         for new in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):
             rows += new
             print(*("; ".join(map(shown, r.values())) for r in new), sep="\n", file=sys.stderr, flush=True)
-    with (RESULTS / "derived_coverage.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-    (RESULTS / "derived_coverage.md").write_text(page(rows, runs))
-    print(page(rows, runs))
+    write("derived_coverage", rows, page(rows, runs))
 
 
 if __name__ == "__main__":

@@ -13,14 +13,12 @@ one setting in 20,000 comes out below 93 % by chance. Writes results/measures_co
 
 from __future__ import annotations
 
-import csv
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from math import isfinite, isnan
-from pathlib import Path
 
 import numpy as np
-from derived_coverage import Setting, chosen, drawn, markdown
+from derived_coverage import Setting, chosen, drawn, markdown, write
 
 from optrr import Counts
 from optrr.estimation.intervals import Sampling
@@ -29,7 +27,6 @@ from optrr.measures.inversion import Inversion
 from optrr.measures.measure import asked, label
 from optrr.measures.quantities import Odds, value_at
 
-RESULTS = Path(__file__).parent / "results"
 RUNS, CHECKED, MOST_ROWS = 2000, 10, 1
 LEAST, MOST, TAIL = 0.93, 0.97, 0.025
 # The interval's limits are found to a thousandth of a standard error.
@@ -109,12 +106,7 @@ def main(runs: int, jobs: int) -> None:
                 f"{k + 1} of {len(settings)}", *(f"{r['measure']} {r['of']}: {r['covered']:.3f}" for r in new), sep="; "
             )
             sys.stdout.flush()
-    with (RESULTS / "measures_coverage.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-    (RESULTS / "measures_coverage.md").write_text(page(rows, runs))
-    print(page(rows, runs))
+    write("measures_coverage", rows, page(rows, runs))
 
 
 if __name__ == "__main__":
