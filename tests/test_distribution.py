@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = {".ci/run"}
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_every_file_of_the_checkout(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling is not installed (pip install hatchling)")
     from hatchling.builders.sdist import SdistBuilder  # noqa: PLC0415

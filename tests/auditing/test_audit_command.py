@@ -49,6 +49,7 @@ def command(folder: Path, sampler: Path, wrong: str = "pass") -> str:
     return shlex.join([sys.executable, str(script), str(sampler)])
 
 
+@pytest.mark.slow
 def test_a_command_that_is_right(files, tmp_path, capsys) -> None:
     design, sampler = files
     capsys.readouterr()
@@ -62,6 +63,7 @@ def test_a_command_that_is_right(files, tmp_path, capsys) -> None:
     assert "consistent with its label at 1e-06" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
     _, sampler = files
     capsys.readouterr()
@@ -76,6 +78,7 @@ def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
         assert "none of the label's categories" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -165,6 +168,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lasting", "forgetful"])
 def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
     """Answers are uniform here, which is what three categories at 1e-6 nats look like to a thousand queries."""

@@ -65,6 +65,7 @@ def planted() -> Mechanism:
     return mechanism_of(*PLANTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [heavy_last(name) for name in BUGS])
 def test_every_planted_bug_is_caught(name: str, planted: Mechanism) -> None:
     options = AuditOptions(CAUGHT_WITHIN[name], once=name in PROMISES_ONCE)

@@ -199,6 +199,7 @@ def p_values(name: str, count: int) -> dict[str, float]:
     return conformance.p_values(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "joint", "uniform", "many"])
 def test_draws_follow_the_exact_probabilities(name):
     assert min(p_values(name, 5_000).values()) > FALSE_ALARM

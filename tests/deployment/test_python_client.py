@@ -183,6 +183,7 @@ def p_values(name: str, n: int, take: Callable[[int], bytes]) -> dict[str, float
     return conformance.p_values(draws(client, conformance, n, take))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "joint", "uniform", "many"])
 def test_draws_follow_the_exact_probabilities(name: str) -> None:
     assert min(p_values(name, 5_000, os.urandom).values()) > FALSE_ALARM
@@ -388,6 +389,7 @@ def test_runs_by_itself(run: Run, tmp_path: Path) -> None:
     assert torn.returncode == 2 and torn.stderr.startswith("error: ") and torn.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "given"),
     [

@@ -106,6 +106,7 @@ def test_one_wanted_table_is_asked_by_the_best_report(total):
     assert advice.recommended.epsilon == pytest.approx(total, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sampling_wins_one_way_on_adult_below_six_to_eight():
     best = {total: advise(adult_domain(), total).best for total in (1.0, 2.0, 4.0, 8.0)}
     assert [best[t].name for t in (1.0, 2.0, 4.0)] == ["sampling"] * 3
@@ -164,6 +165,7 @@ def command(tmp_path, capsys, *arguments):
     return code, *capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_allocate_on_the_command_line(tmp_path, capsys):
     target = tmp_path / "design.json"
     code, out, _ = command(

@@ -99,6 +99,7 @@ def legends(design: optrr.Design) -> dict[str, Figure]:
     }
 
 
+@pytest.mark.slow
 def test_no_legend_lies_on_the_data(design: optrr.Design) -> None:
     for name, figure in legends(design).items():
         figure.draw_without_rendering()
@@ -109,6 +110,7 @@ def test_no_legend_lies_on_the_data(design: optrr.Design) -> None:
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, name
 
 
+@pytest.mark.slow
 def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     from optrr.reports import advice_pages  # noqa: PLC0415
 

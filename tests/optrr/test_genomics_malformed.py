@@ -102,6 +102,7 @@ def test_what_crashes_the_native_library_is_one_line(here, name):
     assert name != "97 bytes" or len(CRASHERS[name]) == 97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "said"),
     [

@@ -125,6 +125,7 @@ def test_without_mechanism_they_are_the_classical_tests():
     np.testing.assert_array_equal(naive_score_test(counts).statistic, score_test(counts, plain).statistic)
 
 
+@pytest.mark.slow
 def test_a_batch_of_mechanisms_is_each_by_itself():
     """Variants with different eigenvalues in one call, weakly and strongly associated."""
     lam = np.random.default_rng(4).uniform(0.3, 0.95, size=(40, 2, 2))
@@ -179,6 +180,7 @@ def test_type_one_error_where_populations_are_pooled(method):
     assert np.mean(score_test(counts, kernel, "allelic-hwe").p_value <= 0.05) > 0.05 + 2 * error
 
 
+@pytest.mark.slow
 def test_type_one_error_where_margins_are_unknown():
     """Where genotype and status are hardly visible one by one, a product of two estimated margins is mostly noise."""
     kernel = EffectKernel((3, 2), [[1, 0.01], [0.01, 0.005]])
@@ -311,6 +313,7 @@ def test_chi_squared_estimate_is_centred_on_the_truth():
         assert np.mean(np.abs(naive - target)) > 1.5 * np.mean(np.abs(estimates - target))
 
 
+@pytest.mark.slow
 def test_what_stays_visible_of_an_inflation():
     """Populations in the statuses at different shares: the median statistic rises by the visible share of its true rise."""
     rng = np.random.default_rng(13)

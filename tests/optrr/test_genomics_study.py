@@ -75,6 +75,7 @@ def test_study_report_warns_of_the_naive_test(study):
     assert all(len(row) == len(columns) for row in rows)
 
 
+@pytest.mark.slow
 def test_sampled_tables_count_each_report_once():
     cohort = associated_cohort(300, 10)
     protocol = protocol_for("sampling", cohort.variants.name, 6.0)

@@ -133,6 +133,7 @@ def test_intervals_cover(name: Any, epsilon: float, n: int, seed: int) -> None:
     assert covered >= 267
 
 
+@pytest.mark.slow
 def test_an_interval_holds_exactly_what_the_test_does_not_reject() -> None:
     rng = np.random.default_rng(8)
     domain = Domain.of({"group": 2, "outcome": 2})

@@ -136,6 +136,7 @@ def conditionally_independent(rng: np.random.Generator) -> np.ndarray:
     return np.stack(parts, axis=2)
 
 
+@pytest.mark.slow
 def test_the_fit_of_many_tables_is_the_likeliest_of_each_and_keeps_margins_where_noise_takes_them_out() -> None:
     kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(6)
     terms = MODELS[3]

@@ -204,6 +204,7 @@ def test_a_client_releases_once():
     assert len(others) > 1
 
 
+@pytest.mark.slow
 def test_clients_draw_the_mechanisms_distribution():
     domain = Domain.of({"a": 2})
     protocol = rr_independent(domain, math.log(3))

@@ -166,6 +166,7 @@ def test_what_needs_a_pipe_twice_says_so(tmp_path, monkeypatch, capsys, design):
     assert "standard input can be read only once; write it to a file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_every_command_on_every_place(tmp_path, monkeypatch, capsys, design, place):
     monkeypatch.chdir(tmp_path)

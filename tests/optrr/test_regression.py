@@ -281,6 +281,7 @@ def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record() -> N
     np.testing.assert_allclose([value[0], error[0]], [bends.mean(), bends.std() / np.sqrt(len(codes))], rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("formula", "family"), FORMULAS)
 def test_at_the_ends_of_an_interval_the_test_is_at_its_level(formula: str, family: str | None) -> None:
     mechanism = design(DOMAIN, 2.5, preserve="pairs").mechanism
@@ -325,6 +326,7 @@ def test_intervals_cover_and_tests_keep_their_level(formula: str, family: str | 
         assert 0.908 <= np.mean(statistic <= chi2.isf(0.05, 1)) <= 0.983
 
 
+@pytest.mark.slow
 def test_many_data_sets_at_once_are_those_one_by_one() -> None:
     mechanism = design(DOMAIN, 2.0).mechanism
     codes = [mechanism.perturb_codes(people(5000, seed), random_state=seed) for seed in range(3)]
@@ -340,6 +342,7 @@ def test_many_data_sets_at_once_are_those_one_by_one() -> None:
             np.testing.assert_allclose(covariance(together, theta)[k], one.covariance, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_public_and_randomized_predictors_together() -> None:
     """The public column's kernel is the identity, so that it may as well be one more attribute that is not changed."""
     hidden = DOMAIN.subset(["age", "income"])
@@ -360,6 +363,7 @@ def test_public_and_randomized_predictors_together() -> None:
         np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_statsmodels(unrandomized: MatrixMechanism) -> None:
     codes = people(2000)
     data = frame(codes)
@@ -474,6 +478,7 @@ def test_counts_serve_as_well_as_records() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = design(DOMAIN, 4.0)
     made.save(tmp_path / "d.json")

@@ -253,6 +253,7 @@ def test_sampled_tables_are_bound_too(here, capsys):
     assert "is not bound" in err and "does not look like data randomized by this design" in err
 
 
+@pytest.mark.slow
 def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     monkeypatch.chdir(tmp_path)

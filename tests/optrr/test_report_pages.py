@@ -171,6 +171,7 @@ def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert Path("page.html").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_page_repeats_what_is_in_doubt(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "estimate", "seeded.csv", *CALL, "grade")
     assert "seeded.csv was drawn from a seed" in page.warnings[0]
@@ -186,6 +187,7 @@ def test_a_page_repeats_what_is_in_doubt(place: Any, monkeypatch: pytest.MonkeyP
     assert any("does not look like data randomized by this design" in line for line in page.warnings)
 
 
+@pytest.mark.slow
 def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "test", "out.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic")
     tested = optrr.test(counted(place, "grade", ODD), place[1].mechanism, calibration="asymptotic")
@@ -198,6 +200,7 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
 
 
+@pytest.mark.slow
 def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "risk-ratio")
     measured = optrr.measure(counted(place, "grade", ODD), place[1].mechanism, "risk-ratio")

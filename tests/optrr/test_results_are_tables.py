@@ -107,6 +107,7 @@ def test_every_public_data_class_is_a_result_or_known_to_be_none():
     assert {k.__name__ for k in kinds} <= NO_RESULTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_a_table_goes_everywhere(name):
     result = MADE[name]()

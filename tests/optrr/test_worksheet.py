@@ -67,6 +67,7 @@ def test_its_numbers_are_those_of_the_design(file: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_what_does_not_hold_for_a_design_is_not_said() -> None:
     small, optimum = {"a": 2, "b": 3}, optrr.design({"a": 2, "b": 3}, 1.0)
     baseline = optrr.design(small, 1.0, method="kronecker")

@@ -147,6 +147,7 @@ def test_a_report_is_kept_once(opened: Callable[[], sa.Engine]) -> None:
     assert store.count() == 31
 
 
+@pytest.mark.slow
 def test_two_collectors_count_a_resent_report_once(opened: Callable[[], sa.Engine]) -> None:
     """Each gets every report, in its own order and in batches of its own: no lock waits for another, nothing is there twice."""
     sent, _ = random_reports(np.random.default_rng(1), 600)
@@ -354,6 +355,7 @@ def test_a_report_that_comes_while_the_collector_ends_is_refused(tmp_path: Path,
     assert held(engine) == {sent[0].identifier: sent[0].record}
 
 
+@pytest.mark.slow
 def test_the_command_line_estimates_from_a_database(
     opened: Callable[[], sa.Engine], new_url: str, made: Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,7 @@ def kept(survey: Survey, randomized: Path, database: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["age", "age,grade", "dose,member", "born,mixed", "huge"])
 def test_a_survey_estimates_as_a_randomized_file_of_the_same_records(
     names: str, survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -124,6 +124,7 @@ def test_the_commands_for_containers(here: Path, programs: Path) -> None:
     assert database_url(f"postgresql://survey:{given['POSTGRES_PASSWORD']}@database/survey").host == "database"
 
 
+@pytest.mark.slow
 def test_compose_takes_the_file_and_the_settings(here: Path, programs: Path) -> None:
     checking = next((c for c in (["docker", "compose"], ["docker-compose"]) if _works([*c, "version"])), None)
     if checking is None:
