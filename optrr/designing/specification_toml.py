@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from optrr.printable import prints
+from optrr.printable import one_line, prints
 from optrr.records.domain import Attribute, Domain
 from optrr_solvers.arrays import FloatArray
 
 # Elements of a list that fit a line; longer ones get a line each.
 _SHORT = 8
+# Categories 0..r−1 beyond so many are written as their size; what is to be confirmed of them stands there.
+_NOTED = {"size": "categories"}
 
 
 def toml_of(
@@ -22,31 +25,26 @@ def toml_of(
     notes: Mapping[tuple[str, str], str],
     opening: Sequence[str],
 ) -> str:
-    """TOML of a domain with its ε_i and wording; ``notes`` are comments by (attribute, key), "" for the whole."""
-    import tomlkit  # noqa: PLC0415 (only writing needs it)
+    """TOML of a domain with its ε_i and wording; ``notes`` are comments by (attribute, key), "" for the whole.
 
-    document = tomlkit.document()
-    for line in opening:
-        document.add(tomlkit.comment(line))
+    Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
+    """
     common = float(epsilons[0]) if epsilons.size and (epsilons == epsilons[0]).all() else None
+    questions = wording.get("questions", {})
+    lines = [f"# {one_line(line)}" for line in opening]
     whole = {"epsilon": common} | {k: v for k, v in wording.items() if k != "questions"}
-    for key, value in whole.items():
-        if value is not None:
-            _add(document, key, value, notes.get(("", key)))
-    tables = tomlkit.aot()
+    lines += [_entry(key, value, notes.get(("", key))) for key, value in whole.items() if value is not None]
     for attribute, epsilon in zip(domain, epsilons.tolist(), strict=True):
-        table = tomlkit.table()
-        for key, value in _fields(attribute).items():
-            _add(table, key, value, notes.get((attribute.name, key)))
+        fields = _fields(attribute)
         if common is None and not math.isnan(epsilon):
-            _add(table, "epsilon", epsilon, notes.get((attribute.name, "epsilon")))
-        if attribute.name in wording.get("questions", {}):
-            _add(table, "question", wording["questions"][attribute.name], None)
-        tables.append(table)
-    document.add("attributes", tables)
-    text = str(tomlkit.dumps(document))
-    # all strings are basic ones, in which an escape says the same as a character that nobody sees
-    return "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)
+            fields["epsilon"] = epsilon
+        if attribute.name in questions:
+            fields["question"] = questions[attribute.name]
+        lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
+        lines += [
+            _entry(key, value, notes.get((attribute.name, _NOTED.get(key, key)))) for key, value in fields.items()
+        ]
+    return "\n".join([*lines, ""])
 
 
 def _fields(attribute: Attribute) -> dict[str, Any]:
@@ -58,23 +56,39 @@ def _fields(attribute: Attribute) -> dict[str, Any]:
         out["bins"] = [e if isinstance(e, date) or math.isinf(e) or not e.is_integer() else int(e) for e in bins.edges]
         if bins.closed != "left":
             out["closed"] = bins.closed
-    if bins is None or known != list(bins.labels):
+    if bins is None and len(known) > _SHORT and _are_numbered(known):
+        out["size"] = len(known)
+    elif bins is None or known != list(bins.labels):
         out["categories"] = known
     if attribute.ordered and bins is None:
         out["ordered"] = True
-    if attribute.missing_code is not None:
+    if len(known) < attribute.size:
         out["missing"] = list(attribute.missing) or True
     if attribute.rest is not None:
         out["rest"] = attribute.rest
     return out
 
 
-def _add(table: Any, key: str, value: Any, note: str | None) -> None:
-    import tomlkit  # noqa: PLC0415 (as above)
+def _are_numbered(known: list[Any]) -> bool:
+    """Whether these are the numbers 0..r−1, of which True and False are none."""
+    return all(type(c) is int and c == k for k, c in enumerate(known))
 
-    item = tomlkit.item(value)
-    if isinstance(value, list) and len(value) > _SHORT:
-        item.multiline(True)
-    if note is not None:
-        item.comment(note)
-    table.add(key, item)
+
+def _entry(key: str, value: Any, note: str | None) -> str:
+    """A line, or several where a list is long."""
+    comment = "" if note is None else f" # {one_line(note)}"
+    if not isinstance(value, list):
+        return f"{key} = {_value(value)}{comment}"
+    texts = [_value(v) for v in value]
+    if len(texts) <= _SHORT:
+        return f"{key} = [{', '.join(texts)}]{comment}"
+    return "\n".join([f"{key} = [", *(f"    {text}," for text in texts), f"]{comment}"])
+
+
+def _value(value: Any) -> str:
+    """Texts and booleans as JSON writes them, which TOML reads alike; numbers and dates as Python does."""
+    if isinstance(value, date):
+        return value.isoformat()
+    text = repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    # in such strings an escape says the same as a character that nobody sees
+    return text if text.isprintable() else "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)

@@ -130,16 +130,10 @@ def _cohort(name: str) -> Feed:
     return feed
 
 
-def _written_again(wanted: Specification) -> None:
-    """Few categories only: tomlkit takes a tenth of a millisecond for each, and a file can declare a million."""
-    if sum(wanted.domain.sizes) < 5000:
-        wanted.to_toml()
-
-
 def _specification(suffix: str) -> Feed:
     def feed(data: bytes, folder: Path) -> None:
         path = written(folder, f"spec{suffix}", data)
-        refusing(lambda: _written_again(read_specification(path)))
+        refusing(lambda: read_specification(path).to_toml())
 
     return feed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import tomllib
 from datetime import date
 from pathlib import Path
@@ -129,6 +130,37 @@ def test_toml_reads_back_the_same(tmp_path_factory, chosen, alike):
     again = read_specification(path)
     assert again.domain == domain
     np.testing.assert_array_equal(again.epsilons, epsilons)
+
+
+def test_a_size_of_numbers_stays_a_size(tmp_path):
+    path = tmp_path / "sizes.toml"
+    path.write_text('epsilon = 1.0\n\n[[attributes]]\nname = "a"\nsize = 9\nmissing = true\n', encoding="utf-8")
+    assert read_specification(path).to_toml() == path.read_text()
+    domain = Domain((Attribute("a", (*map(bool, range(2)), *range(2, 9))), Attribute("b", tuple(map(str, range(9))))))
+    path.write_text(Specification(domain, np.ones(2)).to_toml(), encoding="utf-8")
+    assert "size" not in path.read_text()
+    assert read_specification(path).domain == domain
+
+
+def test_many_categories_take_time_in_proportion(tmp_path):
+    names = Domain.of({"town": [f'no. {k} "{k % 7}"\\\t\x7f' for k in range(30_000)], "number": 10**6})
+    path = tmp_path / "many.toml"
+    began = time.process_time()
+    text = Specification(names, np.ones(2)).to_toml()
+    # a twentieth of a second; it took minutes when each category was looked up among those before it
+    assert time.process_time() - began < 5
+    assert text.endswith('name = "number"\nsize = 1000000\n')
+    path.write_text(text.replace("size = 1000000", "size = 9"), encoding="utf-8")
+    assert read_specification(path).domain["town"] == names["town"]
+
+
+def test_a_key_written_twice_is_told_at_once(tmp_path):
+    path = tmp_path / "twice.json"
+    path.write_text("{" + "".join(f'"k{k}": 1, ' for k in range(50_000)) + '"k49999": 2}', encoding="utf-8")
+    began = time.process_time()
+    with pytest.raises(InvalidInput, match="'k49999' is given twice"):
+        read_specification(path)
+    assert time.process_time() - began < 5
 
 
 def test_from_frame():
