@@ -10,7 +10,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     check       audit, AuditOptions: a client, from outside, against its label
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
-    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning
+    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning;
+                posterior, Posterior: credible intervals of small samples
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from optrr.asking import Asking
     from optrr.auditing.audit import AuditOptions, audit
     from optrr.auditing.report import Audit
+    from optrr.bayes import Posterior, posterior
     from optrr.designing.design import Design
     from optrr.designing.proposing import Proposing
     from optrr.designing.solving import design
@@ -98,6 +100,7 @@ _HOMES = {
     "asking": ("Asking",),
     "auditing.audit": ("AuditOptions", "audit"),
     "auditing.report": ("Audit",),
+    "bayes": ("Posterior", "posterior"),
     "designing.design": ("Design",),
     "designing.solving": ("design",),
     "designing.proposing": ("Proposing",),
@@ -195,6 +198,7 @@ __all__ = [
     "MethodTooLarge",
     "OptrrError",
     "Poisoning",
+    "Posterior",
     "Proposing",
     "Randomizer",
     "RecordsAt",
@@ -230,6 +234,7 @@ __all__ = [
     "measure",
     "perturb",
     "poisoning",
+    "posterior",
     "power",
     "read_specification",
     "regress",

@@ -23,6 +23,7 @@ from optrr.cli.inputs import (
 from optrr.cli.output import json_option, print_shown, print_table
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
+from optrr.cli.posterior import check_posterior, give_posterior, posterior_options
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -60,9 +61,11 @@ if TYPE_CHECKING:
     type=click.Choice(STATISTICS),
     help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
 )
+@posterior_options
 @fake_reports_option
 @json_option
 def estimate(
+    *,
     input: RecordsAt,
     design_file: Path,
     attributes: str,
@@ -72,26 +75,28 @@ def estimate(
     confidence: float,
     simultaneous: bool,
     statistics: tuple[str, ...],
+    posterior: bool,
+    prior: float | None,
+    random_state: int | None,
     fakes: int | None,
     as_json: bool,
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    asking = load_asking(design_file)
-    if not isinstance(asking, Design):
-        if method != "unbiased" or statistics or simultaneous:
-            raise InvalidInput(
-                "answers to one random table each take no --method, no --simultaneous and no --derive; leave them out"
-            )
+    others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics)}
+    check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
+    if not isinstance(asking := load_asking(design_file), Design):
+        _check_answers({**others, "--posterior": posterior})
         estimated = _of_answers(asking, input, split_names(attributes), confidence, fakes)
+    elif posterior:
+        drawn = {"prior": prior, "confidence": confidence, "random_state": random_state}
+        give_posterior(input, asking, design_file, attributes, drawn, outputs)
+        return
     else:
+        wished = {"confidence": confidence, "simultaneous": simultaneous}
         known = counted(asking, [input], split_names(attributes))
-        (counts,) = known.counts
-        result = _estimate(input, known, method, {"confidence": confidence, "simultaneous": simultaneous})
-        derived = _derived(counts, known.mechanism, statistics, confidence) if statistics else []
-        moved = _moved(counts, known.mechanism, fakes, method) if fakes else None
-        estimated = _Estimated(result, known.doubts, derived, moved)
+        estimated = _of_records(input, known, method, wished, statistics, fakes)
 
     def page() -> Page:
         from optrr.reports.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
@@ -100,6 +105,30 @@ def estimate(
         return estimate_page(estimated.result, source, estimated.derived, estimated.poisoning)
 
     outputs.give(estimated.result, estimated.summary(), estimated.warnings(), page, lambda: _print_estimate(estimated))
+
+
+def _of_records(
+    input: RecordsAt,
+    known: Counted,
+    method: str,
+    wished: dict[str, Any],
+    statistics: tuple[str, ...],
+    fakes: int | None,
+) -> _Estimated:
+    """A table from randomized records, and whatever else was asked about it."""
+    (counts,) = known.counts
+    result = _estimate(input, known, method, wished)
+    derived = _derived(counts, known.mechanism, statistics, wished["confidence"]) if statistics else []
+    moved = _moved(counts, known.mechanism, fakes, method) if fakes else None
+    return _Estimated(result, known.doubts, derived, moved)
+
+
+def _check_answers(options: dict[str, bool]) -> None:
+    if any(options.values()):
+        named = [f"no {option}" for option in options]
+        raise InvalidInput(
+            f"answers to one random table each take {', '.join(named[:-1])} and {named[-1]}; leave them out"
+        )
 
 
 def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:

@@ -73,6 +73,7 @@ MADE = {
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
+    "Posterior": lambda: optrr.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
     "LogLinear": lambda: optrr.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
     "Regression": lambda: optrr.regress(counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"),
