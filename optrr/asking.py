@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optrr.estimation.result import Estimate
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.release import FileRelease, ReleaseOptions
-    from optrr.records.provenance import Release
+    from optrr.records.account import Release
     from optrr.records.reading.source import Places
     from optrr_solvers.randomness import RandomState
 

@@ -1,17 +1,26 @@
 """Numbers for people: an ε is rounded up and a bound down, so that what is read holds.
 
-Files and JSON have every digit.
+Files and JSON have every digit. A sum of ε is rounded up to the next double.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from optrr_solvers.enclosure import sum_ceiling
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]\d+)?|-?inf|nan")
 # A double has at most 767 significant digits.
 _EXACT = 800
+
+
+def sum_of_epsilons(epsilons: Iterable[float]) -> float:
+    """Smallest double not below the exact sum; inf where any is. What a person spends in all (sequential composition)."""
+    each = list(epsilons)
+    return math.inf if math.inf in each else sum_ceiling(each)
 
 
 def epsilon_text(epsilon: float, decimals: int = 6) -> str:

@@ -150,8 +150,8 @@ def _asked_twice(
 ) -> list[tuple[Codes, Codes]]:
     """First and second answers of the same people.
 
-    Where a client promises to answer once, also to another record, and, where it remembers longer than a run, in a third
-    one; otherwise to the same record only.
+    A client that promises one answer is also asked about a record that has changed and, if its memory outlives a run, once more
+    in a third run. Any other client is asked about the same record only.
     """
     compared = layout.again if once else layout.again // 2
     pairs = [(c[:compared], c[layout.once : layout.once + compared]) for c in codes]

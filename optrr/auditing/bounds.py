@@ -3,8 +3,9 @@
 Records are uniform. Let A and B be sets of noises and p_A, p_B their probabilities, averaged over records. p_A/|A| is then the
 mean of Pr(y|y−a) over all answers y and all a in A, since every answer y and noise a belong to one record, y−a; p_B/|B| is the
 same mean over B. No Pr(y|x) is more than e^ε times another Pr(y|x') of the same y, so the one mean is at most e^ε times the
-other: ε ≥ ln (p_A/|A|)/(p_B/|B|). In the same way, with noises that differ in attribute i only, for the conditional ε; and for
-one answer with sets of the records, or true categories, it may be given for.
+other: ε ≥ ln (p_A/|A|)/(p_B/|B|). Noises that differ in attribute i only bound the conditional ε of i in the same way. A third
+comparison fixes one answer: there A and B are sets of the true records, or of one attribute's true categories, and p_A/|A| and
+p_B/|B| are means over these of the probability of that answer.
 
 Of k_A + k_B records with either, k_A is binomial with probability p_A/(p_A + p_B). Clopper–Pearson's bound of that is an exact
 bound of ε, whatever the client does with each record by itself. Which sets are compared is decided by other records, by the

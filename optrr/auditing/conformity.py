@@ -63,7 +63,7 @@ def sets_of_attributes(label: Label) -> Iterator[Sequence[int]]:
 
 
 def changed_names(names: Sequence[str], pattern: int) -> str:
-    """``a, b change and c does not``, for a pattern whose highest bit is the first name's."""
+    """``of a, b, c exactly a, b changed``, for a pattern whose highest bit is the first name's."""
     bits = [(pattern >> (len(names) - 1 - k)) & 1 for k in range(len(names))]
     changed = [n for n, b in zip(names, bits, strict=True) if b]
     return f"of {_listed(names)} exactly {_listed(changed) if changed else 'none'} changed"

@@ -91,7 +91,7 @@ def planned(layout: Layout, sizes: IntArray, random_state: RandomState = None) -
         corners = uniform(layout.corners, np.full(sizes.size, 2)) * (sizes - 1).astype(kind)
         once = np.concatenate([alike, uniform(layout.random, sizes), corners])
         same = layout.again // 2
-        # the second half answers with the record of somebody further on
+        # the second half answers with somebody else's record: the one of the person before
         again = np.concatenate([alike[:same], np.roll(alike, 1, axis=0)[same : layout.again]])
         people = np.arange(layout.once) + run * layout.once
         runs.append(Questions(np.concatenate([people, people[: layout.again]]), np.concatenate([once, again])))

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import click
 
-from optrr.account import Spent
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
@@ -20,11 +19,12 @@ from optrr.designing.design_file import save_design
 from optrr.estimation.impossible import impossible
 from optrr.protocols.cluster_design import cluster_design
 from optrr.protocols.cluster_laws import ClusterMatrix
+from optrr.records.account import Release
 from optrr.records.domain import Domain
 from optrr.records.origins import origins_of
-from optrr.records.provenance import Release
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
+from optrr.spent import Spent
 
 
 @click.command()

@@ -12,8 +12,9 @@ from optrr.cli.inputs import FILE
 from optrr.cli.output import print_json, warn
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease
+from optrr.records.account import Release
 from optrr.records.origins import check_design, origins_of
-from optrr.records.provenance import SEEDED, Provenance, Release
+from optrr.records.provenance import SEEDED, Provenance
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 

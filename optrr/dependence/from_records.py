@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping
 from itertools import combinations
 from typing import Any
 
-from optrr.account import Account, Spent
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
@@ -22,6 +21,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count_many
 from optrr.records.domain import Domain
 from optrr.records.origins import check_design
+from optrr.spent import Account, Spent
 
 
 def dependences_from_randomized(

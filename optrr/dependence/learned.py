@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.account import Account
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
+from optrr.spent import Account
 from optrr_solvers.arrays import FloatArray
 
 # Rows and columns of a tile that stays in the cache.

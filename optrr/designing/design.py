@@ -25,8 +25,8 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.parts import Table
+from optrr.records.account import Release, total_epsilon
 from optrr.records.domain import Domain
-from optrr.records.provenance import Release, total_epsilon
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, Status

@@ -26,9 +26,9 @@ import numpy as np
 from optrr import __version__
 from optrr.designing.checks import provable_status
 from optrr.errors import InvalidInput, in_one_line
+from optrr.records.account import Release, ReleaseRecord
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
-from optrr.records.provenance import Release, ReleaseRecord
 from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of

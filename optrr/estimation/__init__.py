@@ -1,4 +1,11 @@
-"""Estimation from randomized records: proportions, counts, derived statistics, and their errors."""
+"""Estimation from randomized records: proportions, counts, derived statistics, and their errors.
+
+``estimator`` is the front door, ``result`` what it returns. Estimates: ``kernel`` inverts (another room), ``simplex``
+projects, ``likelihood`` and ``adjustment`` fit. Intervals: of a cell in ``score_interval``, of a derived statistic in
+``intervals``, errors in ``unbiased_errors``; ``faint`` and ``support`` say when noise hides too much, ``impossible``
+when records cannot come from this mechanism. Statistics such as Cramér's V are in ``statistics`` and ``derived``,
+sums over cells in ``queries``.
+"""
 
 from __future__ import annotations
 

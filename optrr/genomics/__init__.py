@@ -8,6 +8,10 @@
     associations = scan(randomized_cohort(cohort, records, layout), design.law, layout)
     associations.write_tsv(Path("results.tsv"))
 
+Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. ``scan`` walks over the variants; its statistics and
+p-values are made in ``scores``, odds ratios in ``odds``, and both become the columns of ``associations``. ``study``
+compares designs.
+
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """
 

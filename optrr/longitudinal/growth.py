@@ -1,4 +1,4 @@
-"""What T reports of one person cost, between one report and all for ever (design §9.2).
+"""The formulas behind ``spending``: ε of T reports of one person, between one report and all for ever (design §9.2).
 
 All reports are drawn from one permanent answer y, so whatever a report sequence z tells of the record x passes through y:
 Pr(z | x) = Σ_y P(y | x) L(y) with L(y) = Π_t I(z_t | y). With ε_P the permanent law's total, three results, each rounded up:

@@ -22,10 +22,11 @@ from optrr.errors import InvalidInput
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.keyed import Key, permanent_answers, reports
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
+from optrr.records.account import Release, check_limit
 from optrr.records.domain import Domain, category_text, listed, shown
 from optrr.records.frames import FrameCodec
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import Provenance, Release, check_limit
+from optrr.records.provenance import Provenance
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file

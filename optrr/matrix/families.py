@@ -24,10 +24,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import minimize
 
-from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.matrix.distortion import MAX_CATEGORIES, SCALE, DistortionMatrix, from_fractions
 from optrr.matrix.intervals import Interval, exp_interval, half, minus, ratio_bound
+from optrr.spent import checked_epsilon
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
 

@@ -7,7 +7,6 @@ The record's matrix is the Kronecker product of the attributes', its ε their su
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from optrr.matrix.distortion import DistortionMatrix
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.domain import Domain
 from optrr.records.provenance import digest_of
+from optrr.rounding import sum_of_epsilons
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource
 
@@ -50,9 +50,7 @@ class MatrixMechanism(Randomizer):
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats, the sum over attributes, rounded up."""
-        if len(self.matrices) == 1:
-            return self.matrices[0].epsilon
-        return math.nextafter(math.fsum(m.epsilon for m in self.matrices), math.inf)
+        return sum_of_epsilons(m.epsilon for m in self.matrices)
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:

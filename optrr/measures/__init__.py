@@ -1,4 +1,9 @@
-"""Measures of a two-way table: shares within groups, risks, odds, ordinal association and means, each with an interval."""
+"""Measures of a two-way table: shares within groups, risks, odds, ordinal association and means, each with an interval.
+
+``measure`` is the front door. ``quantities`` defines every measure by an equation that divides by nothing,
+``inversion`` makes the interval by testing that equation, and ``nearest`` keeps what no table near the estimate
+contradicts.
+"""
 
 from optrr.measures.measure import MEASURES, Comparing, Measures, measure
 

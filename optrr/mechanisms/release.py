@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from optrr.records.account import Release, check_limit
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import Provenance, Release, check_limit
+from optrr.records.provenance import Provenance
 from optrr.records.reading.source import Source
 from optrr_solvers.randomness import BitSource, SystemSource
 

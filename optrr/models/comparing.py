@@ -16,10 +16,11 @@ statistic; for two attributes it is the score test of independence.
     same-odds-ratios           a*b + a*c + b*c against the model with all three: do odds ratios differ between strata?
     (Agresti, Categorical Data Analysis, 2013, §8.4 and §9)
 
-p-values are those of χ² where every report expects 50 records and the smaller model's margins are clear of 0, and from tables
-drawn from the fitted smaller model elsewhere. Where the records hardly show these margins, what they explain cannot be taken
-away from what is tested, and the test is refused: with margins worth 3 to 7 true records a cell, tests at 5 % were measured to
-reject up to 12 % of the time. Levels: benchmarks/model_levels.py.
+p-values are those of χ² where every report expects 50 records, the smaller model's margins are clear of 0, and p is not so far
+in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted smaller model. Where
+the records hardly show these margins, what they explain cannot be taken away from what is tested, and the test is refused: with
+margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. Levels:
+benchmarks/model_levels.py.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _SINGULAR = 1e-10
 class Fitted:
     """A fitted model: β (p,), proportions π and expected reports λ of the kernel's sizes.
 
-    ``gain`` bounds what another scoring step would add, in nats per record; ``unbounded`` says that a cell has gone to 0.
+    ``gain`` is what another scoring step promises, in nats per record; ``unbounded`` says that a cell has gone to 0.
     """
 
     terms: Terms
@@ -89,7 +89,8 @@ def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> Fitted:
     Raises
     ------
     InvalidInput
-        where the model has more parameters than fit into memory, or the mechanism hides an interaction that it has.
+        where the model has more parameters than fit into memory, or the mechanism hides all of them
+        (:func:`optrr.models.loglinear.check_seen` refuses single interactions that it hides).
     """
     check_size(terms)
     table = _approached(terms, observed, kernel)
@@ -143,7 +144,7 @@ def solved(information: FloatArray, score: FloatArray, terms: Terms) -> FloatArr
     Raises
     ------
     InvalidInput
-        where the mechanism hides a parameter of the model at a table without empty cells.
+        where the mechanism hides every parameter of the model.
     """
     values, vectors = np.linalg.eigh(information)
     known = values > _SINGULAR * max(values.max(), 0.0)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from optrr.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from optrr.account import Account, Spent
     from optrr.protocols.client import Client
     from optrr.protocols.collector import Collector
     from optrr.protocols.kinds import (
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     )
     from optrr.protocols.message import Message
     from optrr.protocols.protocol import Protocol
+    from optrr.spent import Account, Spent
 
 _HOMES = {
-    "account": ("Account", "Spent"),
+    "spent": ("Account", "Spent"),
     "protocols.client": ("Client",),
     "protocols.collector": ("Collector",),
     "protocols.kinds": (

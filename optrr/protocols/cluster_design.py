@@ -13,13 +13,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from optrr.account import Account, Spent
 from optrr.cluster.choose import checked_clusters, named
 from optrr.designing.baseline import baseline_design
 from optrr.designing.design import Design
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law
-from optrr.records.provenance import Release
+from optrr.records.account import Release
 from optrr.rounding import epsilon_text
+from optrr.spent import Account, Spent
 
 
 def cluster_design(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.account import Account
 from optrr.cluster.choose import checked_clusters, named
 from optrr.designing.design import Design
 from optrr.designing.solving import epsilon_vector
@@ -15,6 +14,7 @@ from optrr.errors import InvalidInput
 from optrr.protocols.cluster_laws import ClusterMatrix, clusters_law, optimum_at_total
 from optrr.protocols.protocol import Protocol
 from optrr.records.domain import Domain
+from optrr.spent import Account
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
 from optrr_solvers.laws.inverse_distance import inverse_distance_law

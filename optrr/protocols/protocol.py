@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from optrr.account import Account, Spent
 from optrr.asking import FullRecords
 from optrr.cluster.choose import NamedClusters, checked_clusters
 from optrr.designing.baseline import baseline_design
@@ -27,6 +26,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.protocols.message import fingerprint
 from optrr.records.domain import Domain
+from optrr.spent import Account, Spent
 from optrr_solvers.laws import Law
 
 

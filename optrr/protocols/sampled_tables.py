@@ -26,7 +26,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.account import checked_epsilon
 from optrr.asking import Asking
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import Observed, impossible_tables
@@ -54,6 +53,7 @@ from optrr.records.provenance import digest_of
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
 from optrr.records.writing import refuse_input_as_target, released_file
+from optrr.spent import checked_epsilon
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optrr.errors import InvalidInput
-from optrr.records.provenance import SEEDED, Provenance, shown_digest
+from optrr.records.account import shown_digest
+from optrr.records.provenance import SEEDED, Provenance
 from optrr.rounding import epsilon_text
 
 

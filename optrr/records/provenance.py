@@ -21,19 +21,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from optrr.errors import InvalidInput, in_one_line
+from optrr.records.account import Release, ReleaseRecord, distinct_releases, finite, total_epsilon
 from optrr.records.domain import Domain
-from optrr.rounding import epsilon_text
 
 FORMAT = "optrr-records/1"
 SYNTHETIC = "optrr-synthetic/1"
@@ -48,19 +45,6 @@ SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can un
 # Where pandas.DataFrame.to_parquet keeps a frame's attrs, and Spark the metadata of its columns.
 _PANDAS_ATTRS = b"PANDAS_ATTRS"
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_ID = re.compile(r"([0-9a-f]{32})?")
-# Hexadecimal digits of a digest that a message shows.
-_SHOWN = 12
-
-
-class ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A release in a file."""
-
-    design: str
-    epsilon: float | None
-    seeded: bool
-    id: str
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -71,63 +55,6 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     seeded: bool
     randomizations: list[ReleaseRecord]
     earlier: list[ReleaseRecord] = []
-
-
-@dataclass(frozen=True)
-class Release:
-    """One randomization of everybody's record.
-
-    Parameters
-    ----------
-    design
-        digest of the mechanism, ``sha256:`` and 64 hexadecimal digits (:func:`digest_of`).
-    epsilon
-        in nats, rounded up; ``inf`` where it is not differentially private.
-    seeded
-        whether it was drawn from a seed or from a generator, so that it can be undone.
-    id
-        32 hexadecimal digits drawn for this release, so that its copies are counted once; empty where it is not known.
-
-    Raises
-    ------
-    InvalidInput
-        for a negative ε, or a digest or id of another form.
-    """
-
-    design: str
-    epsilon: float
-    seeded: bool = False
-    id: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
-            raise InvalidInput(f"a release states epsilon {self.epsilon}; give a number of at least 0")
-        if not _DIGEST.fullmatch(self.design) or not _ID.fullmatch(self.id):
-            raise InvalidInput("a release states a digest or id that is none; take it from the design")
-
-    @staticmethod
-    def drawn(design: str, epsilon: float, seeded: bool) -> Release:
-        """A new release, with an id of its own; without one where it was seeded, so that its file can be made again."""
-        return Release(design, epsilon, seeded, "" if seeded else secrets.token_hex(16))
-
-    def to_record(self) -> ReleaseRecord:
-        """As it stands in files."""
-        return ReleaseRecord(self.design, _finite(self.epsilon), self.seeded, self.id)
-
-    @staticmethod
-    def from_record(record: ReleaseRecord) -> Release:
-        """From a file."""
-        return Release(record.design, math.inf if record.epsilon is None else record.epsilon, record.seeded, record.id)
-
-    @property
-    def cost(self) -> float:
-        """What it costs a contributor: its ε, ``inf`` where it was seeded."""
-        return math.inf if self.seeded else self.epsilon
-
-    @property
-    def shown_design(self) -> str:
-        """The first digits of the design's digest, for messages."""
-        return shown_digest(self.design)
 
 
 @dataclass(frozen=True)
@@ -193,7 +120,7 @@ class Provenance:
             FORMAT,
             _software(),
             self.unit,
-            _finite(self.epsilon),
+            finite(self.epsilon),
             self.seeded,
             [r.to_record() for r in self.randomizations],
             [r.to_record() for r in self.earlier],
@@ -248,52 +175,6 @@ def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(msgspec.json.encode(content, order='sorted')).hexdigest()}"
 
 
-def shown_digest(digest: str) -> str:
-    """Its first digits, for messages."""
-    return digest.removeprefix("sha256:")[:_SHOWN]
-
-
-def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
-    """Each release once, by its id; those without an id are all counted."""
-    out: list[Release] = []
-    seen: set[str] = set()
-    for release in releases:
-        if not release.id or release.id not in seen:
-            out.append(release)
-        seen.add(release.id)
-    return tuple(out)
-
-
-def total_epsilon(releases: Iterable[Release]) -> float:
-    """Σ ε in nats, rounded up (sequential composition); exact where a double holds it."""
-    each = [r.epsilon for r in releases]
-    total = math.fsum(each)
-    if not math.isfinite(total):
-        return math.inf
-    return total if Fraction(total) >= sum(map(Fraction, each)) else math.nextafter(total, math.inf)
-
-
-def check_limit(releases: Iterable[Release], limit: float | None) -> None:
-    """Refuse releases that together cost their people more than a declared limit, in nats.
-
-    Raises
-    ------
-    InvalidInput
-        naming both.
-    """
-    if limit is None:
-        return
-    spent = distinct_releases(releases)
-    if any(r.seeded for r in spent):
-        raise InvalidInput("what is drawn from a seed can be undone, so it keeps to no limit; leave out the seed")
-    if not total_epsilon(spent) <= limit:  # nor is it within a limit that is no number
-        parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
-        raise InvalidInput(
-            f"this would bring what each person has spent to {epsilon_text(total_epsilon(spent))} nats ({parts}), above the "
-            f"limit of {limit:g}; ask for less, or of other people"
-        )
-
-
 def _software() -> str:
     # imported here, because the package imports modules that import this one
     return f"optrr {import_module('optrr').__version__}"
@@ -302,10 +183,6 @@ def _software() -> str:
 def _is_synthetic(text: str | bytes) -> bool:
     known = _parsed(text)
     return isinstance(known, dict) and known.get("format") == SYNTHETIC
-
-
-def _finite(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def _checked(record: _Record) -> Provenance:

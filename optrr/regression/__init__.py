@@ -1,4 +1,8 @@
-"""Linear and logistic regression of true records, from randomized ones: randomized or public predictors, formulas, tests."""
+"""Linear, logistic and ordered (proportional odds) regression of true records, from randomized ones, by formulas.
+
+Predictors may be randomized or public. Reports are read in ``reports``, formulas in ``formulas``; ``building`` makes the
+estimating equations (``linear``, ``logistic``), ``solving`` solves and tests them, ``inferring`` makes the intervals.
+"""
 
 from optrr.regression.fitting import FAMILIES, regress
 from optrr.regression.result import Coefficient, Regression, TermTest

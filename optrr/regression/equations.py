@@ -59,4 +59,4 @@ class Equations(ABC):
 
     @abstractmethod
     def part(self, which: IntArray) -> Equations:
-        """The equations of some of the data sets."""
+        """The equations of some of the data sets: numbers that differ, in ascending order."""

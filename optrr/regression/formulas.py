@@ -8,6 +8,7 @@ expressions, which are run: take none from strangers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -210,6 +211,4 @@ def _formulaic() -> Any:
 
 def _plain(error: Exception) -> str:
     """What formulaic says, in one line and without the marks that colour it on terminals."""
-    import re  # noqa: PLC0415
-
     return in_one_line(Exception(re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error))))

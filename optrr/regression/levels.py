@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from optrr_solvers.arrays import FloatArray
 
-# Chances below this are this: what is divided by them is 0, too.
+# Chances below this count as this, so that nothing is divided by 0. Double precision tells no such chance from 0.
 _LEAST = 1e-300
 
 

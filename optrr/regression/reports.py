@@ -83,10 +83,9 @@ class Reports:
 
     def groups(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Different combinations of these attributes among the reports, (G, k), and which each report has, (N,)."""
-        columns = self.codes[:, list(self.domain.indices(names))] if names else np.zeros((len(self.codes), 0), np.int64)
         if not names:
             return np.zeros((1, 0), dtype=np.int64), np.zeros(len(self.codes), dtype=np.int64)
-        rows, which = np.unique(columns, axis=0, return_inverse=True)
+        rows, which = np.unique(self.codes[:, list(self.domain.indices(names))], axis=0, return_inverse=True)
         return rows, which.ravel()
 
 

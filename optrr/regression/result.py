@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.charts import COLOURS, interval_figure
-from optrr.errors import InvalidInput
-from optrr.records.domain import category_text
-from optrr.records.reading.registry import open_source
+from optrr.records.encoded import encoded
 from optrr.regression.formulas import Predictors, category_label
 from optrr.regression.levels import Levels
 from optrr.results import TableResult
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,35 +199,15 @@ class Regression(TableResult):
         Raises
         ------
         InvalidInput
-            for missing columns or undeclared categories.
+            for missing columns, and for undeclared values, by their place.
         """
         predictors = self.fit.predictors
-        x = predictors.at(_codes(data, predictors))
+        x = predictors.at(encoded(data, predictors.domain).astype(np.int64))
         if self.fit.family == "linear":
             return np.asarray(x @ self.estimates)
         kept = [c for c in range(x.shape[1]) if c != predictors.intercept]
         chances = Levels.at(self.estimates[None], x[None, :, kept], self.fit.outcome.size).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
-
-
-def _codes(data: Any, predictors: Predictors) -> IntArray:
-    names = predictors.domain.names
-    source = open_source(data)
-    missing = [n for n in names if n not in source.column_names()]
-    if missing:
-        raise InvalidInput(f"column {missing[0]!r} is missing; predictions need every attribute of the formula")
-    blocks = [np.zeros((0, len(names)), dtype=np.int64)]
-    for batch in source.batches(list(names)):
-        columns = [[_code(a, value) for value in batch.column(a.name).to_pylist()] for a in predictors.domain]
-        blocks.append(np.array(columns, dtype=np.int64).T)
-    return np.concatenate(blocks)
-
-
-def _code(attribute: Attribute, value: Any) -> int:
-    text = category_text(value)
-    if text not in attribute.codes:
-        raise InvalidInput(f"{attribute.name!r} has no category {value!r}; predict for declared ones")
-    return int(attribute.codes[text])
 
 
 def _event(summary: RegressionSummary) -> str:

@@ -5,10 +5,13 @@ A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how fa
 
     T = n Ψ_Kᵀ (W V Wᵀ)⁻¹ Ψ_K  ~  χ² with |K| degrees of freedom                     (Rao; Boos, Am. Stat. 46, 1992, 327)
 
-with H and V at the solution under the hypothesis. V is a second moment, not a variance around the data's own mean, and is
-multiplied by n/(n − p) where it is estimated from residuals (HC1). T divides by no estimate of H_KK less what the others
-explain, which randomization may bring near 0 or below; for a linear model it is Fieller's (1954). The others must be clear of
-that themselves: H_ff is required to be CLEAR_OF_ZERO standard errors above 0 in the direction where it is least.
+with H and V at the solution under the hypothesis. V is a second moment, not a variance around the data's own mean. Where it is
+estimated from residuals it is multiplied by n/(n − k), with k the number of parameters that were solved for: |f| in a test, all
+of them in a covariance (HC1).
+
+A Wald test would divide by the part of H_KK that the other columns leave unexplained, and randomization may bring the estimate
+of that part near 0 or below. T does not divide by it; for a linear model it is Fieller's test (1954). Only H_ff is inverted, so
+only H_ff is required to be CLEAR_OF_ZERO standard errors above 0, in the direction where it is least.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from optrr.designing.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designing.solving import design
 from optrr.designing.specification import Specification, Wording, read_specification
 from optrr.errors import InvalidInput
-from optrr.records.provenance import Provenance, Release
+from optrr.records.account import Release
+from optrr.records.provenance import Provenance
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 

@@ -68,7 +68,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         closeness(codes, pair, _named(domain.names, pair), estimate(c, mechanism, confidence=confidence))
         for pair, c in counts.items()
     ]
-    note = SyntheticNote(getattr(mechanism, "digest", None), n)
+    note = SyntheticNote(mechanism.digest, n)
     return Synthetic(domain, codes, n, confidence, tuple(each), note)
 
 

@@ -8,7 +8,7 @@ distances in variances,
     independence + κ (unbiased − independence),      κ = max(0, 1 − 1/z²),
 
 then projected onto the simplex and scaled to the projected shares of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967).
-Pairs share single attributes only, so that they agree exactly.
+Pairs share single attributes only, so that they agree to the tolerance at which the scaling stops.
 """
 
 from __future__ import annotations

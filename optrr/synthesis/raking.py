@@ -19,7 +19,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Up to this many cells every record is a candidate.
 EVERY_RECORD = 1 << 17
-# Candidates for each record that is wanted, at least and at most this many.
+# Candidates for each record that is wanted; and the fewest and the most candidates in all.
 _FOR_EACH, _FEWEST, _MOST = 4, 1 << 17, 1 << 20
 # Raking stops where no cell of a pair is off by more than this share of the people, or after so many rounds: what is left then
 # are pair tables that no records have all at once.
@@ -65,7 +65,8 @@ def _from_tree(
     for child in order:
         parent = int(parents[child])
         if parent < 0:
-            shares = tables[(0, 1)].sum(axis=1) if child == 0 else tables[(0, child)].sum(axis=0)
+            # every two attributes are joined, so only the first of all has no parent
+            shares = tables[(0, 1)].sum(axis=1)
             out[:, child] = rng.choice(sizes[child], size=count, p=shares / shares.sum())
             continue
         table = tables[(parent, child)] if parent < child else tables[(child, parent)].T

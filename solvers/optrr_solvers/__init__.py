@@ -1,4 +1,8 @@
-"""Solvers: arrays in, laws and bounds out. Knows nothing of records; imports nothing of the optrr package."""
+"""Solvers: arrays in, laws and bounds out. Knows nothing of records; imports nothing of the optrr package.
+
+``solve`` (``auto``) tries the methods in the table of ``methods``. Every solution passes the gate ``checked`` in
+``solution``, which recomputes its bounds before anybody sees it.
+"""
 
 from __future__ import annotations
 

@@ -39,10 +39,11 @@ from optrr.longitudinal import design_file as longitudinal_file
 from optrr.protocols.message import Message
 from optrr.protocols.sampled_tables import SampledTables
 from optrr.protocols.saved import load_asking
+from optrr.records.account import Release
 from optrr.records.counts import count
 from optrr.records.domain import Domain
 from optrr.records.origins import origins_of
-from optrr.records.provenance import Provenance, Release
+from optrr.records.provenance import Provenance
 from optrr.records.reading.source import RecordsAt
 from optrr.records.sidecar import sidecar_path, write_sidecar
 from tests.fuzz import commands, web

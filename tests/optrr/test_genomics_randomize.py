@@ -26,8 +26,9 @@ from optrr.genomics.randomize import randomize_records, randomized_cohort, recor
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import naive_score_test
 from optrr.kernel import unrandomized
+from optrr.records.account import Release
 from optrr.records.frames import FrameCodec
-from optrr.records.provenance import Provenance, Release
+from optrr.records.provenance import Provenance
 from optrr.records.reading.registry import open_source
 
 RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),))

@@ -20,9 +20,10 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file, release_file
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.sampled_tables import SampledTables
+from optrr.records.account import Release, distinct_releases, total_epsilon
 from optrr.records.domain import Domain
 from optrr.records.origins import check_design, origins_of, randomized_before
-from optrr.records.provenance import COLUMN, KEY, Provenance, Release, distinct_releases, total_epsilon
+from optrr.records.provenance import COLUMN, KEY, Provenance
 from optrr.records.sidecar import sidecar_path
 from optrr_solvers import METHODS
 from optrr_solvers.laws import ProductLaw

@@ -13,7 +13,7 @@ from optrr.cli.evaluating import markdown
 from optrr.cli.main import run
 from optrr.designing.design import Design
 from optrr.designing.worksheet import worksheet
-from optrr.records.provenance import Release
+from optrr.records.account import Release
 
 TOPICS = {
     "epsilon", "unit of privacy", "composition", "trust model", "correct implementation", "side channels", "utility", "bias",

@@ -23,9 +23,10 @@ from optrr.designing.design import Design
 from optrr.designing.solving import design
 from optrr.errors import InvalidInput
 from optrr.estimation import estimate
+from optrr.records.account import Release
 from optrr.records.counts import count
 from optrr.records.domain import Domain
-from optrr.records.provenance import Provenance, Release
+from optrr.records.provenance import Provenance
 from optrr.records.reading.registry import open_source
 from optrr.survey import group_commit
 from optrr.survey.database import (

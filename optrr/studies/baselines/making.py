@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.protocols.oracles import Oracle, report_error
+from optrr.spent import checked_epsilon
 from optrr.studies.baselines.protocols import FieldProtocol
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import SIZE_RANGE

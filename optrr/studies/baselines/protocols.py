@@ -43,6 +43,7 @@ from optrr.estimation.result import Estimate, check_confidence
 from optrr.protocols.oracles import Oracle, drawn_epsilon, support_probabilities
 from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
+from optrr.rounding import sum_of_epsilons
 from optrr.studies.baselines.reports import Reports, collect, pair_variance
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import RandomState
@@ -101,7 +102,7 @@ class FieldProtocol(Asking):
     def epsilon(self) -> float:
         """Total ε in nats, local differential privacy of the whole record, of the answers as drawn; rounded up."""
         answers = [drawn_epsilon(o, int(r), self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True)]
-        return math.nextafter(math.fsum(answers), math.inf) if self.kind == "SPL" else max(answers)
+        return sum_of_epsilons(answers) if self.kind == "SPL" else max(answers)
 
     @property
     def published_epsilon(self) -> float:

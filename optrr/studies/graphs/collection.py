@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
 from optrr.matrix.intervals import exp_interval
+from optrr.spent import checked_epsilon
 from optrr.studies.graphs.graph import Graph, as_graph, from_slots
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.enclosure import log_ceiling

@@ -30,8 +30,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import gamma
 
-from optrr.account import checked_epsilon
 from optrr.errors import InvalidInput
+from optrr.spent import checked_epsilon
 from optrr.studies.graphs.estimates import triangles
 from optrr.studies.graphs.graph import Graph, as_graph
 from optrr_solvers.arrays import FloatArray, IntArray

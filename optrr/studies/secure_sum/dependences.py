@@ -16,13 +16,14 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.account import Account, Spent, checked_epsilon
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain
+from optrr.rounding import sum_of_epsilons
+from optrr.spent import Account, Spent, checked_epsilon
 from optrr.studies.secure_sum.in_memory import run_in_memory
 from optrr.studies.secure_sum.messages import SecureSumFailed
 from optrr.studies.secure_sum.party import SecureSumParty
@@ -176,7 +177,7 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
 def randomized_pairs_account(domain: Domain, pair_epsilon: float) -> Account:
     """ε of releasing every pair once, the sum over m(m−1)/2 pairs; MDR's smaller claim goes into the warning."""
     each = [_pair_mechanism(domain, names, pair_epsilon).epsilon for names in combinations(domain.names, 2)]
-    total = math.nextafter(math.fsum(each), math.inf)
+    total = sum_of_epsilons(each)
     claim = (
         f"MDR counts each attribute once instead of {domain.m - 1} times, taking the releases as unlinkable: that holds only "
         "as far as the secure sum does"

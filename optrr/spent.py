@@ -6,14 +6,13 @@ whole is (ε_1 + ε_2)-differentially private. A step that sends true values (MD
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.rounding import epsilon_text
+from optrr.rounding import epsilon_text, sum_of_epsilons
 from optrr_solvers.problem import EPSILON_RANGE
 
 
@@ -47,8 +46,7 @@ class Account:
     @property
     def epsilon(self) -> float:
         """Total ε in nats, rounded up; ``inf`` where any step is not differentially private."""
-        total = math.fsum(s.epsilon for s in self.steps)
-        return math.nextafter(total, math.inf) if len(self.steps) > 1 else total
+        return sum_of_epsilons(s.epsilon for s in self.steps)
 
     def plus(self, *steps: Spent) -> Account:
         """The account with further releases."""
