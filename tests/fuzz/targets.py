@@ -181,7 +181,7 @@ def _resealed_longitudinal(data: bytes) -> bytes:
 def _resealed_deployment(data: bytes) -> bytes:
     try:
         content = json.loads(data)
-        return canonical(content | {"digest": digest_of(content)})
+        return canonical(content | {"digest": digest_of(content)}) if isinstance(content, dict) else data
     except (ValueError, TypeError, RecursionError):
         return data
 

@@ -21,10 +21,11 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram
-from optrr_solvers.laws.ball_sampler import BallSampler
+from optrr_solvers.laws.ball_sampler import BallSampler, most_gain
 from optrr_solvers.laws.ball_sums import BallSums, CountedBall, ball_sums, totals_of
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
+from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.count import CountLaw
+from optrr_solvers.laws.excess import accuracies_drawn
 from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.partition import group_numbers, partition
@@ -296,6 +297,17 @@ class BallLaw(Law):
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(0.0, np.log(inside) + log_expm1_scalar(self.log_ratio))
         return np.minimum(logs, self.log_ratio)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As of every law; without an automaton accuracies are those that the sampler's rounding leaves."""
+        if self.automaton is not None:
+            return super().labels
+        own = self.conditional_epsilons()
+        if self.counted is not None:
+            drawn = self.counted.labels
+            return Labels(max(self.epsilon, drawn.epsilon), drawn.attribute, np.maximum(own, drawn.conditional))
+        return Labels(self.epsilon, accuracies_drawn(self.one_way(), self.sizes, most_gain(self.m)), own)
 
     @cached_property
     def _sampler(self) -> BallSampler:

@@ -10,7 +10,8 @@ Rounding only adds privacy. The branches' probabilities are taken from the compu
 product telescopes: it exceeds the ball's true probability by at most ``ROUNDINGS``·m·2^-53 plus 2^-62 a step and the tree's
 own error, relatively, for the numbers drawn have 2^-64 steps and the rarer branch is rounded down. That much, plus the mass
 dropped at the rows' edges and the error of the ball's own mass, is taken off the ball's share and given to the uniform
-answer (:mod:`excess`): 1e-11 of it at a hundred attributes, 1e-8 at 20,000, 1e-7 at a million.
+answer (:mod:`excess`): 1e-11 of it at a hundred attributes, 1e-8 at 20,000, 1e-7 at a million. Accuracies are labelled for
+:func:`most_gain`, and a ball that would need more is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from scipy.special import expit
 
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import InvalidInput
 from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.laws.excess import ExcessTable, uniform_changes
 from optrr_solvers.laws.tilting import saddle_point
@@ -38,6 +40,13 @@ _WORD = 2.0**64
 _EDGES = 11.5
 # Totals this many natural units below the profile's first knot hold a share of e^-80 of the ball.
 _BELOW = 80.0
+# How much the uniform answer may gain by rounding at 100 attributes: five times what it does or more, at any number of them.
+_GAIN = 2.0**-30
+
+
+def most_gain(m: int) -> float:
+    """How much more often than under the law the answer is uniform, at most, for m attributes."""
+    return _GAIN * math.pow(m / 100, 0.75)
 
 
 class BallTable:
@@ -153,6 +162,11 @@ class BallSampler:
                 logs[k] = above + math.log(share) + table.log_mass
                 errors[k] = table.error + 2.0**-50 * (abs(above) + abs(table.log_mass) + abs(math.log(share)) + 1)
         self._choice = ExcessTable(logs, errors)
+        if not self._choice.gain <= most_gain(sizes.size):
+            raise InvalidInput(
+                f"a ball of {sizes.size} attributes is too far from a uniform answer for the sampler's numbers: up to "
+                f"{self._choice.gain:.3g} of all answers would be uniform instead; ask for smaller or more equal epsilons"
+            )
 
     def _table(self, k: int) -> BallTable:
         """The table of one ball. It is built when it is needed and only the last one is kept, because each may be large."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -10,8 +11,9 @@ import numpy as np
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, in_sequence
+from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.errors import InvalidInput
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset
+from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset
 from optrr_solvers.laws.record import law_of, record_of
 from optrr_solvers.partition import partition
 from optrr_solvers.randomness import BitSource
@@ -101,6 +103,18 @@ class BlockLaw(Law):
         if len(diagrams) < len(parts) or sum(part.states for _, part in diagrams) > most:
             return None
         return in_sequence(diagrams)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As of every law; without an automaton of all, the blocks' own labels, from which they are drawn."""
+        if self.automaton is not None:
+            return super().labels
+        blocks = [law.labels for _, law in self.blocks]
+        attribute, conditional = (
+            self._gather([x.attribute for x in blocks]),
+            self._gather([x.conditional for x in blocks]),
+        )
+        return Labels(max(self.epsilon, sum_ceiling([x.epsilon for x in blocks])), attribute, conditional)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Each block on its own."""

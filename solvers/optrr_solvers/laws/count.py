@@ -15,10 +15,10 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
+from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
 from optrr_solvers.laws.exact import attribute_epsilon_bounds
-from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
+from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
 from optrr_solvers.laws.record import SparseTable, dense, sparse
 from optrr_solvers.partition import group_numbers, partition
 from optrr_solvers.randomness import BitSource
@@ -147,6 +147,14 @@ class CountLaw(Law):
         above = self.log_density - self.log_density.min()
         logs = log_expm1(above) + log_uniform_counts(self.sizes, self.classes)
         return ExcessTable(logs, log_uniform_counts_error(self.sizes, self.classes) + 2.0**-51 * above)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As of every law; without an automaton accuracies are those that the sampler's rounding leaves."""
+        if self.automaton is not None:
+            return super().labels
+        accuracies = accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
+        return Labels(self.epsilon, accuracies, self.conditional_epsilons())
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus excess counts; given the counts, random subsets of each class. O(n m log m)."""

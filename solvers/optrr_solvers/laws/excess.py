@@ -30,7 +30,7 @@ class ExcessTable:
     """Cells with excess e_k ≥ 0; the remainder 1 − Σ e_k belongs to the uniform answer.
 
     ``log_excess`` is ln x_k, relative to a uniform part of 1; ``error`` bounds its absolute error (one number, or one
-    per cell).
+    per cell). ``gain`` bounds by how much more often than under the law the answer is uniform.
     """
 
     def __init__(self, log_excess: FloatArray, error: ArrayLike) -> None:
@@ -42,6 +42,9 @@ class ExcessTable:
         logs = (flat - total - slack)[self._cells]
         whole = np.floor(np.exp(logs) * (2.0**64 * (1 - _ROUND_DOWN))).astype(np.uint64)
         self._cumulative = np.cumsum(whole, dtype=np.uint64)
+        # each share may be too small by its slack before it is reduced by as much again, and by a word
+        lost = np.exp(logs) * (np.expm1(2 * slack[self._cells]) + 2 * _ROUND_DOWN) + 2.0**-64
+        self.gain = float(lost.sum())
 
     def draw(self, n: int, source: BitSource) -> IntArray:
         """``n`` cell numbers, −1 where the answer is uniform; O(n log K) for K cells."""
@@ -49,6 +52,21 @@ class ExcessTable:
             return np.full(n, -1, dtype=np.int64)
         at = np.searchsorted(self._cumulative, source.words(n), side="right")
         return np.append(self._cells, -1)[at].astype(np.int64)
+
+
+def accuracies_drawn(one_way: FloatArray, sizes: IntArray, gain: float) -> FloatArray:
+    """ε_i, (m,), of a law with these Pr(kept), Pr(changed), (m, 2), where the answer is uniform by up to ``gain`` more often.
+
+    Never above what is drawn: whatever is drawn less often for it may have left the attribute as it was.
+    """
+    more = gain * (1 - 1 / sizes)
+    kept, changed = one_way[:, 0] - more, one_way[:, 1] + more
+    # no attribute becomes less accurate than the uniform answer by it
+    shares = (
+        np.maximum(kept, np.minimum(one_way[:, 0], 1 / sizes)),
+        np.minimum(changed, np.maximum(one_way[:, 1], 1 - 1 / sizes)),
+    )
+    return np.asarray(np.log(sizes - 1.0) + np.log(shares[0]) - np.log(shares[1]))
 
 
 def uniform_changes(n: int, sizes: IntArray, source: BitSource) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

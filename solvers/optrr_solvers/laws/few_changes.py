@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, reduced
-from optrr_solvers.laws.base import BoolArray, Law, checked_subset
-from optrr_solvers.laws.excess import ExcessTable, log_expm1, uniform_changes
+from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset
+from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
 from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.randomness import BitSource
 
@@ -141,6 +141,14 @@ class FewChangesLaw(Law):
         # ln Π r_i is numpy's pairwise sum: blocks of 128, then pairs
         error = 2.0**-53 * (128 + np.log2(self.m)) * (self._log_outputs + np.log(self.sizes.max()))
         return ExcessTable(self._log_excess, error)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As of every law; without an automaton accuracies are those that the sampler's rounding leaves."""
+        if self.automaton is not None:
+            return super().labels
+        accuracies = accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
+        return Labels(self.epsilon, accuracies, self.conditional_epsilons())
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus "nothing" and single changes."""

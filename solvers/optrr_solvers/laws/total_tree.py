@@ -40,6 +40,8 @@ _DIRECT = 1 << 26
 _CENTRES = range(-8, 9, 2)
 # Totals whose relative error is above this are dropped, as the edges are.
 _WORST = 1e-10
+# Doubles below this are no longer good to 53 bits.
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +115,16 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     values, bound = np.zeros(n), np.full(n, np.inf)
     for centre in _CENTRES:
         tilt = centre / max(deviation, 1.0)
-        ta, tb = a * np.exp(tilt * from_a), b * np.exp(tilt * from_b)
-        product = scipy.fft.irfft(scipy.fft.rfft(ta, size) * scipy.fft.rfft(tb, size), size)[:n]
-        norms = max(float(ta.sum() * np.sqrt(tb @ tb)), float(tb.sum() * np.sqrt(ta @ ta)))
-        back = np.exp(-tilt * x)
-        error = 2.0**-53 * (24 * math.log2(size) + 16) * norms * back
-        better = error < bound
-        values[better], bound[better] = np.maximum(product * back, 0.0)[better], error[better]
+        with np.errstate(over="ignore", invalid="ignore"):
+            ta, tb = a * np.exp(tilt * from_a), b * np.exp(tilt * from_b)
+            product = scipy.fft.irfft(scipy.fft.rfft(ta, size) * scipy.fft.rfft(tb, size), size)[:n]
+            norms = max(float(ta.sum() * np.sqrt(tb @ tb)), float(tb.sum() * np.sqrt(ta @ ta)))
+            back = np.exp(-tilt * x)
+            error = 2.0**-53 * (24 * math.log2(size) + 16) * norms * back
+            # where the way back underflows, the value is taken for 0 and is below this; where it overflows, others are better
+            error[back < _TINY] = _TINY * norms
+            better = error < bound
+            values[better], bound[better] = np.maximum(product * back, 0.0)[better], error[better]
     # the tilts' own exponentials, with exponents below 200
     return values, bound + 2.0**-43 * values
 
