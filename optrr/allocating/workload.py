@@ -26,6 +26,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Domain
+from optrr.records.small_files import read_small
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -218,7 +219,7 @@ def read_workload(path: str | Path, domain: Domain) -> Workload:
     """The workload of a TOML or JSON file. Raises InvalidInput with the place in the file and the remedy."""
     source = Path(path)
     try:
-        text = source.read_text(encoding="utf-8")
+        text = read_small(source).decode("utf-8")
         raw = tomllib.loads(text) if source.suffix.lower() == ".toml" else json.loads(text)
     except OSError as error:
         raise InvalidInput(

@@ -13,6 +13,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.records.domain import Category, Domain, listed, shown
+from optrr.records.small_files import read_small
 from optrr_solvers.arrays import FloatArray
 
 _HELP = (
@@ -68,7 +69,7 @@ def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
     The order matters where attributes have the same size, because the shape alone does not tell them apart.
     """
     try:
-        held = msgspec.json.decode(path.read_bytes())
+        held = msgspec.json.decode(read_small(path))
         if not isinstance(held, dict):
             return held, domain
         printed = msgspec.convert(held, _Printed)

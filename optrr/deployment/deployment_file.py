@@ -20,6 +20,7 @@ import numpy as np
 from optrr.deployment.canonical import canonical, digest_of, from_canonical
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
+from optrr.records.small_files import read_small
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
@@ -193,11 +194,7 @@ def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
     """
     source = Path(path)
     try:
-        if source.stat().st_size > MOST_BYTES:
-            raise InvalidInput(
-                f"deployment file {source} has more than {MOST_BYTES} bytes; export it to a smaller size"
-            )
-        raw = source.read_bytes()
+        raw = read_small(source, MOST_BYTES)
     except OSError as error:
         raise InvalidInput(f"cannot read deployment file {source}: {in_one_line(error)}") from error
     try:

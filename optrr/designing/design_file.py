@@ -29,6 +29,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.records.account import Release, ReleaseRecord
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
+from optrr.records.small_files import read_small
 from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -154,7 +155,7 @@ def read_design_file(path: str | Path) -> DesignRecord:
     """
     source = Path(path)
     try:
-        raw = source.read_bytes()
+        raw = read_small(source)
     except OSError as error:
         raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
     return decoded_design(raw, source)

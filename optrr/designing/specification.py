@@ -28,6 +28,7 @@ from optrr.designing.specification_toml import toml_of
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.bins import Bins, bins_of
 from optrr.records.domain import Attribute, Category, Domain, category_text, shown
+from optrr.records.small_files import read_small
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import SIZE_RANGE
 
@@ -90,7 +91,7 @@ def read_specification(path: str | Path) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
     source = Path(path)
     try:
-        text = source.read_text(encoding="utf-8-sig")
+        text = read_small(source).decode("utf-8-sig")
     except OSError as error:
         raise InvalidInput(
             f"cannot read specification {source}: {in_one_line(error.strerror or error)}; check the path"

@@ -24,6 +24,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.small_files import read_small
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
@@ -125,7 +126,7 @@ def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
         where the file is missing, malformed, or of an unknown version.
     """
     try:
-        raw = Path(path).read_bytes()
+        raw = read_small(path)
     except OSError as error:
         raise InvalidInput(f"cannot read longitudinal design {path}: {in_one_line(error)}") from error
     return decoded_longitudinal(raw, path)

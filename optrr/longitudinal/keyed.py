@@ -27,6 +27,7 @@ from optrr.errors import InvalidInput, MethodTooLarge, in_one_line
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.small_files import read_small
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.randomness import Words
 
@@ -64,7 +65,7 @@ class Key:
     def load(path: str | Path) -> Key:
         """Read a key file. Raises InvalidInput where it is none."""
         try:
-            text = Path(path).read_text(encoding="ascii")
+            text = read_small(path).decode("ascii").replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"cannot read the key {path}: {in_one_line(error)}") from error
         if not _HEXADECIMAL.fullmatch(text):

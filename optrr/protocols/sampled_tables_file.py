@@ -15,6 +15,7 @@ import msgspec
 from optrr import __version__
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
+from optrr.records.small_files import read_small
 from optrr.records.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
 def read_sampled_tables(path: str | Path) -> SampledTablesRecord:
     """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
     try:
-        record = msgspec.json.decode(Path(path).read_bytes(), type=SampledTablesRecord)
+        record = msgspec.json.decode(read_small(path), type=SampledTablesRecord)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
     if record.format != FORMAT:

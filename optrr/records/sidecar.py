@@ -16,6 +16,7 @@ import msgspec
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.binding import Origin
 from optrr.records.provenance import Provenance, SyntheticNote
+from optrr.records.small_files import read_small
 
 SUFFIX = ".optrr.json"
 
@@ -53,7 +54,7 @@ def origin_from_sidecar(target: Path) -> Origin:
     """
     path = sidecar_path(target)
     try:
-        sidecar = msgspec.json.decode(path.read_bytes(), type=_Sidecar)
+        sidecar = msgspec.json.decode(read_small(path), type=_Sidecar)
     except FileNotFoundError:
         return Origin(str(target))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

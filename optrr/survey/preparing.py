@@ -20,6 +20,7 @@ from optrr.designing.specification import Specification, Wording, read_specifica
 from optrr.errors import InvalidInput
 from optrr.records.account import Release
 from optrr.records.provenance import Provenance
+from optrr.records.small_files import read_small
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 
@@ -92,7 +93,7 @@ def _is_design(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return False
     try:
-        form = msgspec.json.decode(path.read_bytes(), type=_Named).format
+        form = msgspec.json.decode(read_small(path), type=_Named).format
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # whoever reads it as a specification says what is wrong
     if form and form != DESIGN_FORMAT:

@@ -1,0 +1,22 @@
+"""Files that are read whole: specifications, designs, sidecars, keys. They are read up to a size and not beyond it.
+
+A device or a pipe has no size before it is read, so the limit is on what is read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from optrr.errors import InvalidInput
+
+# Twice the design file of a million different attributes.
+MOST_BYTES = 1 << 28
+
+
+def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """All bytes of a file. Raises OSError as opening it does, and InvalidInput where it holds more than ``most`` bytes."""
+    with Path(path).open("rb") as file:
+        held = file.read(most + 1)
+    if len(held) > most:
+        raise InvalidInput(f"{path} has more than {most} bytes, which no file of this kind has; check the path")
+    return held
