@@ -7,7 +7,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     read        paths, frames and whatever else holds records are taken everywhere; RecordsAt says how a place is written
     design      design, Design (save, load, verify), verify, Wishes, SolveOptions
     or choose   allocate, advise, tradeoff, Workload; Asking, SampledTables, load_asking
-    check       audit, AuditOptions: a client, from outside, against its label
+    check       worksheet, Worksheet: an evaluator's questions; audit, AuditOptions: a client, from outside, against its label
+    deploy      export, Fitted: the file by which devices randomize
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning;
@@ -16,7 +17,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
-    test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records
+    test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records of an
+                Alternative (alternative_of)
     errors      OptrrError and the kinds below it (optrr.errors)
 
 More: optrr.longitudinal (people who are asked again), optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix,
@@ -40,12 +42,14 @@ if TYPE_CHECKING:
     from optrr.auditing.audit import AuditOptions, audit
     from optrr.auditing.report import Audit
     from optrr.bayes import Posterior, posterior
+    from optrr.deployment.fit import Fitted, export
     from optrr.designing.design import Design
     from optrr.designing.proposing import Proposing
     from optrr.designing.solving import design
     from optrr.designing.specification import Specification, read_specification
     from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
+    from optrr.designing.worksheet import Worksheet, worksheet
     from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
     from optrr.estimation import (
         Derived,
@@ -58,7 +62,16 @@ if TYPE_CHECKING:
         poisoning,
         synthetic_records,
     )
-    from optrr.inference import TestResult, goodness_of_fit, homogeneity, power, required_records, test
+    from optrr.inference import (
+        Alternative,
+        TestResult,
+        alternative_of,
+        goodness_of_fit,
+        homogeneity,
+        power,
+        required_records,
+        test,
+    )
     from optrr.kernel import SingularMarginal
     from optrr.matrix import MatrixMechanism
     from optrr.measures import Comparing, Measures, measure
@@ -101,6 +114,7 @@ _HOMES = {
     "auditing.audit": ("AuditOptions", "audit"),
     "auditing.report": ("Audit",),
     "bayes": ("Posterior", "posterior"),
+    "deployment.fit": ("Fitted", "export"),
     "designing.design": ("Design",),
     "designing.solving": ("design",),
     "designing.proposing": ("Proposing",),
@@ -110,6 +124,7 @@ _HOMES = {
     ),
     "designing.verify": ("Verification", "verify"),
     "designing.wishes": ("Wishes",),
+    "designing.worksheet": ("Worksheet", "worksheet"),
     "errors": (
         "Infeasible",
         "InvalidInput",
@@ -130,7 +145,9 @@ _HOMES = {
         "synthetic_records",
     ),
     "inference": (
+        "Alternative",
         "TestResult",
+        "alternative_of",
         "goodness_of_fit",
         "homogeneity",
         "power",
@@ -177,6 +194,7 @@ _HOMES = {
 __all__ = [
     "Advice",
     "Allocation",
+    "Alternative",
     "Asking",
     "Attribute",
     "Audit",
@@ -188,6 +206,7 @@ __all__ = [
     "Design",
     "Domain",
     "Estimate",
+    "Fitted",
     "Infeasible",
     "InvalidInput",
     "InvalidProblem",
@@ -215,8 +234,10 @@ __all__ = [
     "WantedTable",
     "Wishes",
     "Workload",
+    "Worksheet",
     "advise",
     "allocate",
+    "alternative_of",
     "audit",
     "cap_tradeoff",
     "compare_models",
@@ -227,6 +248,7 @@ __all__ = [
     "derive",
     "design",
     "estimate",
+    "export",
     "fit_loglinear",
     "goodness_of_fit",
     "homogeneity",
@@ -246,6 +268,7 @@ __all__ = [
     "test",
     "tradeoff",
     "verify",
+    "worksheet",
 ]
 
 __getattr__, _names = lazy_names(__name__, _HOMES)

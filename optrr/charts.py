@@ -30,6 +30,7 @@ __all__ = [
     "figure_svg",
     "heat_figure",
     "interval_figure",
+    "label_lines",
     "label_text",
     "legend_below",
     "new_figure",
@@ -59,9 +60,9 @@ def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def label_text(text: str) -> str:
-    """Text from outside as a chart may show it: escaped, cut where it is long, and no formula."""
-    return cell(" ".join(text.split()), _LONGEST_LABEL).replace("$", r"\$")
+def label_text(text: str, most: int = _LONGEST_LABEL) -> str:
+    """Text from outside as a chart may show it: escaped, cut after ``most`` characters, and no formula."""
+    return cell(" ".join(text.split()), most).replace("$", r"\$")
 
 
 def figure_svg(figure: Figure) -> str:
@@ -97,6 +98,11 @@ def plain_logarithms(axis: Any) -> None:
 def _in_lines(text: str) -> str:
     """A label in lines that leave room for the chart."""
     return "\n".join(wrap(text, _LINE_CHARACTERS))
+
+
+def label_lines(text: str) -> str:
+    """Text from outside as a label beside rows: as :func:`label_text`, up to three lines that leave room for the chart."""
+    return _in_lines(label_text(text, 3 * _LINE_CHARACTERS))
 
 
 def interval_figure(labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayLike, ArrayLike], said: str) -> Figure:

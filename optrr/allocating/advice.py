@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,13 @@ from optrr.allocating.options import Option
 from optrr.allocating.result import Allocation
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
 from optrr.asking import Asking
+from optrr.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.results import TableResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Where a sentence goes on from who wins to what that costs.
 _COST = " It gives up: "
@@ -130,6 +134,24 @@ class Advice(TableResult):
         """One row per way of asking: its name, errors, what it keeps, conditional epsilon and faintest pair."""
         rows = [{k: v for k, v in row.items() if k != "gives_up"} for row in self.summary()["options"]]
         return pa.Table.from_pylist(rows)
+
+    def plot(self) -> Figure:
+        """The error of each way of asking, the smallest on top; those that cannot estimate every table have no bar."""
+        shown = self.options[::-1]
+        errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]
+        figure = new_figure(PAGE_WIDTH, 1.3 + 0.42 * len(shown))
+        axes, places = figure.subplots(), np.arange(len(shown))
+        kinds = ((True, COLOURS[0], "full records"), (False, COLOURS[1], "one table of each person"))
+        for keeps, colour, label in kinds:
+            rows = [k for k, o in enumerate(shown) if o.keeps_records is keeps and np.isfinite(errors[k])]
+            if rows:
+                axes.barh(places[rows], [errors[k] for k in rows], 0.6, color=colour, label=label)
+        axes.set_yticks(places, [label_lines(o.title) for o in shown])
+        axes.set_xlabel("workload error" if self.n is None else "typical standard error")
+        axes.set_axisbelow(True)
+        axes.grid(visible=True, axis="x", color="#dddddd")
+        legend_below(figure)
+        return figure
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""

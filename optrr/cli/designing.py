@@ -19,7 +19,7 @@ from optrr.designing.wishes import Wishes
 from optrr.errors import InvalidInput
 from optrr.parts import Page
 from optrr.rounding import bound_text, epsilon_text
-from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, applicable
+from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 # Attributes listed for people; --json lists all.
@@ -150,10 +150,11 @@ def _page(made: Design, output: Path | None) -> Page:
 
 
 def show_design(made: Design) -> None:
-    """Print totals and one row per attribute."""
+    """Print totals and one row per attribute; a baseline's lower bound says nothing of it, and is left to --json."""
+    bound = f"certified lower bound {bound_text(made.lower_bound)}   gap {max(made.gap, 0.0):.2g}   "
     say(
-        f"total epsilon {epsilon_text(made.epsilon)}   certified lower bound {bound_text(made.lower_bound)}   "
-        f"gap {max(made.gap, 0.0):.2g}   method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
+        f"total epsilon {epsilon_text(made.epsilon)}   {'' if made.solution.status is Status.BASELINE else bound}"
+        f"method {made.method} ({made.solution.status}, {made.solution.seconds:.2f} s)"
     )
     saved = made.kronecker_epsilon / made.epsilon if made.epsilon else 1.0
     say(f"Kronecker's total {epsilon_text(made.kronecker_epsilon)}, {saved:.2f} times as much")

@@ -73,7 +73,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
-    from optrr.deployment.fit import DEFAULT_SIZE, fitted_deployment  # noqa: PLC0415
+    from optrr.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
 
     fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size)
     summary: dict[str, Any] = {
@@ -84,11 +84,9 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         "cost": fitted.design.epsilon - design.epsilon,
     }
     if fitted.anew:
-        # before the file that asks people, so that nobody collects what cannot be estimated
-        summary["design"] = str(output.with_suffix(".design.json"))
-        _keep(design_file, Path(summary["design"]))
-        fitted.design.save(summary["design"])
-    fitted.deployment.save(output)
+        summary["design"] = str(design_beside(output))
+        _keep(design_file, design_beside(output))
+    fitted.save(output)
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from optrr.deployment.deployment_file import Deployment, StatedEpsilons
 from optrr.deployment.export import deployment_of, plain_automaton, written
@@ -23,7 +24,7 @@ from optrr_solvers.balls.coarse import CoarseBlocks
 from optrr_solvers.laws import Law
 from optrr_solvers.solution import checked
 
-__all__ = ["DEFAULT_SIZE", "Fitted", "compressed_size", "fitted_deployment"]
+__all__ = ["DEFAULT_SIZE", "Fitted", "compressed_size", "design_beside", "export", "fitted_deployment"]
 
 # Bytes of a file as it is sent, compressed: what a phone fetches in a blink.
 DEFAULT_SIZE = 64 * 1024
@@ -51,6 +52,42 @@ class Fitted:
     deployment: Deployment
     size: int
     anew: bool
+
+    def save(self, path: str | Path) -> None:
+        """Write the deployment file, and a design that was solved anew beside it (:func:`design_beside`)."""
+        if self.anew:
+            # before the file that asks people, so that nobody collects what cannot be estimated
+            self.design.save(design_beside(path))
+        self.deployment.save(path)
+
+
+def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted:
+    """Write the deployment file of a design: what a device needs to randomize one person's record.
+
+    Where the design's own mechanism is too large, it is solved again on a coarser grid. The design to estimate with is then
+    another one, which is written beside the file (:func:`design_beside`) and returned.
+
+    Parameters
+    ----------
+    size
+        most bytes of the file, compressed.
+
+    Raises
+    ------
+    InvalidInput
+        as :func:`fitted_deployment`; where the directory is missing, or the second design's file is there already.
+    """
+    fitted = fitted_deployment(design, size)
+    beside = design_beside(path)
+    if fitted.anew and beside.exists():
+        raise InvalidInput(f"{beside} is there already, and the design to estimate with goes there; give another path")
+    fitted.save(path)
+    return fitted
+
+
+def design_beside(path: str | Path) -> Path:
+    """Where the design of a file goes that was solved again: ``sampler.design.json`` for ``sampler.json``."""
+    return Path(path).with_suffix(".design.json")
 
 
 def compressed_size(deployment: Deployment) -> int:

@@ -108,9 +108,11 @@ class Design(Labelled, FullRecords, TableResult):
         return Verification(tuple(checks(self)))
 
     def headline(self) -> str:
-        """Total, bound, method, and how many attributes."""
+        """Total, bound, method, and how many attributes; no bound of a baseline, which claims nothing by it."""
+        baseline = self.solution.status is Status.BASELINE
+        bound = ", not claimed to be the smallest" if baseline else f" >= {bound_text(self.lower_bound)}"
         return (
-            f"total epsilon {epsilon_text(self.epsilon)} >= {bound_text(self.lower_bound)}, Kronecker "
+            f"total epsilon {epsilon_text(self.epsilon)}{bound}, Kronecker "
             f"{epsilon_text(self.kronecker_epsilon)}, {self.domain.m} attributes, method {self.method}"
             + (f"; {epsilon_text(self.epsilon_in_all)} in all with earlier releases" if self.earlier else "")
         )

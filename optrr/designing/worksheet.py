@@ -9,17 +9,21 @@ answers some of them; what only those who deploy it can know is put to them as a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from optrr.designing.checks import Verification
 from optrr.designing.design import Design
+from optrr.printable import one_line
 from optrr.records.domain import shown
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Status
 
 __all__ = ["Entry", "Worksheet", "worksheet"]
 
+# Characters that Markdown or HTML would read as markup; names of attributes may hold any.
+_MARKUP = frozenset("\\`*{}[]<>#|&~$")
 # Attributes listed one by one; of more only the range is shown.
 _MOST_LISTED = 40
 # Digits of a number that a person reads.
@@ -57,9 +61,21 @@ class Worksheet:
             "entries": [e.summary() for e in self.entries],
         }
 
+    def markdown(self) -> str:
+        """The sheet as Markdown, to be filled in."""
+        return "\n".join(_lines(self))
+
 
 def worksheet(design: Design, records: int, verification: Verification | None = None) -> Worksheet:
-    """The questions, answered as far as the design goes; ``records`` people for what is said of errors."""
+    """An evaluator's questions, answered as far as the design goes; the rest are put to those who deploy it.
+
+    Parameters
+    ----------
+    records
+        how many people will answer, for what is said of errors.
+    verification
+        of this design, where it has been verified already.
+    """
     checked = design.verify() if verification is None else verification
     entries = (
         _epsilon(design),
@@ -316,3 +332,24 @@ def _factor(epsilon: float) -> str:
     return (
         epsilon_text(math.nextafter(math.exp(epsilon), math.inf), 3) if epsilon < 30 else f"e^{epsilon_text(epsilon)}"
     )
+
+
+def _lines(sheet: Worksheet) -> Iterator[str]:
+    yield "# Evaluation worksheet"
+    yield ""
+    yield f"Design {sheet.design}. Topics of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees."
+    yield "The questions are in our words, not quoted from it."
+    for entry in sheet.entries:
+        yield ""
+        yield f"## {entry.topic.capitalize()}: {entry.question}"
+        yield ""
+        yield from (f"- {_literal(line)}" for line in entry.holds)
+        yield ""
+        yield "For you to answer:"
+        yield ""
+        yield from (f"- [ ] {_literal(line)}" for line in entry.for_you)
+
+
+def _literal(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return "".join(f"&#{ord(c)};" if c in _MARKUP else c for c in one_line(text))

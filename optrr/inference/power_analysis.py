@@ -142,6 +142,15 @@ def checked_effect(proportions: ArrayLike, sizes: tuple[int, ...]) -> FloatArray
 def power(effect: Alternative, n: float, level: float = 0.05) -> float:
     """Probability that n records reject at this level.
 
+    Parameters
+    ----------
+    effect
+        what is to be found, as the test sees it: :func:`optrr.alternative_of` makes it from true proportions.
+    n
+        number of records.
+    level
+        of the test, above 0 and below 1.
+
     Raises
     ------
     InvalidInput

@@ -7,6 +7,8 @@ order, last attribute fastest, separated by spaces; an empty text supports none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.printable import MISSING, crossed
 from optrr.records.domain import Attribute, Domain
 from optrr.records.reading.registry import record_batches
 from optrr_solvers.arrays import FloatArray
@@ -60,6 +63,44 @@ def counted(answers: Any, table: int, size: int, supported: int | None) -> tuple
     if not n:
         raise InvalidInput(f"nobody was asked for table {table + 1}; collect from more people")
     return out, n
+
+
+def in_words(answers: Any, tables: Sequence[Domain]) -> pa.Table:
+    """The answers as people read them, a row each: what each is ``about``, and the categories that it ``supports``.
+
+    Raises
+    ------
+    InvalidInput
+        for answers that are none to these tables.
+    """
+    about: list[str] = []
+    supported: list[list[str]] = []
+    titles, labels = [crossed(table.names) for table in tables], [_cell_texts(table) for table in tables]
+    for batch in record_batches(answers, _COLUMNS, None):
+        asked, cells = (batch.column(name).cast(pa.string()).to_pylist() for name in SCHEMA.names)
+        for number, text in zip(asked, cells, strict=True):
+            if number not in _numbered(len(tables)):
+                raise InvalidInput(
+                    f"an answer is to none of the {len(tables)} tables; read it by the file it was asked by"
+                )
+            k, named = int(number) - 1, _numbers([text]).tolist()
+            if named and not 0 <= min(named) <= max(named) < len(labels[k]):
+                raise InvalidInput(
+                    f"an answer names a cell outside 0..{len(labels[k]) - 1}; read it by the file it was asked by"
+                )
+            about.append(titles[k])
+            supported.append([labels[k][c] for c in named])
+    return pa.table({"about": pa.array(about, pa.string()), "supports": pa.array(supported, pa.list_(pa.string()))})
+
+
+@cache
+def _numbered(tables: int) -> frozenset[str]:
+    return frozenset(str(k + 1) for k in range(tables))
+
+
+def _cell_texts(table: Domain) -> list[str]:
+    """Each cell's categories, in the order of the cells' numbers."""
+    return [crossed(MISSING if x is None else x for x in cell) for cell in product(*(a.texts for a in table))]
 
 
 def _check_supports(texts: Sequence[Any], cells: NDArray[np.int64], size: int, supported: int | None) -> None:

@@ -44,7 +44,7 @@ from optrr.protocols.oracles import (
     subset_size,
     support_probabilities,
 )
-from optrr.protocols.released_answers import SCHEMA, counted, released, report_texts
+from optrr.protocols.released_answers import SCHEMA, counted, in_words, released, report_texts
 from optrr.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
 from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
@@ -222,6 +222,22 @@ class SampledTables(Asking):
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
         return FileRelease(people, provenance)
+
+    def in_words(self, answers: Any) -> pa.Table:
+        """Answers as people read them: columns ``about``, the table, and ``supports``, a list of its categories.
+
+        Parameters
+        ----------
+        answers
+            what :meth:`perturb` or :meth:`release_file` wrote, a frame or a file.
+
+        Raises
+        ------
+        InvalidInput
+            for answers of another way of asking.
+        """
+        check_design(answers, self.digest)
+        return in_words(answers, [self.domain.subset(names) for names in self.tables])
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""

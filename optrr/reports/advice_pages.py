@@ -140,9 +140,9 @@ def advice_page(advice: Advice, curves: Sequence[Tradeoff] = (), written: tuple[
     if advice.n is not None:
         columns.append("typical standard error")
     given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in advice.options])
-    options = Section(
-        "Ways of asking", [Table(columns, rows, strong=[0]), Text(_RELATIVE + _ERRORS), Text(PAIRS), given_up]
-    )
+    said = "Error of each way of asking, as in the table"
+    parts = [Chart(figure_svg(advice.plot()), description=said), Table(columns, rows, strong=[0])]
+    options = Section("Ways of asking", [*parts, Text(_RELATIVE + _ERRORS), Text(PAIRS), given_up])
     sections = [
         options,
         told(advice.total_epsilon),

@@ -72,6 +72,24 @@ def test_the_command_writes_the_design_to_estimate_with(
 
 
 @pytest.mark.slow
+def test_from_python_both_files_are_written_and_nothing_is_written_over(large: optrr.Design, tmp_path: Path) -> None:
+    made = optrr.export(large, tmp_path / "small.json", 2000)
+    assert made.anew and verify_deployment(tmp_path / "small.json", tmp_path / "small.design.json").holds
+    assert optrr.Design.load(tmp_path / "small.design.json").epsilon == made.design.epsilon > large.epsilon
+    (tmp_path / "small.json").unlink()
+    with pytest.raises(InvalidInput, match=r"small\.design\.json is there already"):
+        optrr.export(large, tmp_path / "small.json", 2000)
+    assert not (tmp_path / "small.json").exists()
+
+
+def test_from_python_a_design_that_fits_is_the_one_to_estimate_with(tmp_path: Path) -> None:
+    design = optrr.design({"a": 2, "b": 3}, 1.0)
+    assert optrr.export(design, tmp_path / "sampler.json").design is design
+    assert [file.name for file in tmp_path.iterdir()] == ["sampler.json"]
+    assert load_deployment(tmp_path / "sampler.json").stated.total
+
+
+@pytest.mark.slow
 def test_what_cannot_fit_is_refused(large: optrr.Design) -> None:
     with pytest.raises(InvalidInput, match="fits 500 compressed bytes"):
         fitted_deployment(large, 500)

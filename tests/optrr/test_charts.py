@@ -91,9 +91,23 @@ def test_pairs_of_a_design(design: optrr.Design) -> None:
         optrr.design({"a": 2}, 1.0).plot_pairs()
 
 
+@pytest.mark.parametrize("n", [None, 500])
+def test_advice_is_a_bar_for_each_way_that_can_do_it(n: int | None) -> None:
+    advice = optrr.advise(DOMAIN, 2.0, workload="pairs", n=n)
+    axes = advice.plot().axes[0]
+    names = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]
+    assert names[::-1] == [o.title for o in advice.options]
+    drawn = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in axes.patches}
+    for k, option in enumerate(advice.options[::-1]):
+        wanted = option.error if n is None else advice.typical_standard_error(option)
+        assert drawn.pop(k) == pytest.approx(wanted)
+    assert drawn == {}
+
+
 def legends(design: optrr.Design) -> dict[str, Figure]:
     return {
         "design": design.plot(),
+        "advice": optrr.advise(DOMAIN, 2.0).plot(),
         "test": TestResult("trend", 2.0, 1, 0.16, 100).plot(),
         "tradeoff": optrr.tradeoff(DOMAIN, [1.0, 2.0]).plot(),
     }

@@ -82,6 +82,29 @@ def test_the_best_report_is_the_best_of_all():
         assert report_error(chosen, size, epsilon) <= min(report_error(o, size, epsilon) for o in ORACLES) * (1 + 1e-11)
 
 
+def test_answers_in_words_are_the_cells_that_their_numbers_name():
+    """Against the answers' own numbers, unravelled by hand; drawn from a seed."""
+    way, data = asking(0.5), people(400)
+    answers = way.perturb(data, random_state=4)
+    categories = {"a": ["x", "y", "(missing)"], "b": ["0", "1", "2", "3"], "c": ["0", "1"]}
+    read = way.in_words(answers).to_pylist()
+    assert len(read) == 400 and {row["about"] for row in read} == {"a × b", "c"}
+    for row, answer in zip(read, answers.to_pylist(), strict=True):
+        names = TABLES[answer["table"] - 1]
+        listed = [int(text) for text in answer["cells"].split()]
+        if names == ("c",):
+            assert row["supports"] == [categories["c"][k] for k in listed]
+        else:
+            assert row["supports"] == [f"{categories['a'][k // 4]} × {categories['b'][k % 4]}" for k in listed]
+    assert any(len(row["supports"]) > 1 for row in read) or "oue" not in way.oracles
+
+
+@pytest.mark.parametrize(("table", "cells"), [(3, "0"), (0, "0"), (2, "2"), (2, "-1"), (1, "12")])
+def test_an_answer_to_no_table_is_not_put_into_words(table, cells):
+    with pytest.raises(InvalidInput, match="read it by the file"):
+        asking().in_words(pa.table({"table": pa.array([table], pa.int32()), "cells": [cells]}))
+
+
 @pytest.mark.slow
 def test_intervals_cover_and_the_mean_is_right():
     """200 runs of a skewed population: every cell at least 93 % (four standard errors allowed), and 95 % on average."""

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import optrr
-from optrr.cli.evaluating import markdown
 from optrr.cli.main import run
 from optrr.designing.design import Design
 from optrr.designing.worksheet import worksheet
@@ -93,7 +92,7 @@ def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for forbidden in ("<script>", "[/b]", "`", "\x1b", "\u202e", "\n# heading"):
         assert forbidden not in text
     assert len(text) < 60_000
-    assert "\n".join(markdown(worksheet(design, 10_000))) + "\n" == text
+    assert optrr.worksheet(design, 10_000).markdown() + "\n" == text
     assert run(["worksheet", str(tmp_path / "d.json")]) == 0
     assert capsys.readouterr().out == text
 
