@@ -27,6 +27,7 @@ __all__ = [
     "COLOURS",
     "PAGE_WIDTH",
     "Shading",
+    "coefficient_figure",
     "figure_svg",
     "heat_figure",
     "interval_figure",
@@ -45,6 +46,8 @@ _LONGEST_LABEL = 40
 PAGE_WIDTH = 4.6
 # Characters of all labels of an axis that have room beside each other at that width, and of a line of a label beside rows.
 _LEVEL_CHARACTERS, _LINE_CHARACTERS = 42, 22
+# Decades of a logarithmic axis beside whose powers of ten there is no room for more numbers.
+_MANY_DECADES = 2.5
 # Colours of a shaded table; with fifty or more, its scale would be a picture inside the chart.
 _SHADES = 32
 # Inches of a line of text in a cell, and the luminance below which that text is white.
@@ -87,10 +90,13 @@ def legend_below(figure: Figure, columns: int = 2) -> None:
 
 
 def plain_logarithms(axis: Any) -> None:
-    """Numbers at 1, 2 and 5 of every decade of a logarithmic axis."""
+    """Numbers at 1, 2 and 5 of every decade of a logarithmic axis; only at 1 where there are many, at more where few."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 (as above)
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axis.get_data_interval()
+    decades = np.log10(high / low) if 0 < low < high else 0.0
+    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 1 else (1.0, 2.0, 5.0) if decades < _MANY_DECADES else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -124,6 +130,18 @@ def interval_figure(labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayL
     axes.grid(visible=True, axis="x", color="#dddddd")
     axes.set_axisbelow(True)
     axes.set_xlabel(said)
+    return figure
+
+
+def coefficient_figure(
+    labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayLike, ArrayLike], said: str
+) -> Figure:
+    """As :func:`interval_figure`, with a line at 0; what has no end is drawn up to the largest finite number."""
+    drawn = np.array([ends[0], middle, ends[1]], dtype=np.float64)
+    finite = drawn[np.isfinite(drawn)]
+    low, centre, high = np.clip(drawn, finite.min(initial=0.0), finite.max(initial=0.0))
+    figure = interval_figure(labels, centre, (low, high), said)
+    figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
     return figure
 
 

@@ -31,7 +31,7 @@ from optrr.allocating.options import Option
 from optrr.allocating.result import Allocation
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
 from optrr.asking import Asking
-from optrr.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure
+from optrr.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.results import TableResult
@@ -136,20 +136,23 @@ class Advice(TableResult):
         return pa.Table.from_pylist(rows)
 
     def plot(self) -> Figure:
-        """The error of each way of asking, the smallest on top; those that cannot estimate every table have no bar."""
+        """The error of each way of asking, the smallest on top; a way that cannot estimate every table has no dot."""
         shown = self.options[::-1]
         errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]
         figure = new_figure(PAGE_WIDTH, 1.3 + 0.42 * len(shown))
         axes, places = figure.subplots(), np.arange(len(shown))
-        kinds = ((True, COLOURS[0], "full records"), (False, COLOURS[1], "one table of each person"))
-        for keeps, colour, label in kinds:
+        kinds = ((True, "o", "full records"), (False, "D", "one table of each person"))
+        for keeps, marker, label in kinds:
             rows = [k for k, o in enumerate(shown) if o.keeps_records is keeps and np.isfinite(errors[k])]
             if rows:
-                axes.barh(places[rows], [errors[k] for k in rows], 0.6, color=colour, label=label)
+                axes.plot([errors[k] for k in rows], places[rows], marker, color=COLOURS[not keeps], label=label)
+        axes.set_xscale("log")
+        plain_logarithms(axes.xaxis)
+        axes.set_ylim(-0.5, len(shown) - 0.5)
         axes.set_yticks(places, [label_lines(o.title) for o in shown])
         axes.set_xlabel("workload error" if self.n is None else "typical standard error")
         axes.set_axisbelow(True)
-        axes.grid(visible=True, axis="x", color="#dddddd")
+        axes.grid(visible=True, color="#dddddd")
         legend_below(figure)
         return figure
 

@@ -94,7 +94,9 @@ class Tradeoff(TableResult):
         for k, c in enumerate(self.curves):
             heights = c.errors if self.n is None else tuple(float(s or np.nan) for s in c.standard_errors)
             style = _MARKERS[k % len(_MARKERS)] + "-"
-            axes.plot(c.abscissae, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=4)
+            # a single point, such as what was chosen, lies on a curve and must be seen there
+            size = 4 if len(c.abscissae) > 1 else 9
+            axes.plot(c.abscissae, heights, style, color=COLOURS[k % len(COLOURS)], label=c.name, markersize=size)
         axes.set_yscale("log")
         plain_logarithms(axes.yaxis)
         axes.set_xlabel(self.axis)

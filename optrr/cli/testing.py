@@ -170,7 +170,7 @@ def _other_test(
 
 def _print_result(result: TestResult, of: str) -> None:
     say(
-        f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.df} degrees of freedom, "
+        f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.freedom}, "
         f"p = {result.p_value:.4g} ({result.source}), n = {result.n}"
     )
     if not result.reliable:

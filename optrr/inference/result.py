@@ -90,6 +90,11 @@ class TestResult(Result):
         return _SOURCES[self.calibration]
 
     @property
+    def freedom(self) -> str:
+        """The degrees of freedom in words."""
+        return f"{self.df} degree{'' if self.df == 1 else 's'} of freedom"
+
+    @property
     def hypothesis(self) -> str:
         """What is tested, in words."""
         return _HYPOTHESES.get(self.test, _INDEPENDENT)
@@ -115,7 +120,7 @@ class TestResult(Result):
         reach = 1.08 * max(self.statistic, float(chi2.ppf(0.999, self.df)))
         x = np.linspace(reach / _POINTS, reach, _POINTS)
         density = chi2.pdf(x, self.df)
-        axes.plot(x, density, color=COLOURS[0], label=f"χ² with {self.df} degrees of freedom")
+        axes.plot(x, density, color=COLOURS[0], label=f"χ² with {self.freedom}")
         beyond = x >= self.statistic
         axes.fill_between(x[beyond], density[beyond], color=COLOURS[0], alpha=0.3)
         axes.axvline(self.statistic, color=COLOURS[1], label=f"statistic {self.statistic:.4g}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optrr.charts import coefficient_figure
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.models.fitting import Fitted
 from optrr.models.terms import Terms
@@ -18,6 +19,7 @@ from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
 _UNBOUNDED = (
     "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
@@ -94,6 +96,11 @@ class LogLinear(TableResult):
     def bic(self) -> float:
         """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
         return -2 * self.log_likelihood + self.terms.parameters * log(self.n)
+
+    def plot(self) -> Figure:
+        """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
+        said = f"coefficient, {100 * self.confidence:g}% intervals"
+        return coefficient_figure(self.labels, self.coefficients, (self.limits[:, 0], self.limits[:, 1]), said)
 
     @property
     def warnings(self) -> tuple[str, ...]:

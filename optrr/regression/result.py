@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.charts import COLOURS, interval_figure
+from optrr.charts import coefficient_figure
 from optrr.records.encoded import encoded
 from optrr.regression.formulas import Predictors, category_label
 from optrr.regression.levels import Levels
@@ -156,16 +156,9 @@ class Regression(TableResult):
 
     def plot(self) -> Figure:
         """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
-        rows = self.coefficients
-        finite = [v for c in rows for v in (c.estimate, c.lower, c.upper) if isfinite(v)]
-        low, middle, high = (
-            np.clip([getattr(c, of) for c in rows], min(finite, default=0.0), max(finite, default=0.0))
-            for of in ("lower", "estimate", "upper")
-        )
+        low, middle, high = ([getattr(c, of) for c in self.coefficients] for of in ("lower", "estimate", "upper"))
         said = f"coefficient, {100 * self.confidence:g}% intervals"
-        figure = interval_figure([c.parameter for c in rows], middle, (low, high), said)
-        figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
-        return figure
+        return coefficient_figure([c.parameter for c in self.coefficients], middle, (low, high), said)
 
     def summary(self) -> RegressionSummary:
         """The command line's JSON object, which prints as a table; None for what is not a finite number."""

@@ -141,7 +141,7 @@ def advice_page(advice: Advice, curves: Sequence[Tradeoff] = (), written: tuple[
         columns.append("typical standard error")
     given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in advice.options])
     said = "Error of each way of asking, as in the table"
-    parts = [Chart(figure_svg(advice.plot()), description=said), Table(columns, rows, strong=[0])]
+    parts: list[Part] = [Chart(figure_svg(advice.plot()), description=said), Table(columns, rows, strong=[0])]
     options = Section("Ways of asking", [*parts, Text(_RELATIVE + _ERRORS), Text(PAIRS), given_up])
     sections = [
         options,

@@ -40,7 +40,10 @@ def model_page(model: LogLinear, given: Given) -> Page:
         f"Log-likelihood {model.log_likelihood:.2f}, BIC {model.bic:.2f}, {model.terms.parameters} parameters. First "
         "categories are the references."
     )
-    return _page(str(model.terms), lead, Section("Coefficients", [model.shown().first(ROWS), Text(fits)]), given, model)
+    parts: list[Part] = [model.shown().first(ROWS), Text(fits)]
+    if len(model.labels) <= CHARTED:
+        parts.insert(0, Chart(figure_svg(model.plot()), _FOREST, "Coefficients with intervals, as in the table"))
+    return _page(str(model.terms), lead, Section("Coefficients", parts), given, model)
 
 
 def regression_page(result: Regression, given: Given) -> Page:

@@ -25,7 +25,7 @@ def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Esti
     title = crossed(tables[0][1].domain.names)
     lead = [
         f"Hypothesis: {tested.hypothesis}.",
-        f"p = {tested.p_value:.4g} (statistic {tested.statistic:.4g}, {tested.df} degrees of freedom, {tested.n} randomized "
+        f"p = {tested.p_value:.4g} (statistic {tested.statistic:.4g}, {tested.freedom}, {tested.n} randomized "
         "records).",
     ]
     told = [*given.doubts, *tested.warnings, *(line for _, each in tables for line in each.warnings)]
@@ -55,6 +55,6 @@ def _result(tested: TestResult) -> list[Part]:
     parts: list[Part] = [Table(["what", "value"], [row for row in rows if row[1] is not None]), Text(_MEANING)]
     if not tested.reliable:
         parts += warned([tested.unreliable])
-    said = f"Density of the χ² limit with {tested.df} degrees of freedom and the statistic {tested.statistic:.4g}"
+    said = f"Density of the χ² limit with {tested.freedom} and the statistic {tested.statistic:.4g}"
     caption = "" if tested.calibration == "asymptotic" else "The p-value does not come from this curve."
     return [*parts, Chart(figure_svg(tested.plot()), caption, said)]

@@ -92,12 +92,12 @@ def test_pairs_of_a_design(design: optrr.Design) -> None:
 
 
 @pytest.mark.parametrize("n", [None, 500])
-def test_advice_is_a_bar_for_each_way_that_can_do_it(n: int | None) -> None:
+def test_advice_is_a_dot_for_each_way_that_can_do_it(n: int | None) -> None:
     advice = optrr.advise(DOMAIN, 2.0, workload="pairs", n=n)
     axes = advice.plot().axes[0]
     names = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]
     assert names[::-1] == [o.title for o in advice.options]
-    drawn = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in axes.patches}
+    drawn = {round(y): x for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
     for k, option in enumerate(advice.options[::-1]):
         wanted = option.error if n is None else advice.typical_standard_error(option)
         assert drawn.pop(k) == pytest.approx(wanted)

@@ -217,6 +217,11 @@ def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatc
     model = optrr.fit_loglinear(counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]])
     shown = numbers(page.tables["Coefficients"][0], "estimate", "standard error")
     assert np.allclose(shown, np.stack([model.coefficients, model.standard_errors], 1), rtol=1e-3)
+    assert page.tags.count("svg") == 1
+    axes = model.plot().axes[0]
+    assert np.array_equal(axes.lines[0].get_xdata(), model.coefficients)
+    drawn = np.array(axes.collections[0].get_segments())[:, :, 0]
+    assert np.isfinite(model.limits).all() and np.array_equal(drawn, model.limits)
 
 
 def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
