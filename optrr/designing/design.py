@@ -46,6 +46,8 @@ _NO_AUTOMATON = (
     "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
     "total covers by a proven bound, and an export solves it again on a coarser grid"
 )
+# Nats of accuracy that the slower sampler may cost an attribute before a warning says so.
+_FELT = 0.01
 # Decimals of an epsilon in a table for people.
 _DECIMALS = 4
 # Attributes up to which a chart of pairs has room for numbers.
@@ -261,7 +263,12 @@ class Design(Labelled, FullRecords, TableResult):
                 "merge categories, or declare ranges, if nobody needs them apart"
             )
         if self.law.automaton is None:
-            out.append(_NO_AUTOMATON)
+            lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))
+            out.append(
+                f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy"
+                if lost > _FELT
+                else _NO_AUTOMATON
+            )
         faint = self.faintest_pair
         if faint is not None and abs(faint[0]) < _FAINT:
             out.append(

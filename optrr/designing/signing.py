@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -37,6 +37,8 @@ __all__ = ["fingerprint", "sign_file", "signature_check", "signature_path"]
 _SIGNATURE_BYTES = 64
 # A PEM file of such a key has some 120 bytes, an encrypted one some 300.
 _MOST_KEY_BYTES = 1 << 14
+# What the library raises for keys that it does not know, and for some whose length is not that of their kind.
+_UNREADABLE = (UnsupportedAlgorithm, InternalError)
 _MAKE_KEY = "make one by: openssl genpkey -algorithm ed25519 -out key.pem"
 _MAKE_PUBLIC = "make it by: openssl pkey -in key.pem -pubout -out public.pem"
 
@@ -129,7 +131,7 @@ def _private_key(path: Path, passphrase: Callable[[], str] | None) -> Ed25519Pri
         password = passphrase().encode()
     try:
         key = load_pem_private_key(raw, password)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, *_UNREADABLE) as error:
         # the library's reasons name its own internals; the passphrase is by far the most frequent one
         why = "does not open with this passphrase" if password is not None else "is not a private key in PEM"
         raise InvalidInput(f"{path} {why}; {_MAKE_KEY}") from error
@@ -144,7 +146,7 @@ def _public_key(path: Path) -> Ed25519PublicKey:
         raise InvalidInput(f"{path} is a private key, which nobody but its owner should have; {_MAKE_PUBLIC}")
     try:
         key = load_pem_public_key(raw)
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, *_UNREADABLE) as error:
         raise InvalidInput(f"{path} is not a public key in PEM; {_MAKE_PUBLIC}") from error
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidInput(f"{path} is a key of another kind than Ed25519; {_MAKE_KEY}")

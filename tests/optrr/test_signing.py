@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -138,6 +139,15 @@ def test_a_mistake_is_one_line_with_its_remedy(mistake: str, folder: Path, capsy
         assert run([command, str(folder / "design.json"), "--key", str(folder / option)]) == 2
         error = capsys.readouterr().err
         assert error.startswith("error: ") and error.count("\n") == 1 and why in error
+
+
+def test_a_key_of_a_wrong_length_is_no_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # the 32 bytes of an Ed25519 key under the name of X448, whose keys have 56
+    der = bytes.fromhex("302e020100300506032b656f04220420") + bytes(range(32))
+    pem = f"-----BEGIN PRIVATE KEY-----\n{base64.b64encode(der).decode()}\n-----END PRIVATE KEY-----\n"
+    (folder / "key.pem").write_text(pem)
+    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 2
+    assert "is not a private key in PEM" in capsys.readouterr().err
 
 
 def test_keys_and_signatures_in_each_others_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
