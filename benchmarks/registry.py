@@ -116,5 +116,6 @@ BENCHMARKS = (
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
     long("weight", TIMED),
+    long("weighted_coverage", SIMULATED),
 )
 BY_NAME = {b.script: b for b in BENCHMARKS}

@@ -14,6 +14,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
+    weight      estimate_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
@@ -84,12 +85,15 @@ if TYPE_CHECKING:
     from optrr.records.bins import Bins
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.domain import Attribute, Domain
+    from optrr.records.public import PublicColumns
     from optrr.records.reading.source import RecordsAt
     from optrr.regression.fitting import regress
     from optrr.regression.result import Regression
     from optrr.solvers import SolveOptions
     from optrr.synthesis.drawing import synthesize
     from optrr.synthesis.result import Synthetic
+    from optrr.weighting.estimating import estimate_weighted
+    from optrr.weighting.result import WeightedEstimate
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
@@ -181,6 +185,7 @@ _HOMES = {
         "count",
         "count_many",
     ),
+    "records.public": ("PublicColumns",),
     "records.reading.source": ("RecordsAt",),
     "records.domain": (
         "Attribute",
@@ -189,6 +194,8 @@ _HOMES = {
     "solvers": ("SolveOptions",),
     "synthesis.drawing": ("synthesize",),
     "synthesis.result": ("Synthetic",),
+    "weighting.estimating": ("estimate_weighted",),
+    "weighting.result": ("WeightedEstimate",),
 }
 
 __all__ = [
@@ -219,6 +226,7 @@ __all__ = [
     "Poisoning",
     "Posterior",
     "Proposing",
+    "PublicColumns",
     "Randomizer",
     "RecordsAt",
     "Regression",
@@ -232,6 +240,7 @@ __all__ = [
     "Tradeoff",
     "Verification",
     "WantedTable",
+    "WeightedEstimate",
     "Wishes",
     "Workload",
     "Worksheet",
@@ -248,6 +257,7 @@ __all__ = [
     "derive",
     "design",
     "estimate",
+    "estimate_weighted",
     "export",
     "fit_loglinear",
     "goodness_of_fit",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from math import inf, prod, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.release import FileRelease, ReleaseOptions
     from optrr.records.account import Release
+    from optrr.records.public import PublicColumns
     from optrr.records.reading.source import Places
     from optrr_solvers.randomness import RandomState
 
@@ -137,6 +139,11 @@ class FullRecords(Asking):
             """What randomizes each record."""
             ...
 
+        @property
+        def public(self) -> PublicColumns:
+            """Columns that stand beside the attributes and are not randomized."""
+            ...
+
     @property
     def keeps_records(self) -> bool:
         """True."""
@@ -153,7 +160,14 @@ class FullRecords(Asking):
             return inf
 
     def perturb(self, data: Any, random_state: RandomState = None) -> Any:
-        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`."""
+        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
+
+        Public columns go through as they are.
+        """
+        if self.public:
+            from optrr.mechanisms.passing import perturb_with_public  # noqa: PLC0415 (data frames bring Arrow)
+
+            return perturb_with_public(data, self.mechanism, self.public, random_state)
         return self.mechanism.perturb(data, random_state)
 
     @property
@@ -169,10 +183,19 @@ class FullRecords(Asking):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """Randomize a file into another; see :func:`optrr.mechanisms.perturb.release_file`."""
+        """Randomize a file into another; see :func:`optrr.mechanisms.perturb.release_file`. Public columns go through."""
         from optrr.mechanisms.perturb import release_file  # noqa: PLC0415 (files bring Arrow's readers)
 
-        return release_file(source, self.mechanism, target, random_state, options)
+        return release_file(source, self.mechanism, target, random_state, self.with_public(options))
+
+    def with_public(self, options: ReleaseOptions | None) -> ReleaseOptions | None:
+        """The options of a release with the public columns that were declared, beside those that it declares itself."""
+        if not self.public:
+            return options
+        from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as above)
+
+        how = options or ReleaseOptions()
+        return replace(how, public=self.public.merged(how.public))
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.

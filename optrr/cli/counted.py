@@ -42,4 +42,4 @@ def counted(design: Design | Path, places: Sequence[RecordsAt], names: Sequence[
     with late_bar() as show:
         watched = [place.watched(lambda done, share: show(f"{done} records counted", share)) for place in places]
         counts = tuple(count(place, chosen.domain, names, allow_extra=True) for place in watched)
-    return Counted(chosen, counts, (*doubts, *impossible(counts, chosen.mechanism)))
+    return Counted(chosen, counts, (*doubts, *chosen.public.ignored(), *impossible(counts, chosen.mechanism)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import click
 from optrr.cli.inputs import FILE
 from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
 from optrr.cli.outputs import design_output_option, report_option, write_report
+from optrr.cli.public_columns import public_option
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.solving import design as make_design
@@ -18,6 +20,7 @@ from optrr.designing.specification import Specification, parse_attributes, read_
 from optrr.designing.wishes import Wishes
 from optrr.errors import InvalidInput
 from optrr.parts import Page
+from optrr.records.public import PublicColumns
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
 
@@ -102,6 +105,7 @@ def method_option(text: str) -> Callable[[_Command], _Command]:
 @click.option(
     "--time-limit", type=float, help="Seconds after which methods auto and ball return the best bracket so far."
 )
+@public_option
 @report_option
 @json_option
 def design(
@@ -114,6 +118,7 @@ def design(
     conditional_cap: float | None,
     tolerance: float | None,
     time_limit: float | None,
+    public: tuple[str, ...],
     report: Path | None,
     as_json: bool,
 ) -> None:
@@ -133,6 +138,7 @@ def design(
             conditional_cap=conditional_cap,
             options=options,
         )
+    made = replace(made, public=wanted.public.merged(PublicColumns.parsed(public)))
     if output is not None:
         save_design(made, output)
     write_report(report, lambda: _page(made, output))

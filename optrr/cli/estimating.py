@@ -24,6 +24,7 @@ from optrr.cli.output import json_option, print_shown, print_table
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.posterior import check_posterior, give_posterior, posterior_options
+from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 )
 @posterior_options
 @fake_reports_option
+@sampled_options
 @json_option
 def estimate(
     *,
@@ -80,24 +82,38 @@ def estimate(
     random_state: int | None,
     fakes: int | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
-    """Estimate a table of proportions, and statistics of it, from randomized records."""
+    """Estimate a table of proportions, and statistics of it, from randomized records.
+
+    Where the design names public columns of weights, strata or clusters, or options do, the estimate is weighted and its errors
+    are those of the sample.
+    """
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics)}
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
-    if not isinstance(asking := load_asking(design_file), Design):
-        _check_answers({**others, "--posterior": posterior})
+    asking, sample = load_asking(design_file), Sampled(**sampled)
+    wished = {"confidence": confidence, "simultaneous": simultaneous}
+    if not isinstance(asking, Design):
+        _check_answers({**others, "--posterior": posterior, **sample.options})
         estimated = _of_answers(asking, input, split_names(attributes), confidence, fakes)
+    elif columns := sample.columns(asking.public):
+        sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
+        give_weighted(asking, design_file, input, attributes, outputs, columns=columns, **wished, **sample.how)
+        return
     elif posterior:
         drawn = {"prior": prior, "confidence": confidence, "random_state": random_state}
         give_posterior(input, asking, design_file, attributes, drawn, outputs)
         return
     else:
-        wished = {"confidence": confidence, "simultaneous": simultaneous}
         known = counted(asking, [input], split_names(attributes))
         estimated = _of_records(input, known, method, wished, statistics, fakes)
 
+    _give(estimated, asking, design_file, input, outputs)
+
+
+def _give(estimated: _Estimated, asking: Asking, design_file: Path, input: RecordsAt, outputs: Outputs) -> None:
     def page() -> Page:
         from optrr.reports.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
 

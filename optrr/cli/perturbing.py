@@ -68,7 +68,7 @@ def perturb(
             return
         with cleaned_up():
             made = asking.release_file(place, output, random_state, options)
-    warn(replaced)
+    warn([*replaced, *([made.provenance.public.warning()] if made.provenance.public else [])])
     report_release(made, output, as_json)
 
 
@@ -82,6 +82,7 @@ def _release_to_pipe(
         )
     from optrr.mechanisms.piping import release_pipe  # noqa: PLC0415 (most releases are files)
 
-    made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, options)
+    how = asking.with_public(options)
+    made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
     said = [f"{made.records} records randomized at {epsilon_phrase(made.provenance)}; a pipe keeps no account of that"]
     warn([*said, *([f"they were {SEEDED}"] if made.provenance.seeded else [])])

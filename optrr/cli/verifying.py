@@ -19,6 +19,7 @@ from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import is_longitudinal
 from optrr.longitudinal.verify import verify_longitudinal
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.public import NONE, PublicColumns
 
 
 @click.command()
@@ -57,22 +58,25 @@ def verify(
     result = _verified(file, design_file, limited=not no_limit)
     if signed is not None:
         result = replace(result, checks=(signed, *result.checks))
-    named = _design_of(file) if result.holds else None
+    named, public = _named(file) if result.holds else (None, NONE)
     if as_json:
-        print_json(result.summary() | ({"design": named} if named is not None else {}))
+        more = {"public": public.summary()} if public else {}
+        print_json(result.summary() | ({"design": named} if named is not None else {}) | more)
     else:
         _show(result)
         if named is not None:
             say(f"design {named}")
+        if public:
+            say(public.warning())
     return 0 if result.holds else 1
 
 
-def _design_of(file: Path) -> str | None:
-    """The digest that reports and randomized records name a design by; None for other files."""
+def _named(file: Path) -> tuple[str | None, PublicColumns]:
+    """The digest that reports and randomized records name a design by, and what it does not protect; None for other files."""
     if is_deployment(file) or is_longitudinal(file):
-        return None
+        return None, NONE
     record = read_design_file(file)
-    return Mechanism(record.domain, record.solution.law).digest
+    return Mechanism(record.domain, record.solution.law).digest, record.public
 
 
 @click.command()

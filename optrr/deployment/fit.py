@@ -212,4 +212,4 @@ def _designed(design: Design, draft: _Draft) -> Design:
         old.problem, "ball", law, old.certificate,
         started=draft.started, tolerance=old.tolerance, bracketed=True, notes=(note,),
     )  # fmt: skip
-    return Design(design.domain, solution)
+    return Design(design.domain, solution, public=design.public)

@@ -27,6 +27,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.parts import Table
 from optrr.records.account import Release, total_epsilon
 from optrr.records.domain import Domain
+from optrr.records.public import NONE, PublicColumns
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, Status
@@ -61,14 +62,17 @@ class Design(Labelled, FullRecords, TableResult):
     """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes.
 
     As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes. ``earlier`` are
-    releases of the same people that it follows, such as the round its clusters were learned from.
+    releases of the same people that it follows, such as the round its clusters were learned from; ``public`` are columns that
+    stand beside the attributes and are not randomized.
     """
 
     domain: Domain
     solution: Solution
     earlier: tuple[Release, ...] = ()
+    public: PublicColumns = NONE
 
     def __post_init__(self) -> None:
+        self.public.apart_from(self.domain)
         if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
             raise InvalidInput("the solution is for other sizes than the domain's; design for this domain")
 
@@ -103,7 +107,7 @@ class Design(Labelled, FullRecords, TableResult):
         wrong = verified_record(record, path, limited=limited).failed
         if wrong:
             raise InvalidInput(f"design file {path} does not hold: {wrong[0].line()}; design again")
-        return Design(record.domain, record.solution, record.earlier)
+        return Design(record.domain, record.solution, record.earlier, record.public)
 
     def verify(self) -> Verification:
         """Recompute every number from the law and the certificate alone."""
@@ -255,7 +259,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
-        out = list(self.solution_warnings())
+        out = [*([self.public.warning()] if self.public else []), *self.solution_warnings()]
         categories = int(self.domain.sizes.sum())
         if categories > _MANY_CATEGORIES:
             out.append(
@@ -327,6 +331,8 @@ class Design(Labelled, FullRecords, TableResult):
         if self.faintest_pair is not None:
             ratio, a, b = self.faintest_pair
             out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
+        if self.public:
+            out["public"] = self.public.summary()
         out["warnings"] = list(self.warnings())
         return out
 

@@ -4,7 +4,8 @@ One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, 
 ``attributes`` (what :mod:`optrr.records.declaration` writes of one, requested_epsilon, epsilon, conditional_epsilon,
 conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
 law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``,
-``digest``, and ``earlier`` where the design follows other releases of the same people. The ε are labels of what is drawn
+``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where columns that are not
+randomized stand beside the attributes (:mod:`optrr.records.public`). The ε are labels of what is drawn
 (:class:`optrr_solvers.laws.base.Labels`).
 
 Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
@@ -29,6 +30,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.records.account import Release, ReleaseRecord
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
+from optrr.records.public import NONE, PublicColumns, PublicRecord
 from optrr.records.small_files import read_small
 from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
@@ -79,6 +81,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     tolerance: float | None = None
     digest: str = ""
     earlier: list[ReleaseRecord] | msgspec.UnsetType = msgspec.UNSET
+    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Versioned(msgspec.Struct):
@@ -125,6 +128,7 @@ def encoded_design(design: Design) -> bytes:
         notes=list(solution.notes),
         tolerance=solution.tolerance,
         earlier=[r.to_record() for r in design.earlier] or msgspec.UNSET,
+        public=design.public.record(),
     )
     record.digest = _digest(record)
     return msgspec.json.format(msgspec.json.encode(record), indent=1)
@@ -143,6 +147,7 @@ class DesignRecord:
     intact: bool
     raw: bytes
     earlier: tuple[Release, ...] = ()
+    public: PublicColumns = NONE
 
 
 def read_design_file(path: str | Path) -> DesignRecord:
@@ -185,9 +190,10 @@ def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
     try:
         domain, solution = _contents(record)
         earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
+        public = PublicColumns.of_record(record.public).apart_from(domain)
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), raw, earlier)
+    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), raw, earlier, public)
 
 
 def refuse_repeats(raw: bytes) -> None:

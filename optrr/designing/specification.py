@@ -5,8 +5,9 @@
 A size stands for the categories 0..size−1; ``bins`` are the edges that make numbers or dates categories (``closed`` "left" or
 "right", ``categories`` as labels of one's own); ``ordered`` says that the order of the categories means something;
 ``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
-undeclared. A top-level ``epsilon`` serves attributes that give none. What people are asked may stand beside: ``question`` of
-an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+undeclared. A top-level ``epsilon`` serves attributes that give none. ``public`` names columns that stand beside the attributes
+and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside:
+``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from optrr.designing.specification_toml import toml_of
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.bins import Bins, bins_of
 from optrr.records.domain import Attribute, Category, Domain, category_text, shown
+from optrr.records.public import NONE, PublicColumns
 from optrr.records.small_files import read_small
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import SIZE_RANGE
@@ -52,11 +54,15 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 @dataclass(frozen=True, eq=False)
 class Specification:
-    """A domain and the requested ε_i in nats, shape (m,); ``nan`` where none was given (allocation fills them in)."""
+    """A domain and the requested ε_i in nats, shape (m,); ``nan`` where none was given (allocation fills them in).
+
+    ``public`` are columns that stand beside the attributes and are not randomized.
+    """
 
     domain: Domain
     epsilons: FloatArray
     wording: Wording = field(default_factory=Wording)
+    public: PublicColumns = NONE
 
     def required_epsilons(self) -> FloatArray:
         """The ε_i. Raises InvalidInput naming the first attribute that has none."""
@@ -80,7 +86,9 @@ class Specification:
 
     def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
         """The specification as TOML; ``notes`` are comments by attribute and key, ``opening`` the lines of a first comment."""
-        return toml_of(self.domain, self.epsilons, msgspec.to_builtins(self.wording), notes or {}, opening)
+        public = {f"public.{role}": names for role, names in self.public.summary().items()}
+        whole = msgspec.to_builtins(self.wording) | public
+        return toml_of(self.domain, self.epsilons, whole, notes or {}, opening)
 
     def proportions(self) -> FloatArray:
         """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
@@ -148,7 +156,10 @@ def _specification(spec: Spec) -> Specification:
         attributes.append(_attribute(a))
         given = a.epsilon if a.epsilon is not None else spec.epsilon
         epsilons.append(np.nan if given is None else _checked_epsilon(a.name, given))
-    return Specification(Domain(tuple(attributes)), np.asarray(epsilons, dtype=np.float64), _wording(spec))
+    domain, public = Domain(tuple(attributes)), PublicColumns.of(spec.public or {})
+    for name in public.names:
+        _checked_text(name, name)
+    return Specification(domain, np.asarray(epsilons, dtype=np.float64), _wording(spec), public.apart_from(domain))
 
 
 def _wording(spec: Spec) -> Wording:

@@ -40,6 +40,7 @@ class Spec:
     asker: str | None = None
     introduction: str | None = None
     language: str | None = None
+    public: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ _WHOLE = {
     "asker": _TEXT,
     "introduction": _TEXT,
     "language": _TEXT,
+    "public": _Kind((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
 }
 
 

@@ -25,7 +25,7 @@ def toml_of(
     notes: Mapping[tuple[str, str], str],
     opening: Sequence[str],
 ) -> str:
-    """TOML of a domain with its ε_i and wording; ``notes`` are comments by (attribute, key), "" for the whole.
+    """TOML of a domain with its ε_i, wording and public columns; ``notes`` are comments by (attribute, key), "" for the whole.
 
     Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
     """

@@ -21,6 +21,7 @@ from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.domain import Domain, listed
 from optrr.records.frame_kinds import is_polars_lazyframe
 from optrr.records.frames import FrameCodec
+from optrr.records.passing import codec_for
 from optrr.records.provenance import COLUMN, Provenance
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
@@ -123,7 +124,7 @@ def release_file(
     provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path, source)
     refuse_input_as_target(target, source)
     schema = without_columns(source.schema, how.drop, mechanism.domain)
-    codec = FrameCodec(mechanism.domain, schema)
+    codec = codec_for(mechanism.domain, schema, how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
         for batch in source.batches(schema.names):
             writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))

@@ -14,7 +14,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.perturb import without_columns
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
-from optrr.records.frames import FrameCodec
+from optrr.records.passing import codec_for
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
 from optrr_solvers.randomness import RandomState, as_source
@@ -35,7 +35,7 @@ def release_pipe(
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source_path, source)
     schema = without_columns(source.schema, how.drop, mechanism.domain)
-    codec = FrameCodec(mechanism.domain, schema)
+    codec = codec_for(mechanism.domain, schema, how.public)
     writer = None
     for batch in source.batches(schema.names):
         randomized = codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from optrr.records.account import Release, check_limit
 from optrr.records.origins import randomized_before
 from optrr.records.provenance import Provenance
+from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.source import Source
 from optrr_solvers.randomness import BitSource, SystemSource
 
@@ -53,6 +54,8 @@ class ReleaseOptions:
         other releases of the same people that this one follows, to be carried on.
     limit
         nats that everything together may cost; None for no limit.
+    public
+        columns that go through as they are.
     """
 
     progress: Callable[[int], None] | None = None
@@ -60,6 +63,7 @@ class ReleaseOptions:
     again: bool = False
     earlier: Sequence[Release] = ()
     limit: float | None = None
+    public: PublicColumns = NONE
 
     def provenance(
         self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
@@ -73,7 +77,7 @@ class ReleaseOptions:
         """
         known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
         check_limit(known.releases, self.limit)
-        return known
+        return replace(known, public=self.public) if self.public else known
 
 
 def is_seeded(source: BitSource) -> bool:

@@ -10,7 +10,8 @@ comes out looks right. So it travels with them:
 Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
 finite one), ``seeded``, ``randomizations`` (what was done to these records, in order) and ``earlier`` (other releases of the
 same people that these followed); each entry of the two has ``design`` (digest of the mechanism), ``epsilon``, ``seeded`` and
-``id``. Nothing in it depends on the records.
+``id``. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing in it
+depends on the records.
 
 The unit is a record: ε is what one record's contributor spends. ε add up (sequential composition). Where the second
 randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an upper bound.
@@ -31,6 +32,7 @@ import msgspec
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.account import Release, ReleaseRecord, distinct_releases, finite, total_epsilon
 from optrr.records.domain import Domain
+from optrr.records.public import NONE, PublicColumns, PublicRecord
 
 FORMAT = "optrr-records/1"
 SYNTHETIC = "optrr-synthetic/1"
@@ -55,6 +57,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     seeded: bool
     randomizations: list[ReleaseRecord]
     earlier: list[ReleaseRecord] = []
+    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class SyntheticNote:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What was done to these records, and what their people had released before.
+    """What was done to these records, what their people had released before, and which columns were not randomized.
 
     Raises
     ------
@@ -90,6 +93,7 @@ class Provenance:
     randomizations: tuple[Release, ...]
     earlier: tuple[Release, ...] = ()
     unit: str = UNIT
+    public: PublicColumns = NONE
 
     def __post_init__(self) -> None:
         if not self.randomizations:
@@ -124,6 +128,7 @@ class Provenance:
             self.seeded,
             [r.to_record() for r in self.randomizations],
             [r.to_record() for r in self.earlier],
+            self.public.record(),
         )
         return dict(msgspec.to_builtins(record))
 
@@ -192,6 +197,7 @@ def _checked(record: _Record) -> Provenance:
         tuple(map(Release.from_record, record.randomizations)),
         tuple(map(Release.from_record, record.earlier)),
         record.unit,
+        PublicColumns.of_record(record.public),
     )
     stated = math.inf if record.epsilon is None else record.epsilon
     if stated < known.epsilon or record.seeded < known.seeded:

@@ -1,4 +1,4 @@
-"""The page of a result that is one table with warnings: measures of two attributes, log-linear models and regressions."""
+"""The page of a result that is one table with warnings: measures of two attributes, models, weighted estimates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import cell, crossed
 from optrr.regression.result import Regression
 from optrr.reports.sections import CHARTED, ROWS, Given, warnings
+from optrr.weighting.result import WeightedEstimate
 
-_Warned = Measures | LogLinear | Regression
+_Warned = Measures | LogLinear | Regression | WeightedEstimate
 
 _FOREST = (
     "Dots are estimates and lines their intervals, as in the table; one without an end is drawn as far as the others."
@@ -58,6 +59,20 @@ def regression_page(result: Regression, given: Given) -> Page:
     tests = [(t.term, t.statistic, t.df, t.p_value) for t in result.terms]
     terms = Table(["term", "statistic", "degrees of freedom", "p-value"], tests, "Is every coefficient of a term 0?")
     return _page(result.fit.formula, lead, Section("Coefficients", [*parts, terms]), given, result)
+
+
+def weighted_page(result: WeightedEstimate, given: Given) -> Page:
+    """A table for each group, and how the records were sampled."""
+    title = crossed(result.domain.names)
+    lead = [
+        f"Shares of {title} in the population behind a sample of {result.n} randomized records: {result.sampling}. Each "
+        f"interval holds the truth with {100 * result.confidence:g} % confidence."
+    ]
+    shown = result.shown()
+    parts: list[Part] = [shown.first(ROWS), Text(result.interval_note)]
+    if len(shown.rows) <= CHARTED:
+        parts.insert(0, Chart(figure_svg(result.plot()), _FOREST, f"Shares of {title} with intervals"))
+    return _page(f"{title}, weighted", lead, Section("Estimate", parts), given, result)
 
 
 def _page(title: str, lead: list[str], section: Section, given: Given, result: _Warned) -> Page:

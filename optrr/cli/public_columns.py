@@ -1,0 +1,136 @@
+"""What commands ask and say about public columns: weights, strata, clusters and groups beside the randomized attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from optrr.cli.inputs import split_names
+from optrr.cli.output import late_bar, print_shown, say
+from optrr.cli.outputs import Outputs
+from optrr.cli.page_of_records import page_given
+from optrr.cli.releases import doubts_about
+from optrr.errors import InvalidInput
+from optrr.estimation.impossible import impossible
+from optrr.records.public import NONE, PublicColumns
+from optrr.records.reading.source import RecordsAt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from optrr.designing.design import Design
+    from optrr.parts import Page
+    from optrr.weighting.linearised import Single
+    from optrr.weighting.result import WeightedEstimate
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+public_option = click.option(
+    "--public",
+    multiple=True,
+    metavar="ROLE=COLUMN",
+    help="A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
+)
+
+_SAMPLED = (
+    click.option("--weight", metavar="COLUMN", help="Public column of weights, where the design does not name it."),
+    click.option("--stratum", metavar="COLUMN", help="Public column of strata, likewise."),
+    click.option("--cluster", metavar="COLUMN", help="Public column of what was sampled first in a stratum, likewise."),
+    click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each."),
+    click.option("--unweighted", is_flag=True, help="Ignore the weight, stratum and cluster that the design names."),
+    click.option(
+        "--single-cluster",
+        type=click.Choice(["refuse", "centred"]),
+        default="refuse",
+        show_default=True,
+        help="A stratum with one cluster: refuse it, or take its difference from the mean of all.",
+    ),
+)
+
+
+def sampled_options(command: _Command) -> _Command:
+    """The options that say how records were sampled, as the fields of :class:`Sampled`."""
+    for option in reversed(_SAMPLED):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How the records of a command were sampled, as far as its options say."""
+
+    weight: str | None
+    stratum: str | None
+    cluster: str | None
+    by: str | None
+    unweighted: bool
+    single_cluster: Single
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What an estimate takes beside its columns."""
+        return {"single_cluster": self.single_cluster}
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """Which options are given."""
+        given = {"--weight": self.weight, "--stratum": self.stratum, "--cluster": self.cluster, "--by": self.by}
+        return {option: value is not None for option, value in given.items()} | {"--unweighted": self.unweighted}
+
+    def check(self, others: dict[str, bool]) -> None:
+        """Raise InvalidInput where the command has options that a weighted estimate does not take."""
+        for option, given in others.items():
+            if given:
+                raise InvalidInput(
+                    f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
+                )
+
+    def columns(self, declared: PublicColumns) -> PublicColumns:
+        """What an estimate uses, beside what the design declares; none where it is to ignore the sample, or there is none.
+
+        Raises
+        ------
+        InvalidInput
+            for options that contradict each other.
+        """
+        asked = PublicColumns(self.weight, self.stratum, self.cluster)
+        if self.unweighted and asked:
+            raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
+        known = NONE if self.unweighted else declared.merged(asked)
+        return PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
+
+
+def give_weighted(
+    design: Design, design_file: Path, input: RecordsAt, attributes: str, outputs: Outputs, **asked: Any
+) -> None:
+    """The command's weighted estimate, with what is in doubt about its records; ``asked`` as of ``estimate_sample``."""
+    from optrr.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)
+    from optrr.weighting.sampled import read_sample  # noqa: PLC0415 (as above)
+
+    doubts = doubts_about([input], design.digest)
+    columns: PublicColumns = asked["columns"].apart_from(design.domain)
+    with late_bar() as show:
+        place = input.watched(lambda done, share: show(f"{done} records read", share))
+        sample = read_sample(place, design.domain.subset(split_names(attributes)), columns)
+    doubts += impossible([sample.counts()], design.mechanism)
+    result = estimate_sample(sample, design.mechanism, **asked)
+
+    def page() -> Page:
+        from optrr.reports.table_page import weighted_page  # noqa: PLC0415 (pages bring charts)
+
+        return weighted_page(result, page_given(design, design_file, [input], doubts))
+
+    summary = result.summary() | {"doubts": doubts}
+    outputs.give(result, summary, [*doubts, *result.warnings], page, lambda: _print(result))
+
+
+def _print(result: WeightedEstimate) -> None:
+    for title, table in zip(result.titles(), result.tables, strict=True):
+        said = f"{table.n} records, effective {table.kish:.0f} by their weights alone"
+        one = result.only(table)
+        print_shown(f"{' × '.join(result.domain.names)}{f', {title}' if title else ''}: {said}", one.shown())
+    say(result.headline())
+    say(result.interval_note)

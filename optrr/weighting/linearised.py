@@ -1,0 +1,161 @@
+"""Weighted shares and totals of reports and their covariances under a stratified, clustered sample, by Taylor linearisation.
+
+A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
+in. So for weights w_i the total of a cell is estimated by Σ w_i g(v_i) (Horvitz and Thompson) and its share by
+Σ w_i g(v_i) / Σ w_i (Hájek). Both are linear in the table of reports: it is weighted here, and the kernel's one inverse is
+applied to table and covariance afterwards.
+
+The share's error is, to first order, the sum of z_i = w_i (e(v_i) − λ̂)/W with W = Σ w_i and e(v) the indicator of cell v.
+With clusters c = 1..n_h drawn in stratum h, and z_hc the sum of z_i over a cluster,
+
+    V = Σ_h n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ.
+
+This is the first stage alone, taken as if drawn with replacement: whatever varies within clusters, the randomization of every
+report included, is among the differences between clusters. Where a large part of a stratum was sampled, V is too large, never
+too small. For the people of a group, z_i is 0 outside it, W is the group's, and n_h counts all clusters of the sample.
+
+Sources: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), §5.5 to 5.7 and 10.3; Wolter, Introduction to
+Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A. One cluster alone in its stratum shows
+no variance; "centred" takes its difference from the mean of all clusters, as R's survey package does under the name "adjust".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr.kernel import Kernel
+from optrr.weighting.sampled import SampledRecords
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Single = Literal["refuse", "centred"]
+# Strata whose sums are held at once times cells: 128 MB of doubles.
+_AT_A_TIME = 1 << 24
+# A variance this small against the squares that it is the difference of is rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The strata of C clusters and by how much each cluster's squares count.
+
+    ``strata`` (C,), ``sizes`` (H,) the n_h, ``factors`` (C,) n_h/(n_h − 1), 1 for a cluster that is alone.
+    """
+
+    strata: IntArray
+    sizes: IntArray
+    factors: FloatArray
+
+    @staticmethod
+    def of(strata: IntArray, single: Single) -> Clusters:
+        """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
+        sizes = np.bincount(strata)
+        alone = int(np.sum(sizes == 1))
+        if strata.size == 1:
+            raise InvalidInput("all records are of one cluster, which shows no variance; give records of two or more")
+        if alone and single == "refuse":
+            raise InvalidInput(
+                f"{alone} of {sizes.size} strata have only one cluster (or record), which shows no variance; merge such "
+                "strata, or take single_cluster='centred' (--single-cluster centred)"
+            )
+        factors = np.divide(sizes, sizes - 1, out=np.ones(sizes.size), where=sizes > 1)
+        return Clusters(strata, sizes, factors[strata])
+
+    def degrees(self, squares: FloatArray) -> float:
+        """Degrees of freedom of a variance to which each cluster adds about its ``squares`` (C,) of weights, by Satterthwaite.
+
+        A stratum's part is as uncertain as its own clusters are few, so that a stratum of few clusters and large weights leaves
+        few degrees, however many clusters there are elsewhere. Clusters without squares, which have nobody of a group, tell
+        nothing about it (Korn and Graubard).
+        """
+        parts = np.bincount(self.strata, weights=squares, minlength=self.sizes.size)
+        seen = np.bincount(self.strata, weights=squares > 0, minlength=self.sizes.size)
+        return float(parts.sum() ** 2 / np.sum(parts**2 / np.maximum(seen - 1, 1)))
+
+    def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
+        """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
+
+        Clusters have reports in few cells, so squares are taken of sparse sums, and only strata have sums in every cell.
+        """
+        scaled = sums.multiply(self.factors[:, None]).tocsr()
+        cross = np.asarray(scaled.T @ offset).ravel()
+        out = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
+        out += float(self.factors @ offset**2) * np.outer(mean, mean) - np.outer(cross, mean) - np.outer(mean, cross)
+        centre = (np.asarray(sums.sum(axis=0)).ravel() - offset.sum() * mean) / offset.size
+        step = max(1, _AT_A_TIME // mean.size)
+        for start in range(0, self.sizes.size, step):
+            out += self._between(sums, offset, mean, centre, np.arange(start, min(start + step, self.sizes.size)))
+        return out
+
+    def _between(
+        self, sums: csr_matrix, offset: FloatArray, mean: FloatArray, centre: FloatArray, strata: IntArray
+    ) -> FloatArray:
+        """What squares around the strata's means are less than squares around 0."""
+        from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
+
+        members = np.flatnonzero((self.strata >= strata[0]) & (self.strata <= strata[-1]))
+        rows = self.strata[members] - strata[0]
+        choose = csr_matrix((np.ones(members.size), (rows, members)), shape=(strata.size, self.strata.size))
+        within = np.asarray((choose @ sums).toarray()) - np.outer(choose @ offset, mean)
+        size = self.sizes[strata].astype(np.float64)
+        alone = size == 1
+        less = np.divide(1.0, size - 1, out=np.zeros(size.size), where=~alone)
+        lone = within[alone].sum(axis=0)
+        centred = alone.sum() * np.outer(centre, centre) - np.outer(lone, centre) - np.outer(centre, lone)
+        return np.asarray(centred - (within.T * less) @ within)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedReports:
+    """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
+
+    ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``, and the ``degrees`` of freedom of the
+    variances.
+    """
+
+    n: int
+    total: float
+    squares: float
+    shares: FloatArray
+    covariance: FloatArray
+    totals_covariance: FloatArray
+    degrees: float
+
+    @staticmethod
+    def of(sample: SampledRecords, clusters: Clusters, group: int, cells: int) -> WeightedReports:
+        """Of a group that has some weight. Raises InvalidInput where it has none."""
+        from scipy.sparse import csr_matrix  # noqa: PLC0415 (as above)
+
+        inside = (sample.groups == group) & (sample.weights > 0)
+        weights, where = sample.weights[inside], sample.clusters[inside]
+        if not weights.size:
+            raise InvalidInput("a group has no record of positive weight; leave it out")
+        shape = (clusters.strata.size, cells)
+        sums = csr_matrix((weights, (where, sample.cells[inside])), shape=shape)
+        total = float(weights.sum())
+        shares = np.asarray(sums.sum(axis=0)).ravel() / total
+        offset = np.bincount(where, weights=weights, minlength=shape[0]).astype(np.float64)
+        covariance = clusters.covariance(sums, offset, shares) / total**2
+        totals = clusters.covariance(sums, np.zeros(shape[0]), np.zeros(cells))
+        degrees = clusters.degrees(np.bincount(where, weights=weights**2, minlength=shape[0]).astype(np.float64))
+        return WeightedReports(int(weights.size), total, float(weights @ weights), shares, covariance, totals, degrees)
+
+
+def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, scale: float = 1.0) -> FloatArray:
+    """The covariance (R, R) of the kernel's unbiased estimate times ``scale``, from that of the reports times its square.
+
+    Variances that are rounding, because all reports that tell about a cell are alike, are 0.
+    """
+    half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
+    out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))
+    squares = reports.squares * (scale / reports.total) ** 2
+    least = _ROUNDING * squares * kernel.solve_squared(reports.shares.reshape(kernel.sizes)).ravel()
+    place = np.arange(len(out))
+    out[place, place] = np.where(np.diag(out) > least, np.diag(out), 0.0)
+    return out

@@ -1,0 +1,400 @@
+"""Weighted estimates: against formulas written out record by record, statsmodels, and the unweighted estimate."""
+
+import json
+from collections import defaultdict
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import optrr
+from optrr import Domain, InvalidInput, PublicColumns, count, design, estimate, estimate_weighted
+from optrr.cli.main import run
+
+DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": [0, 1]})
+
+
+def made(epsilon: float = 1.5):
+    return design(DOMAIN, epsilon, method="kronecker")
+
+
+def people(rng, n=120, strata=3, schools=5) -> pd.DataFrame:
+    """Records with a weight, a stratum, a cluster within it whose names repeat in other strata, and a group."""
+    return pd.DataFrame(
+        {
+            "a": rng.choice(["x", "y", "z"], n),
+            "w": rng.uniform(0.5, 4, n).round(3),
+            "b": rng.integers(0, 2, n),
+            "region": np.concatenate(
+                [np.repeat(range(strata), schools), rng.integers(0, strata, n - strata * schools)]
+            ),
+            "school": np.concatenate([np.tile(range(schools), strata), rng.integers(0, schools, n - strata * schools)]),
+            "sex": rng.choice(["f", "m"], n),
+        }
+    )
+
+
+def scores(data: pd.DataFrame, mechanism, names) -> np.ndarray:
+    """(n, R): what each record's report counts for every cell, from the dense inverse of the distortion matrix."""
+    inverse = np.linalg.inv(mechanism.matrix(names))
+    cells = [
+        np.ravel_multi_index([DOMAIN[n].codes[str(r[n])] for n in names], [DOMAIN[n].size for n in names])
+        for _, r in data.iterrows()
+    ]
+    return inverse[cells]
+
+
+def linearised(y, w, stratum, cluster, inside, lone=None):
+    """Shares, totals and their covariances over the records inside, by loops over strata and clusters."""
+    total = sum(wi for wi, i in zip(w, inside, strict=True) if i)
+    share = sum(wi * yi for wi, yi, i in zip(w, y, inside, strict=True) if i) / total
+    covariances = []
+    for centre, divisor in ((share, total), (0 * share, 1.0)):
+        by_stratum = defaultdict(lambda: defaultdict(lambda: np.zeros(y.shape[1])))
+        for yi, wi, h, c, i in zip(y, w, stratum, cluster, inside, strict=True):
+            by_stratum[h][c] = by_stratum[h][c] + (wi * (yi - centre) / divisor if i else 0.0)
+        every = [z for clusters in by_stratum.values() for z in clusters.values()]
+        out = np.zeros((y.shape[1],) * 2)
+        for clusters in by_stratum.values():
+            z = np.array(list(clusters.values()))
+            if len(z) == 1:
+                off = z[0] - sum(every) / len(every)
+                out += np.outer(off, off)
+                continue
+            off = z - z.mean(axis=0)
+            out += len(z) / (len(z) - 1) * off.T @ off
+        covariances.append(out)
+    return share, total * share, *covariances
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("names", [("a",), ("b", "a")])
+def test_shares_totals_and_errors_are_those_of_the_formulas_written_out(seed, names):
+    rng = np.random.default_rng(seed)
+    mechanism = made(float(rng.uniform(0.5, 4))).mechanism
+    data = people(rng)
+    chosen = rng.permutation([("weights", "w"), ("strata", "region"), ("clusters", "school")])[: 1 + seed % 3]
+    options = {str(k): str(v) for k, v in chosen}
+    y = scores(data, mechanism, names)
+    w = data.w if "weights" in options else np.ones(len(data))
+    stratum = data.region if "strata" in options else np.zeros(len(data))
+    cluster = data.school if "clusters" in options else range(len(data))
+    every = estimate_weighted(data, mechanism, names, **options)
+    groups = estimate_weighted(data, mechanism, names, by="sex", **options)
+    tables = [(every.table, np.ones(len(data), bool)), *((t, data.sex == t.label[0]) for t in groups.tables)]
+    assert [t.label for t in groups.tables] == [("f",), ("m",)]
+    for table, inside in tables:
+        share, total, shares_covariance, totals_covariance = linearised(y, w, stratum, cluster, inside)
+        np.testing.assert_allclose(table.proportions.ravel(), share, atol=1e-10)
+        np.testing.assert_allclose(table.totals.ravel(), total, atol=1e-8)
+        np.testing.assert_allclose(table.covariance, shares_covariance, atol=1e-12)
+        np.testing.assert_allclose(table.standard_errors.ravel() ** 2, np.diag(shares_covariance), rtol=1e-8)
+        np.testing.assert_allclose(table.total_errors.ravel() ** 2, np.diag(totals_covariance), rtol=1e-8)
+        assert table.n == inside.sum()
+        assert np.all((table.lower >= 0) & (table.lower <= np.clip(table.proportions, 0, 1)))
+        assert np.all((np.clip(table.proportions, 0, 1) <= table.upper) & (table.upper <= 1))
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_without_noise_they_are_the_weighted_means_and_robust_errors_of_statsmodels(clustered):
+    statsmodels = pytest.importorskip("statsmodels.api")
+    data = people(np.random.default_rng(3), 200)
+    mechanism = made(40.0).mechanism
+    table = estimate_weighted(data, mechanism, "a", weights="w", clusters="school" if clustered else None).table
+    for k, value in enumerate(["x", "y", "z"]):
+        model = statsmodels.WLS((data.a == value).astype(float), np.ones(len(data)), weights=data.w)
+        fit = (
+            model.fit(cov_type="cluster", cov_kwds={"groups": data.school}) if clustered else model.fit(cov_type="HC1")
+        )
+        np.testing.assert_allclose(table.proportions[k], fit.params.iloc[0], rtol=1e-9)
+        np.testing.assert_allclose(table.standard_errors[k], fit.bse.iloc[0], rtol=1e-9)
+
+
+def test_without_columns_they_are_the_unweighted_estimates():
+    data, mechanism = people(np.random.default_rng(4), 3000), made().mechanism
+    plain = estimate(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism)
+    weighted = estimate_weighted(data, mechanism, ["a", "b"])
+    table = weighted.table
+    np.testing.assert_allclose(table.proportions, plain.proportions, atol=1e-12)
+    np.testing.assert_allclose(table.standard_errors, plain.standard_errors, rtol=1e-9)
+    # Student's quantile makes 3000 records 2997 or so
+    np.testing.assert_allclose(table.lower, plain.lower, atol=2e-4)
+    np.testing.assert_allclose(table.upper, plain.upper, atol=2e-4)
+    np.testing.assert_allclose(table.design_effects, 1.0, rtol=1e-9)
+    assert weighted.warnings == ()
+
+
+def test_weights_that_are_multiplied_change_totals_alone():
+    data, mechanism = people(np.random.default_rng(5)), made().mechanism
+    one = estimate_weighted(data, mechanism, "a", weights="w", strata="region").table
+    other = estimate_weighted(data.assign(w=data.w * 1000), mechanism, "a", weights="w", strata="region").table
+    for name in ("proportions", "standard_errors", "lower", "upper", "effective"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)
+    np.testing.assert_allclose(1000 * one.totals, other.totals, rtol=1e-9)
+    np.testing.assert_allclose(1000 * one.total_errors, other.total_errors, rtol=1e-9)
+
+
+def test_randomization_leaves_them_unbiased():
+    # 400 releases of one sample: the mean is within 4.5 of its standard errors but once in 20,000 times for each of 6 cells
+    rng = np.random.default_rng(6)
+    data, mechanism = people(rng, 400), made(1.0).mechanism
+    truth = estimate_weighted(data, made(40.0).mechanism, ["a", "b"], weights="w").table.totals
+    public = data[["w"]]
+    codes = np.stack([data[n].map(lambda v, n=n: DOMAIN[n].codes[str(v)]) for n in DOMAIN.names], axis=1)
+    seen = []
+    for seed in range(400):
+        reports = mechanism.perturb_codes(codes, seed)
+        frame = public.assign(a=np.array(["x", "y", "z"])[reports[:, 0]], b=reports[:, 1])
+        cells = (
+            frame.groupby(["a", "b"])
+            .w.sum()
+            .reindex(pd.MultiIndex.from_product([["x", "y", "z"], [0, 1]]), fill_value=0)
+        )
+        seen.append(mechanism.kernel(["a", "b"]).solve(cells.to_numpy().reshape(3, 2)))
+        if not seed:
+            np.testing.assert_allclose(
+                seen[0], estimate_weighted(frame, mechanism, ["a", "b"], weights="w").table.totals
+            )
+    error = np.std(seen, axis=0, ddof=1) / 20
+    assert np.all(np.abs(np.mean(seen, axis=0) - truth) < 4.5 * error)
+
+
+def test_a_stratum_with_one_cluster_is_refused_or_centred():
+    rng = np.random.default_rng(7)
+    data, mechanism = people(rng), made().mechanism
+    data.loc[data.region == 2, "school"] = 0
+    with pytest.raises(InvalidInput, match="1 of 3 strata have only one cluster"):
+        estimate_weighted(data, mechanism, "a", weights="w", strata="region", clusters="school")
+    centred = estimate_weighted(
+        data, mechanism, "a", weights="w", strata="region", clusters="school", single_cluster="centred"
+    )
+    expected = linearised(scores(data, mechanism, ["a"]), data.w, data.region, data.school, np.ones(len(data), bool))
+    np.testing.assert_allclose(centred.table.covariance, expected[2], atol=1e-12)
+    np.testing.assert_allclose(centred.table.total_errors**2, np.diag(expected[3]), rtol=1e-8)
+    assert any("only one cluster" in line for line in centred.warnings)
+    with pytest.raises(InvalidInput, match="one cluster, which shows no variance"):
+        estimate_weighted(data.assign(school=1), mechanism, "a", clusters="school")
+
+
+def test_simultaneous_intervals_are_wider_and_reports_alike_have_no_error():
+    data, mechanism = people(np.random.default_rng(8)), made(40.0).mechanism
+    data["b"] = 0
+    one, all_together = (
+        estimate_weighted(data, mechanism, "b", weights="w", simultaneous=together) for together in (False, True)
+    )
+    assert np.isnan(one.table.standard_errors).all()
+    assert "2 of 2 cells have no standard error" in one.warnings[0]
+    np.testing.assert_allclose(one.table.effective, data.w.sum() ** 2 / (data.w**2).sum())
+    assert 0 < one.table.upper[1] < all_together.table.upper[1] < 0.1
+
+
+WRONG = {
+    "a negative weight": ({"w": -1.0}, {"weights": "w"}, "record 1: no weight of at least 0"),
+    "a missing weight": ({"w": None}, {"weights": "w"}, "record 1: no weight of at least 0"),
+    "a weight in words": ({"w": "much"}, {"weights": "w"}, "no number"),
+    "no weight": ({"w": 0.0}, {"weights": "w"}, "every weight is 0"),
+    "a missing stratum": ({"region": None}, {"strata": "region"}, "record 1: missing value"),
+    "no such column": ({}, {"weights": "v"}, "column 'v' is missing"),
+    "an attribute as weight": ({}, {"weights": "b"}, "'b' cannot be public"),
+    "an attribute as group": ({}, {"by": "b"}, "'b' cannot be public"),
+    "one column twice": ({}, {"strata": "region", "clusters": "region"}, "named twice"),
+    "a confidence of 1": ({}, {"confidence": 1.0}, "confidence"),
+    "another way": ({}, {"single_cluster": "ignore"}, "single_cluster"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_named_without_a_value(case):
+    columns, options, said = WRONG[case]
+    data = people(np.random.default_rng(9)).assign(**columns)
+    with pytest.raises(InvalidInput, match=said) as refused:
+        estimate_weighted(data, made().mechanism, "a", **options)
+    assert "much" not in str(refused.value)
+
+
+def test_groups_may_be_several_columns_with_missing_values():
+    data = people(np.random.default_rng(10))
+    data["sex"] = data.sex.where(data.sex == "f")
+    by = estimate_weighted(data, made().mechanism, "a", by=["region", "sex"])
+    assert [t.label for t in by.tables] == [(str(r), s) for r in range(3) for s in ("f", None)]
+    rows = by.to_pandas()
+    assert list(rows.columns[:4]) == ["region", "sex", "a", "estimate"]
+    assert len(rows) == 18
+    assert rows.n.tolist()[::3] == [
+        int(((data.region == r) & (data.sex.isna() == m)).sum()) for r in range(3) for m in (0, 1)
+    ]
+    assert "by region × sex" in by.headline()
+
+
+PUBLIC = PublicColumns("w", "region", "school", ("sex",))
+
+
+@pytest.fixture
+def declared(tmp_path):
+    """A design that declares public columns, its file, and the true records as CSV."""
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        'epsilon = 1.5\n[public]\nweight = "w"\nstratum = "region"\ncluster = "school"\ngroup = ["sex"]\n'
+        '[[attributes]]\nname = "a"\ncategories = ["x", "y", "z"]\n[[attributes]]\nname = "b"\ncategories = [0, 1]\n'
+    )
+    people(np.random.default_rng(11), 600).to_csv(tmp_path / "true.csv", index=False)
+    assert run(["design", str(spec), "-o", str(tmp_path / "design.json")]) == 0
+    return tmp_path
+
+
+def told(capsys, *arguments) -> tuple[dict, str]:
+    assert run([*map(str, arguments), "--json"]) == 0
+    out = capsys.readouterr()
+    return json.loads(out.out), out.err
+
+
+def test_specifications_and_design_files_keep_public_columns(declared, capsys):
+    read = optrr.read_specification(declared / "spec.toml")
+    assert read.public == PUBLIC
+    again = declared / "again.toml"
+    again.write_text(read.to_toml())
+    assert optrr.read_specification(again).public == PUBLIC
+    kept = optrr.Design.load(declared / "design.json")
+    assert kept.public == PUBLIC
+    assert "not protected" in kept.warnings()[0]
+    assert run(["verify", str(declared / "design.json")]) == 0
+    assert (
+        "public columns, not protected (weight 'w', stratum 'region', cluster 'school', group 'sex')"
+        in capsys.readouterr().out
+    )
+    plain = made()
+    plain.save(declared / "plain.json")
+    assert "public" not in json.loads((declared / "plain.json").read_text())
+
+
+def test_a_declaration_in_a_design_file_is_under_its_digest(declared):
+    record = json.loads((declared / "design.json").read_text())
+    record["public"]["weight"] = "income"
+    (declared / "forged.json").write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match="changed after it was written"):
+        optrr.Design.load(declared / "forged.json")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_carry_public_columns_unchanged_and_name_them(declared, capsys, kind):
+    target = declared / f"randomized.{kind}"
+    _, warned = told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", target)
+    assert "public columns, not protected" in warned
+    read = pd.read_csv if kind == "csv" else pd.read_parquet
+    true, randomized = pd.read_csv(declared / "true.csv", dtype=str), read(target).astype(str)
+    assert list(randomized.columns) == list(true.columns)
+    for name in ("w", "region", "school", "sex"):
+        assert (randomized[name] == true[name]).all()
+    assert (randomized.a != true.a).any()
+    (origin,) = optrr.records.origins.origins_of(target)
+    assert origin.provenance.public == PUBLIC
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_frames_carry_public_columns_unchanged(declared, kind):
+    made, data = optrr.Design.load(declared / "design.json"), people(np.random.default_rng(12))
+    data.index = data.index + 7
+    if kind == "polars":
+        given = pytest.importorskip("polars").from_pandas(data)
+    elif kind == "arrow":
+        given = pytest.importorskip("pyarrow").Table.from_pandas(data, preserve_index=False)
+    else:
+        given = data
+    out = made.perturb(given, 1)
+    assert type(out) is type(given)
+    back = out if kind == "pandas" else out.to_pandas()
+    assert list(back.columns) == list(data.columns)
+    assert list(back.index) == list(range(len(data)))
+    for name in PUBLIC.names:
+        assert (back[name].to_numpy() == data[name].to_numpy()).all()
+    assert (back.a.to_numpy() != data.a.to_numpy()).any()
+    if kind != "polars":
+        (origin,) = optrr.records.origins.origins_of(out)
+        assert origin.provenance.public == PUBLIC
+    with pytest.raises(InvalidInput, match="the public column 'w' is missing"):
+        made.perturb(
+            given.drop("w", axis=1) if kind == "pandas" else given.drop(["w"]) if kind == "arrow" else given.drop("w")
+        )
+
+
+def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
+    files = ("--design", declared / "design.json", "--attributes", "a")
+    told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
+    weighted, warned = told(capsys, "estimate", declared / "r.csv", *files)
+    assert weighted["public"] == {"weight": "w", "stratum": "region", "cluster": "school", "by": []}
+    assert "weight 'w', stratum 'region', cluster 'school' are public" in warned
+    mechanism = optrr.Design.load(declared / "design.json").mechanism
+    direct = estimate_weighted(declared / "r.csv", mechanism, "a", weights="w", strata="region", clusters="school")
+    for name, values in direct.table.columns().items():
+        np.testing.assert_allclose(weighted[name], values)
+    assert weighted["clusters"] == 15
+    groups, _ = told(capsys, "estimate", declared / "r.csv", *files, "--by", "sex", "-o", declared / "groups.csv")
+    assert [g["group"] for g in groups["groups"]] == [{"sex": "f"}, {"sex": "m"}]
+    assert sum(g["n"] for g in groups["groups"]) == groups["n"] == 600
+    assert pd.read_csv(declared / "groups.csv").columns[0] == "sex"
+    unweighted, warned = told(capsys, "estimate", declared / "r.csv", *files, "--unweighted")
+    assert "public" not in unweighted
+    assert "which is ignored here" in warned
+    assert run(["estimate", str(declared / "r.csv"), *map(str, files), "--by", "sex"]) == 0
+    assert "a, sex = f" in capsys.readouterr().out
+    report = declared / "page.html"
+    told(capsys, "estimate", declared / "r.csv", *files, "--report", report)
+    assert "are public" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("test", "--attributes", "a,b"),
+        ("measure", "--attributes", "a,b", "--measure", "row-shares"),
+        ("regress", "--formula", "b ~ a"),
+    ],
+)
+def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
+    told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
+    said, warned = told(capsys, command[0], declared / "r.csv", "--design", declared / "design.json", *command[1:])
+    line = "sampled by weight 'w', stratum 'region', cluster 'school', which is ignored here"
+    assert line in warned
+    assert any(line in doubt for doubt in said["doubts"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--method", "mle"), "takes no --method"),
+        (("--derive", "mean"), "takes no --derive"),
+        (("--unweighted", "--weight", "w"), "--unweighted ignores the sample"),
+    ],
+)
+def test_what_weighted_estimates_cannot_do_is_refused(declared, capsys, arguments, said):
+    command = ["estimate", str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a"]
+    if arguments[0] == "--derive":
+        arguments = ("--derive", optrr.estimation.STATISTICS[0])
+    assert run([*command, *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('weight = ""', "has no name"),
+        ('weigth = "w"', "no public role"),
+        ("weight = 3", "no column's name"),
+        ('weight = "a"', "'a' cannot be public"),
+        ('group = ["s", "s"]', "named twice"),
+    ],
+)
+def test_declarations_that_mean_nothing_are_refused(tmp_path, given, said):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(f'epsilon = 1\n[public]\n{given}\n[[attributes]]\nname = "a"\nsize = 2\n')
+    with pytest.raises(InvalidInput, match=said):
+        optrr.read_specification(spec)
+
+
+def test_options_declare_public_columns_too(tmp_path, capsys):
+    out = tmp_path / "d.json"
+    options = ["--attribute", "a=2:1", "--public", "weight=w", "--public", "group=x", "--public", "group=y"]
+    told(capsys, "design", *options, "-o", out)
+    assert optrr.Design.load(out).public == PublicColumns("w", group=("x", "y"))
+    assert run(["design", "--attribute", "a=2:1", "--public", "w"]) == 2
+    assert "not of the form role=column" in capsys.readouterr().err
