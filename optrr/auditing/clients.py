@@ -209,6 +209,6 @@ class LogClient:
         try:
             lines = Path(self.received).read_bytes().splitlines()
         except OSError as error:
-            raise InvalidInput(f"cannot read {self.received}: {error.strerror}") from error
+            raise InvalidInput(f"cannot read {self.received}: {error.strerror or error}; check the path") from error
         ends = np.cumsum([asked.people.size for asked in runs])
         return np.split(answered_codes(lines, self.domain, int(ends[-1]), self.name), ends[:-1])

@@ -91,7 +91,7 @@ def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[Layout, 
     try:
         lines = Path(path).read_bytes().splitlines()
     except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
     layout = Layout.of(len(lines), domain.m)
     if 2 * layout.rows != len(lines):
         raise InvalidInput(f"{path} has {len(lines)} lines; give the whole file that --plant wrote")

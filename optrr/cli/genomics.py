@@ -21,7 +21,7 @@ from optrr.cli.genomic_options import (
 from optrr.cli.inputs import FILE
 from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.outputs import design_output_option
-from optrr.cli.releases import again_option, epsilon_phrase, release_summary, seed_option
+from optrr.cli.releases import again_option, epsilon_phrase, release_summary, replaced_release, seed_option
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
@@ -185,6 +185,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
     known = randomized_before(input, options["again"])
+    replaced = replaced_release(output)
     cohort = read_cohort(input, phenotype_of(options))
     source = as_source(options["random_state"])
     provenance = released_by(design.mechanism, source, known)
@@ -196,6 +197,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             write_plink(randomized_cohort(cohort, records, layout), output, provenance)
         else:
             write_records(records, design.domain, cohort.people, output, provenance)
+    warn(replaced)
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
     if provenance.seeded:

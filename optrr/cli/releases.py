@@ -15,6 +15,7 @@ from optrr.mechanisms.release import FileRelease
 from optrr.records.account import Release
 from optrr.records.origins import check_design, origins_of
 from optrr.records.provenance import SEEDED, Provenance
+from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
 
@@ -56,12 +57,14 @@ def releases_in(files: Sequence[Path]) -> list[Release]:
     Raises
     ------
     InvalidInput
-        for a file that does not say.
+        for a file that does not say, or that cannot be read.
     """
     out: list[Release] = []
     for path in files:
         for origin in origins_of(path):
             if origin.bound is None:
+                # where there is no file, the error says that
+                _ = None if path.exists() else open_source(RecordsAt(path))
                 said = origin.doubt or "it is not bound to a design"
                 raise InvalidInput(
                     f"{origin.what} does not say what was spent: {said}; give the file as optrr wrote it"

@@ -196,7 +196,9 @@ def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
     try:
         raw = read_small(source, MOST_BYTES)
     except OSError as error:
-        raise InvalidInput(f"cannot read deployment file {source}: {in_one_line(error)}") from error
+        raise InvalidInput(
+            f"cannot read deployment file {source}: {in_one_line(error.strerror or error)}; check the path"
+        ) from error
     try:
         return read_deployment_text(raw, edited=edited)
     except InvalidInput as error:

@@ -162,7 +162,9 @@ def read_design_file(path: str | Path) -> DesignRecord:
     try:
         raw = read_small(source)
     except OSError as error:
-        raise InvalidInput(f"cannot read design file {source}: {in_one_line(error)}") from error
+        raise InvalidInput(
+            f"cannot read design file {source}: {in_one_line(error.strerror or error)}; check the path"
+        ) from error
     return decoded_design(raw, source)
 
 

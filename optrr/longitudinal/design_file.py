@@ -128,7 +128,9 @@ def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
     try:
         raw = read_small(path)
     except OSError as error:
-        raise InvalidInput(f"cannot read longitudinal design {path}: {in_one_line(error)}") from error
+        raise InvalidInput(
+            f"cannot read longitudinal design {path}: {in_one_line(error.strerror or error)}; check the path"
+        ) from error
     return decoded_longitudinal(raw, path)
 
 

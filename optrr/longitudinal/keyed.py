@@ -65,9 +65,11 @@ class Key:
     def load(path: str | Path) -> Key:
         """Read a key file. Raises InvalidInput where it is none."""
         try:
-            text = read_small(path).decode("ascii").replace("\r\n", "\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"cannot read the key {path}: {in_one_line(error)}") from error
+            text = read_small(path).decode("ascii", "replace").replace("\r\n", "\n")
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot read the key {path}: {in_one_line(error.strerror or error)}; check the path"
+            ) from error
         if not _HEXADECIMAL.fullmatch(text):
             raise InvalidInput(f"{path} is no key: a key is a line of 64 hexadecimal digits; make one with --new-key")
         return Key(bytes.fromhex(text.strip()))

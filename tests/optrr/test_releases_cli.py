@@ -126,6 +126,7 @@ def test_accounts_add_up_distinct_releases(here, capsys):
     assert "for each record" in out and "above the limit of 3" in err
     assert said(capsys, "account", "first.csv", "--limit", "1.51")[1] == ""
     assert "does not say what was spent" in said(capsys, "account", "true.csv", code=2)[1]
+    assert "cannot read absent.csv: No such file" in said(capsys, "account", "absent.csv", code=2)[1]
 
 
 def test_a_limit_is_kept_before_anything_is_written(here, capsys):
@@ -270,6 +271,8 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     assert sorted(p.name for p in Path().glob("out*")) == ["out.bed", "out.bed.optrr.json", "out.bim", "out.fam"]
     assert as_json(capsys, "gwas", "out.bed", "--design", "one.json")["doubts"] == []
     assert "another design" in said(capsys, "gwas", "out.bed", "--design", "two.json", code=2)[1]
+    replacing = said(capsys, "gwas-perturb", "true.bed", "--design", "one.json", "-o", "out.bed")[1]
+    assert "out.bed held a release of epsilon 4.0000" in replacing
     again = ("gwas-perturb", "out.bed", "--design", "one.json", "-o", "x.bed")
     assert "already randomized" in said(capsys, *again, code=2)[1]
     err = said(capsys, "gwas", "true.bed", "--design", "one.json")[1]
