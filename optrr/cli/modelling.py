@@ -7,12 +7,20 @@ from pathlib import Path
 import click
 
 from optrr.cli.counted import counted
-from optrr.cli.inputs import FILE, attributes_option, confidence_option, design_option, input_argument, split_names
+from optrr.cli.inputs import (
+    FILE,
+    attributes_option,
+    confidence_option,
+    design_option,
+    input_argument,
+    simultaneous_option,
+    split_names,
+)
 from optrr.cli.output import json_option, print_shown, say
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.errors import InvalidInput
-from optrr.models import LogLinear, fit_loglinear, stepwise
+from optrr.models import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.terms import parse_terms
 from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
@@ -26,7 +34,14 @@ from optrr.records.reading.source import RecordsAt
 @click.option(
     "--stepwise", "order", type=click.IntRange(min=2), help="Search a model with sets of up to so many attributes."
 )
+@click.option(
+    "--against",
+    metavar="A*B+C",
+    help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
+)
+@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against.")
 @confidence_option
+@simultaneous_option
 @click.option("-o", "--output", type=FILE, help="CSV, Parquet or JSON file for the coefficients.")
 @report_option
 @json_option
@@ -37,7 +52,10 @@ def model(
     attributes: str,
     terms: str | None,
     order: int | None,
+    against: str | None,
+    random_state: int | None,
     confidence: float,
+    simultaneous: bool,
     output: Path | None,
     report: Path | None,
     as_json: bool,
@@ -49,21 +67,29 @@ def model(
     outputs.check([input])
     known = counted(design_file, [input], split_names(attributes))
     (counts,) = known.counts
+    other = None if against is None else parse_terms(against, counts.domain)
     if terms is not None:
-        result = fit_loglinear(counts, known.mechanism, parse_terms(terms, counts.domain), confidence)
+        wanted = parse_terms(terms, counts.domain)
+        result = fit_loglinear(counts, known.mechanism, wanted, confidence, simultaneous)
     else:
-        result = stepwise(counts, known.mechanism, order or 2, confidence)
+        result = stepwise(counts, known.mechanism, order or 2, confidence, simultaneous)
+    compared = None if other is None else beside(counts, known.mechanism, result.terms, other, random_state)
 
     def page() -> Page:
         from optrr.reports.table_page import model_page  # noqa: PLC0415 (pages bring charts)
 
-        return model_page(result, page_given(known.design, design_file, [input], known.doubts))
+        return model_page(result, page_given(known.design, design_file, [input], known.doubts), compared)
 
     summary = result.summary() | {"doubts": list(known.doubts)}
-    outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))
+    summary |= {} if compared is None else {"comparison": compared.summary()}
+    said = [*known.doubts, *result.warnings, *(() if compared is None else compared.warnings)]
+    outputs.give(result, summary, dict.fromkeys(said), page, lambda: _print(result, compared))
 
 
-def _print(result: LogLinear) -> None:
-    title = f"{result.terms}: log odds and log odds ratios, {100 * result.confidence:g}% intervals for each, {result.n} records"
+def _print(result: LogLinear, compared: Comparison | None) -> None:
+    of = "all together" if result.simultaneous else "each"
+    title = f"{result.terms}: log odds and log odds ratios, {100 * result.confidence:g}% intervals for {of}, {result.n} records"
     print_shown(title, result.shown())
     say(f"log-likelihood {result.log_likelihood:.2f}, BIC {result.bic:.2f}, {result.terms.parameters} parameters")
+    if compared is not None:
+        say(compared.headline())

@@ -25,6 +25,7 @@ def fit_loglinear(
     mechanism: Randomizer,
     generators: Iterable[Iterable[str]] | Terms,
     confidence: float = 0.95,
+    simultaneous: bool = False,
 ) -> LogLinear:
     """Fit a hierarchical log-linear model to the true proportions behind randomized counts.
 
@@ -36,6 +37,8 @@ def fit_loglinear(
         attribute sets that interact, such as ``[("sex", "income"), ("age",)]``; their subsets are included.
     confidence
         of each coefficient's interval; large models, whose intervals would take longer than some ten seconds, have none.
+    simultaneous
+        intervals that all hold together with that confidence, by Bonferroni's inequality, instead of each alone.
 
     Raises
     ------
@@ -43,10 +46,12 @@ def fit_loglinear(
         for unknown attributes, too many parameters, or interactions that the mechanism hides.
     """
     check_confidence(confidence)
-    return _with_intervals(_fitted(counts, mechanism, generators), mechanism, confidence)
+    result = replace(fitted_model(counts, mechanism, generators), confidence=confidence, simultaneous=simultaneous)
+    return _with_intervals(result, mechanism)
 
 
-def _fitted(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
+def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
+    """The fit of a model without intervals. Raises as :func:`fit_loglinear`."""
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
     terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
@@ -55,8 +60,8 @@ def _fitted(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable
     return LogLinear(counts, fitted, np.full((terms.parameters, 2), np.nan))
 
 
-def _with_intervals(result: LogLinear, mechanism: Randomizer, confidence: float) -> LogLinear:
-    """The result with its intervals, or with the reason why there are none."""
+def _with_intervals(result: LogLinear, mechanism: Randomizer) -> LogLinear:
+    """The result with intervals at its confidence, or with the reason why there are none."""
     why = ""
     table, model = result.counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
     if not affordable(result.terms):
@@ -71,11 +76,14 @@ def _with_intervals(result: LogLinear, mechanism: Randomizer, confidence: float)
                 f"no intervals: these records tell as much of the model as {worth:.2g} true ones a cell would, and intervals "
                 f"need {LEAST_WORTH:g}; collect more, or merge categories"
             )
-    limits = result.limits if why else coefficient_intervals(model, table, confidence)
-    return replace(result, limits=limits, confidence=confidence, without_intervals=why)
+    each = 1 - (1 - result.confidence) / (result.terms.parameters if result.simultaneous else 1)
+    limits = result.limits if why else coefficient_intervals(model, table, each)
+    return replace(result, limits=limits, without_intervals=why)
 
 
-def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2, confidence: float = 0.95) -> LogLinear:
+def stepwise(
+    counts: Counts, mechanism: Randomizer, order: int = 2, confidence: float = 0.95, simultaneous: bool = False
+) -> LogLinear:
     """The model found by adding or leaving out one interaction after the other while BIC falls; a search, not a proof.
 
     It starts from independence and considers sets of up to ``order`` attributes, each once all of its subsets are in. The
@@ -87,13 +95,14 @@ def stepwise(counts: Counts, mechanism: Randomizer, order: int = 2, confidence: 
     sets = [chosen for size in range(2, order + 1) for chosen in combinations(range(domain.m), size)]
     names = {chosen: tuple(domain.names[i] for i in chosen) for chosen in sets}
     seen = [chosen for chosen in sets if checked_mechanism(mechanism).kernel(names[chosen]).is_invertible]
-    best = _fitted(counts, mechanism, Terms.of(domain, ()))
+    best = fitted_model(counts, mechanism, Terms.of(domain, ()))
     while True:
-        tried = [_fitted(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
+        tried = [fitted_model(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
         better = min(tried, key=lambda model: model.bic, default=best)
         if better.bic >= best.bic:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
-            return replace(_with_intervals(best, mechanism, confidence), hidden=hidden)
+            best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
+            return _with_intervals(best, mechanism)
         best = better
 
 

@@ -36,8 +36,9 @@ class LogLinear(TableResult):
 
     ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
     order of ``labels``; ``standard_errors`` come from the information of the randomized records, NaN where they have none.
-    ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``:
-    infinite where the records leave no limit, NaN where there are no intervals, and ``without_intervals`` says why.
+    ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``,
+    or for all coefficients together where ``simultaneous``: infinite where the records leave no limit, NaN where there are no
+    intervals, and ``without_intervals`` says why.
     ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records. ``hidden`` are the interactions that a
     search left out because the mechanism hides them.
     """
@@ -46,6 +47,7 @@ class LogLinear(TableResult):
     fitted: Fitted
     limits: FloatArray
     confidence: float = 0.95
+    simultaneous: bool = False
     hidden: tuple[str, ...] = ()
     without_intervals: str = ""
 
@@ -144,6 +146,7 @@ class LogLinear(TableResult):
             "log_likelihood": self.log_likelihood,
             "bic": self.bic,
             "confidence": self.confidence,
+            "simultaneous": self.simultaneous,
             "coefficients": rows,
             "warnings": list(self.warnings),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from optrr.charts import figure_svg
 from optrr.measures.measure import Measures
+from optrr.models.likelihood_ratio import Comparison
 from optrr.models.loglinear import LogLinear
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import cell, crossed
@@ -32,8 +33,8 @@ def measures_page(measured: Measures, given: Given) -> Page:
     return _page(f"{title}: {measured.measure}", lead, Section("Comparisons", parts), given, measured)
 
 
-def model_page(model: LogLinear, given: Given) -> Page:
-    """Coefficients with their errors, and how the model fits."""
+def model_page(model: LogLinear, given: Given, compared: Comparison | None = None) -> Page:
+    """Coefficients with their errors, how the model fits, and what another one gains."""
     lead = [
         f"Log odds and log odds ratios among the people behind {model.n} randomized records, each with all else in the model."
     ]
@@ -44,6 +45,8 @@ def model_page(model: LogLinear, given: Given) -> Page:
     parts: list[Part] = [model.shown().first(ROWS), Text(fits)]
     if len(model.labels) <= CHARTED:
         parts.insert(0, Chart(figure_svg(model.plot()), _FOREST, "Coefficients with intervals, as in the table"))
+    if compared is not None:
+        parts += [Text(f"{compared.headline()}."), *map(Text, compared.warnings)]
     return _page(str(model.terms), lead, Section("Coefficients", parts), given, model)
 
 

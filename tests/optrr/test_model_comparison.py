@@ -1,0 +1,144 @@
+"""One log-linear model beside another, and intervals of coefficients that hold together."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from optrr import Counts, Domain, InvalidInput, design, fit_loglinear, stepwise
+from optrr.cli.main import run
+from optrr.models import beside, compare_models
+from optrr.models.terms import Terms
+
+DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
+PLAIN = design(DOMAIN, 20.0).mechanism
+NOISY = design(DOMAIN, [1.5, 2.0, 3.0], preserve="pairs").mechanism
+SMALL, LARGE = [("a", "b")], [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def counts_of(seed, n, mechanism, table):
+    law = mechanism.kernel(DOMAIN.names).expected(table).ravel()
+    drawn = np.random.default_rng(seed).multinomial(n, law / law.sum())
+    return Counts(DOMAIN, drawn.reshape(2, 3, 2))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return np.random.default_rng(1).dirichlet(np.full(12, 6.0)).reshape(2, 3, 2)
+
+
+def test_without_noise_it_is_the_deviance_difference_of_poisson_regression(table):
+    counts = counts_of(2, 20_000, PLAIN, table)
+    compared = beside(counts, PLAIN, SMALL, LARGE)
+
+    def deviance(generators):
+        terms = Terms.of(DOMAIN, generators)
+        columns = terms.columns().reshape(terms.parameters, -1).T
+        return sm.GLM(counts.table.ravel(), sm.add_constant(columns), family=sm.families.Poisson()).fit().deviance
+
+    assert compared.ratio == pytest.approx(deviance(SMALL) - deviance(LARGE), rel=1e-5)
+    assert compared.score == compare_models(counts, PLAIN, SMALL, LARGE)
+    assert compared.score.df == 3
+    assert compared.bic_difference == pytest.approx(3 * np.log(20_000) - compared.ratio)
+    # with the models the other way round it is the same
+    assert beside(counts, PLAIN, LARGE, SMALL).ratio == compared.ratio
+
+
+def test_through_noise_it_is_twice_the_difference_of_maxima_that_scipy_finds(table):
+    counts, matrix = counts_of(3, 20_000, NOISY, table), NOISY.kernel(DOMAIN.names).matrix()
+
+    def most(generators):
+        terms = Terms.of(DOMAIN, generators)
+        columns = terms.columns().reshape(terms.parameters, -1)
+
+        def loss(beta):
+            logs = beta @ columns
+            return -float(counts.table.ravel() @ np.log(np.exp(logs - logsumexp(logs)) @ matrix))
+
+        return -minimize(loss, np.zeros(terms.parameters), method="BFGS", options={"gtol": 1e-4}).fun
+
+    compared = beside(counts, NOISY, SMALL, LARGE)
+    assert compared.ratio == pytest.approx(2 * (most(LARGE) - most(SMALL)), abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [80, pytest.param(1000, marks=pytest.mark.full)])
+def test_the_ratio_rejects_as_often_as_it_says_where_it_has_a_p_value(table, runs):
+    pair = table.sum(axis=2)[:, :, None] * table.sum(axis=(0, 1))
+    compared = [beside(counts_of([4, k], 20_000, NOISY, pair), NOISY, SMALL, LARGE) for k in range(runs)]
+    p = np.array([c.ratio_p_value for c in compared], dtype=float)
+    assert np.isfinite(p).mean() > 0.9
+    # outside by chance once in 10^4
+    low, high = binom.interval(1 - 1e-4, runs, 0.05)
+    assert low <= np.sum(p <= 0.05) <= high
+
+
+def test_near_empty_cells_the_ratio_has_no_p_value_and_says_so(table):
+    empty = table.copy()
+    empty[0, 0, 0] = 0
+    compared = beside(counts_of(5, 20_000, NOISY, empty / empty.sum()), NOISY, [("a", "b"), ("c",)], [("a", "b", "c")])
+    assert compared.ratio_p_value is None and compared.summary()["likelihood_ratio_p_value"] is None
+    assert any("the likelihood ratio has no p-value" in line for line in compared.warnings)
+    assert "no p-value" in compared.headline()
+
+
+def test_models_that_are_no_part_of_each_other_are_refused(table):
+    with pytest.raises(InvalidInput, match="not a part of"):
+        beside(counts_of(6, 2000, NOISY, table), NOISY, [("a", "c")], [("a", "b")])
+
+
+def test_simultaneous_intervals_are_those_of_a_higher_confidence(table):
+    counts = counts_of(7, 20_000, NOISY, table)
+    together = fit_loglinear(counts, NOISY, SMALL, 0.9, simultaneous=True)
+    alone = fit_loglinear(counts, NOISY, SMALL, 1 - 0.1 / together.terms.parameters)
+    np.testing.assert_allclose(together.limits, alone.limits, rtol=1e-9)
+    assert together.confidence == 0.9 and together.summary()["simultaneous"]
+    searched = stepwise(counts, NOISY, 2, 0.9, simultaneous=True)
+    again = fit_loglinear(counts, NOISY, searched.terms, 0.9, simultaneous=True)
+    np.testing.assert_array_equal(searched.limits, again.limits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [40, pytest.param(1000, marks=pytest.mark.full)])
+def test_simultaneous_intervals_hold_together(runs):
+    terms = Terms.of(DOMAIN, SMALL)
+    truth = np.random.default_rng(8).normal(size=terms.parameters) * 0.5
+    shares = np.exp(np.tensordot(truth, terms.columns(), 1))
+    held = 0
+    for k in range(runs):
+        fitted = fit_loglinear(
+            counts_of([9, k], 20_000, NOISY, shares / shares.sum()), NOISY, terms, 0.8, simultaneous=True
+        )
+        held += bool(np.all((fitted.limits[:, 0] <= truth) & (truth <= fitted.limits[:, 1])))
+    # at least 80 %, which fewer contradict once in 10^4
+    assert held >= binom.ppf(1e-4, runs, 0.8)
+
+
+@pytest.mark.slow
+def test_the_command_compares_models(tmp_path, capsys, table):
+    design_file, data, page = (str(tmp_path / name) for name in ("d.json", "r.csv", "page.html"))
+    run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", design_file])
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({name: rng.integers(0, r, 3000) for name, r in (("a", 2), ("b", 3), ("c", 2))})
+    frame.to_csv(data, index=False)
+    capsys.readouterr()
+    model = ["model", data, "--design", design_file, "--attributes", "a,b,c", "--terms", "a*b+c", "--simultaneous"]
+    asked = [*model, "--against", "a*b+a*c+b*c", "--random-state", "1"]
+    assert run([*asked, "--json", "--report", page]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (
+        printed["simultaneous"] and printed["comparison"]["smaller"] == "c + a*b" and printed["comparison"]["df"] == 3
+    )
+    assert 0 <= printed["comparison"]["score"]["p_value"] <= 1
+    assert run(asked) == 0
+    shown = capsys.readouterr().out
+    assert "c + a*b against a*b + a*c + b*c: score" in shown and "for all together" in shown
+    with open(page, encoding="utf-8") as file:
+        assert "likelihood ratio" in file.read()
+    assert run([*model, "--against", "b*c+a"]) == 2
+    assert "not a part of" in capsys.readouterr().err
