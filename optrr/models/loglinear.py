@@ -101,7 +101,7 @@ class LogLinear(TableResult):
 
     def plot(self) -> Figure:
         """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
-        said = f"coefficient, {100 * self.confidence:g}% intervals"
+        said = f"coefficient, {100 * self.confidence:g}% intervals" + (" for all together" if self.simultaneous else "")
         return coefficient_figure(self.labels, self.coefficients, (self.limits[:, 0], self.limits[:, 1]), said)
 
     @property

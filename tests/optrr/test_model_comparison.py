@@ -8,9 +8,9 @@ import pytest
 import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from scipy.stats import binom
+from scipy.stats import binom, chi2_contingency
 
-from optrr import Counts, Domain, InvalidInput, design, fit_loglinear, stepwise
+from optrr import Counts, Domain, InvalidInput, design, fit_loglinear, stepwise, stratified_test
 from optrr.cli.main import run
 from optrr.models import beside, compare_models
 from optrr.models.terms import Terms
@@ -104,7 +104,7 @@ def test_simultaneous_intervals_are_those_of_a_higher_confidence(table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [40, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("runs", [12, pytest.param(1000, marks=pytest.mark.full)])
 def test_simultaneous_intervals_hold_together(runs):
     terms = Terms.of(DOMAIN, SMALL)
     truth = np.random.default_rng(8).normal(size=terms.parameters) * 0.5
@@ -137,8 +137,26 @@ def test_the_command_compares_models(tmp_path, capsys, table):
     assert 0 <= printed["comparison"]["score"]["p_value"] <= 1
     assert run(asked) == 0
     shown = capsys.readouterr().out
-    assert "c + a*b against a*b + a*c + b*c: score" in shown and "for all together" in shown
+    assert "c + a*b against a*b + a*c + b*c: score" in shown and "intervals for all" in shown
     with open(page, encoding="utf-8") as file:
         assert "likelihood ratio" in file.read()
     assert run([*model, "--against", "b*c+a"]) == 2
     assert "not a part of" in capsys.readouterr().err
+
+
+def test_degrees_of_freedom_that_empty_margins_take_away_are_said(table):
+    missing = Domain.of({"a": 3, "b": 3, "c": 2})
+    tallies = np.random.default_rng(1).integers(30, 90, (3, 3, 2))
+    tallies[2, :, 1] = 0
+    mechanism = design(missing, 20.0).mechanism
+    result = stratified_test(Counts(missing, tallies), mechanism, random_state=1)
+    # Pearson's statistics of the strata, the empty row left out, add up to it; their degrees of freedom are 4 and 2
+    parts = [
+        chi2_contingency(tallies[:, :, 0], correction=False),
+        chi2_contingency(tallies[:2, :, 1], correction=False),
+    ]
+    assert result.statistic == pytest.approx(sum(part.statistic for part in parts), rel=1e-3)
+    assert (result.df, sum(part.dof for part in parts)) == (8, 6)
+    assert any("fewer than these 8 degrees of freedom" in line for line in result.warnings)
+    full = stratified_test(counts_of(10, 20_000, NOISY, table), NOISY, random_state=1)
+    assert not any("degrees of freedom" in line for line in full.warnings)
