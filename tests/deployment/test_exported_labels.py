@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 
 import mpmath as mp
@@ -17,8 +16,8 @@ from optrr.deployment.deployment_file import Deployment, read_deployment_text
 from optrr.deployment.export import deployment_of
 from optrr.deployment.fit import fitted_deployment
 from optrr.errors import OptrrError
-from optrr_solvers.automaton.bounds import truth
 from tests import naive
+from tests.brackets import Bracket
 
 # A label is at most this many nats above the truth, and a flip probability this share from the design's.
 LABEL, FLIP = 1e-9, 1e-12
@@ -30,18 +29,19 @@ METHODS_OF_MANY = ("kronecker", "inductive", "alike", "classes of two", "auto", 
 
 @dataclass(frozen=True)
 class Shown:
-    """What one exported design shows: label − truth in nats, and the largest relative distance of a flip probability."""
+    """What one design shows: label − truth in nats at least and at most, and a flip probability's largest relative distance."""
 
     kind: str
     m: int
-    above: float
+    least: float
+    most: float
     flips: float
 
 
 def summary(out: list[Shown]) -> str:
     """What full runs print."""
-    many, below = sum(x.m > ENUMERATED for x in out), sum(x.above < 0 for x in out)
-    least, most, flips = min(x.above for x in out), max(x.above for x in out), max(x.flips for x in out)
+    many, below = sum(x.m > ENUMERATED for x in out), sum(x.least < 0 for x in out)
+    least, most, flips = min(x.least for x in out), max(x.most for x in out), max(x.flips for x in out)
     return (
         f"{len(out)} designs, {many} by two passes: {below} labels below the truth, label − truth {least:.3g} to {most:.3g} "
         f"nats, flips within {flips:.3g}, relative"
@@ -97,37 +97,42 @@ def shown(kind: str, design: optrr.Design) -> Shown:
         fitted = fitted_deployment(design, 1 << 18)
         deployed, law = fitted.deployment, fitted.design.law
     deployed = read_deployment_text(deployed.to_bytes())
-    above, flips = enumerated(deployed) if law.m <= ENUMERATED else passed(deployed)
-    distance = np.max(np.abs(flips / law.one_way()[:, 1] - 1))
-    return Shown(kind, law.m, above, float(distance))
+    least, most, flips = (enumerated if law.m <= ENUMERATED else passed)(deployed)
+    with mp.workdps(naive.DIGITS):
+        shares = zip(flips, law.one_way()[:, 1].tolist(), strict=True)
+        distance = max(abs(mp.mpf(flip.numerator) / flip.denominator / share - 1) for flip, share in shares)
+    return Shown(kind, law.m, least, most, float(distance))
 
 
-def enumerated(deployed: Deployment) -> tuple[float, np.ndarray]:
-    """Label − truth over all change sets in exact fractions, and exact flips."""
+def enumerated(deployed: Deployment) -> tuple[float, float, list[Fraction]]:
+    """Label − truth over all change sets in exact fractions, at least and at most, and exact flips."""
     exact = naive.ExactTruth(deployed.domain.sizes.tolist(), naive.drawn_probabilities(deployed.automaton))
-    with mp.workdps(60):
-        above = mp.mpf(deployed.stated.total) - naive.log_of(exact.total)
-        for text, ratio in zip(deployed.stated.attributes, exact.attribute, strict=True):
-            assert 0 <= mp.mpf(text) - naive.log_of(ratio) <= LABEL
+    with mp.workdps(naive.DIGITS):
         for text, ratio in zip(deployed.stated.conditional, exact.conditional, strict=True):
             assert mp.mpf(text) >= naive.log_of(ratio)
-        return float(above), np.array([float(Fraction(x)) for x in exact.flips])
+    return *above(deployed, exact.total, exact.total, exact.flips), exact.flips
 
 
-def passed(deployed: Deployment) -> tuple[float, np.ndarray]:
-    """Label − truth by the two passes that label designs, sixty digits, rounded up to a double."""
-    other = truth(deployed.automaton, exact=True)
-    # the other passes' number is rounded up to a double, so that it may stand a last place above
-    ulp = Decimal(float(np.spacing(other.epsilon)))
-    above = Decimal(deployed.stated.total) - Decimal(other.epsilon)
-    assert above >= -2 * ulp
-    return max(float(above), 0.0), other.flips
+def passed(deployed: Deployment) -> tuple[float, float, list[Fraction]]:
+    """The same by two passes in whole numbers, without conditional ε."""
+    bracket = Bracket.of(deployed.automaton)
+    return *above(deployed, bracket.low, bracket.high, bracket.flips), bracket.flips
+
+
+def above(deployed: Deployment, low: Fraction, high: Fraction, flips: list[Fraction]) -> tuple[float, float]:
+    """Label − truth at least and at most, where e^ε is from ``low`` to ``high``; attributes' labels are looked at here."""
+    with mp.workdps(naive.DIGITS):
+        sizes = zip(deployed.stated.attributes, deployed.domain.sizes.tolist(), flips, strict=True)
+        for text, r, flip in sizes:
+            assert 0 <= mp.mpf(text) - naive.log_of((r - 1) * (1 - flip) / flip) <= LABEL
+        label = mp.mpf(deployed.stated.total)
+        return float(label - naive.log_of(high)), float(label - naive.log_of(low))
 
 
 def check(count: int, most: int) -> list[Shown]:
     out = [shown(kind, design) for kind, design in designs(count, most)]
     for x in out:
-        assert 0 <= x.above <= LABEL, x
+        assert 0 <= x.least <= x.most <= LABEL, x
         assert x.flips <= FLIP, x
     return out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 import mpmath as mp
@@ -10,53 +9,65 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.deployment.exact import flip_probabilities, log_ceiling, total_epsilon
-from optrr.deployment.export import deployment_of, plain
+from optrr.deployment.export import deployment_of
 from optrr.mechanisms.mechanism import Mechanism
+from optrr_solvers.automaton.layers import ChoiceLayer
 from tests import naive
+from tests.brackets import Bracket
 from tests.deployment.test_exported_labels import ENUMERATED, METHODS_OF_FEW, METHODS_OF_MANY, Shown, designs, summary
-from tests.solvers.test_automaton import random_law
+from tests.solvers.test_automaton import KINDS, random_law
 
 # A label is at most this many nats above the truth, and a flip probability this share from the design's.
 LABEL, FLIP = 1e-9, 1e-12
-# The exact passes round up in the 15th place.
-PLACE = 1e-15
 
 
 def checked(kind: str, design: optrr.Design) -> Shown:
     """No label below the truth, none above it by more than ``LABEL``, and every flip the design's."""
-    total, attributes, conditional, flips = enumerated(design) if design.domain.m <= ENUMERATED else passed(design)
-    slack = 0 if design.domain.m <= ENUMERATED else PLACE
+    least, most, attributes, conditional, flips = (enumerated if design.domain.m <= ENUMERATED else passed)(design)
     with mp.workdps(naive.DIGITS):
-        above = mp.mpf(design.epsilon) - total
-        assert -slack <= above <= LABEL, (kind, design.domain.m, above)
-        for label, true in zip(design.attribute_epsilons.tolist(), attributes, strict=True):
-            assert -slack <= mp.mpf(label) - true <= LABEL
-        for label, true in zip(design.conditional_epsilons.tolist(), conditional, strict=False):
-            assert mp.mpf(label) >= true
+        label = mp.mpf(design.epsilon)
+        assert least <= most <= label <= least + LABEL, (kind, design.domain.m, label - most, label - least)
+        for label_of_one, true in zip(design.attribute_epsilons.tolist(), attributes, strict=True):
+            assert 0 <= mp.mpf(label_of_one) - true <= LABEL
+        for label_of_one, true in zip(design.conditional_epsilons.tolist(), conditional, strict=False):
+            assert mp.mpf(label_of_one) >= true
         shares = zip(flips, design.law.one_way()[:, 1].tolist(), strict=True)
         distance = max(abs(mp.mpf(flip.numerator) / flip.denominator / one - 1) for flip, one in shares)
         assert distance <= FLIP
-        return Shown(kind, design.domain.m, float(above), float(distance))
+        return Shown(kind, design.domain.m, float(label - most), float(label - least), float(distance))
 
 
-def enumerated(design: optrr.Design) -> tuple[mp.mpf, list[mp.mpf], list[mp.mpf], Sequence[Fraction]]:
-    """Total, attribute and conditional ε over all change sets in exact fractions, and exact flips."""
+# The total ε from below and from above, attribute and conditional ε, and the probability of each attribute to change.
+Truths = tuple[mp.mpf, mp.mpf, list[mp.mpf], list[mp.mpf], list[Fraction]]
+
+
+def enumerated(design: optrr.Design) -> Truths:
+    """Over all change sets in exact fractions."""
     truth = naive.ExactTruth(design.domain.sizes.tolist(), naive.drawn_probabilities(design.law.automaton.layers))
-    with mp.workdps(naive.DIGITS):
-        attributes, conditional = map(naive.log_of, truth.attribute), map(naive.log_of, truth.conditional)
-        return naive.log_of(truth.total), list(attributes), list(conditional), truth.flips
+    total = naive.log_of(truth.total)
+    attributes, conditional = map(naive.log_of, truth.attribute), map(naive.log_of, truth.conditional)
+    return total, total, list(attributes), list(conditional), truth.flips
 
 
-def passed(design: optrr.Design) -> tuple[mp.mpf, list[mp.mpf], list[mp.mpf], Sequence[Fraction]]:
-    """As whole numbers of any size, by the code that labels deployment files; nothing of conditional ε."""
-    layers = plain(design.law.automaton.layers)
-    flips = flip_probabilities(layers)
-    others = [int(r) - 1 for r in design.domain.sizes]
-    attributes = [log_ceiling(r * (whole - part), part) for r, (part, whole) in zip(others, flips, strict=True)]
-    with mp.workdps(naive.DIGITS):
-        total, *rest = (mp.mpf(str(x)) for x in (total_epsilon(layers), *attributes))
-        return total, rest, [], [Fraction(*x) for x in flips]
+def passed(design: optrr.Design) -> Truths:
+    """By two passes in whole numbers of any size; nothing of conditional ε."""
+    bracket = Bracket.of(design.law.automaton.layers)
+    sizes = zip(design.domain.sizes.tolist(), bracket.flips, strict=True)
+    attributes = [naive.log_of((r - 1) * (1 - f) / f) for r, f in sizes]
+    return naive.log_of(bracket.low), naive.log_of(bracket.high), attributes, [], bracket.flips
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_brackets_hold_what_is_enumerated(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    for m in (1, 3, 6):
+        law = random_law(kind, rng, m)
+        truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(law.automaton.layers))
+        bracket = Bracket.of(law.automaton.layers)
+        assert bracket.low <= truth.total <= bracket.high
+        assert bracket.flips == truth.flips
+        hidden = any(isinstance(x, ChoiceLayer) or x.high is not None for x in law.automaton.layers.layers)
+        assert hidden or bracket.low == bracket.high
 
 
 @pytest.mark.slow
