@@ -64,13 +64,15 @@ def _ways(layer: Layer, bits: int) -> Iterator[tuple[list[tuple[int, int]], list
 
 def _extreme(automaton: Layers, pick: Pick) -> tuple[int, list[list[bool]]]:
     """The extreme probability of an output, but for a factor that all outputs share; and whether each state changes there."""
-    after, turns = [1], []
+    # after the last attribute there is one state, whatever its number
+    after: dict[int, int] = defaultdict(lambda: 1)
+    turns = []
     for layer in reversed(automaton.layers):
         if isinstance(layer, ChoiceLayer):
-            after = [sum(c * after[s] for c, s in _chances(layer))]
+            after = {0: sum(c * after[s] for c, s in _chances(layer))}
             continue
         if layer.uniform:
-            after = [after[int(s)] for s in layer.kept]
+            after = {state: after[int(s)] for state, s in enumerate(layer.kept)}
             turns.append([False] * len(after))
             continue
         others = int(automaton.sizes[layer.attribute]) - 1
@@ -78,7 +80,7 @@ def _extreme(automaton: Layers, pick: Pick) -> tuple[int, list[list[bool]]]:
             (others * sum(c * after[s] for c, s in kept), sum(c * after[s] for c, s in changed))
             for kept, changed in _ways(layer, automaton.bits)
         ]
-        after = [pick(pair) for pair in pairs]
+        after = dict(enumerate(map(pick, pairs)))
         turns.append([pick(pair) != pair[0] for pair in pairs])
     return after[0], turns[::-1]
 
