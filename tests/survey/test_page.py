@@ -47,6 +47,8 @@ SPEC = {
 }
 TRUTH = {"travel": 1, "income": 3, "ill": 0, "age": 4, "<i>smokes</i>": 1}
 NAMES = list(TRUTH)
+# What a window says whose answers came too late.
+OTHER_WINDOW = "what you entered now was not used"
 
 
 def shown(attribute: dict[str, Any], code: int) -> str:
@@ -377,15 +379,44 @@ def test_what_goes_wrong_is_said_and_what_is_sent_again_is_the_same(page, server
 def test_two_windows_at_once_send_one_record(page, server):
     other = opened(page.context)
     bodies = [reports_of(page), reports_of(other)]
+    waiting: list[Any] = []
+
+    def together(route: Any) -> None:
+        """Let the reports go on when both windows have sent theirs, so that neither window knows of a delivery."""
+        waiting.append(route)
+        for held in waiting if len(waiting) == 2 else []:
+            held.continue_()
+
+    page.context.route("**/reports", together)
     fill_in(page)
     fill_in(other, {name: 0 for name in NAMES})
     for window in (page, other):
         window.evaluate("setTimeout(() => document.querySelector('button[type=submit]').click(), 300)")
     for window in (page, other):
         wait_for(window, "Your report was sent")
+    assert [len(x) for x in bodies] == [1, 1]
     assert bodies[0] == bodies[1]
-    noted = [w.get_by_text("what you entered now was not used").count() for w in (page, other)]
+    noted = [w.get_by_text(OTHER_WINDOW).count() for w in (page, other)]
     assert sorted(noted) == [0, 1]
+
+
+def test_a_window_left_open_shows_the_report_that_another_one_delivered(page, server):
+    before = kept_by(server)
+    other = opened(page.context)
+    bodies = [reports_of(page), reports_of(other)]
+    fill_in(page)
+    fill_in(other, {name: 0 for name in NAMES})
+    for window in (page, other):
+        press(window)
+        wait_for(window, "Your report was sent")
+    # the collector has it: nothing need be sent again
+    assert [len(x) for x in bodies] == [1, 0]
+    report = json.loads(bodies[0][0])
+    assert kept_by(server) - before == {report["id"]}
+    assert other.get_by_text(OTHER_WINDOW).is_visible()
+    assert other.get_by_text("You entered", exact=True).count() == 0
+    said = other.locator(".cards dd").all_inner_texts()
+    assert said == [value or "No answer" for value in report["values"]]
 
 
 MANY = """
