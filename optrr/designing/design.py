@@ -18,7 +18,7 @@ import pyarrow as pa
 from optrr.asking import FullRecords
 from optrr.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.designing.apart import Limits, checked_apart
-from optrr.designing.checks import Verification, checks
+from optrr.designing.checks import FELT, Verification, checks
 from optrr.designing.design_file import DesignRecord, read_design_file, save_design
 from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
@@ -47,8 +47,6 @@ _NO_AUTOMATON = (
     "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
     "total covers by a proven bound, and an export solves it again on a coarser grid"
 )
-# Nats of accuracy that the slower sampler may cost an attribute before a warning says so.
-_FELT = 0.01
 # Decimals of an epsilon in a table for people.
 _DECIMALS = 4
 # Attributes up to which a chart of pairs has room for numbers.
@@ -270,7 +268,7 @@ class Design(Labelled, FullRecords, TableResult):
             lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))
             out.append(
                 f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy"
-                if lost > _FELT
+                if lost > FELT
                 else _NO_AUTOMATON
             )
         faint = self.faintest_pair

@@ -113,3 +113,15 @@ def test_two_binary_attributes_at_forty_nats_are_as_accurate_as_labelled():
     made = design({"a": 2, "b": 2}, 40.0)
     assert not shortcomings(made, margins(made))
     np.testing.assert_allclose(made.attribute_epsilons, 40, atol=1e-9)
+
+
+def test_what_the_slower_sampler_costs_is_said():
+    made = design(dict.fromkeys("abcdefghijklm", 3), 40.0, method="classes")
+    law = made.law
+    law.__dict__.pop("labels", None)
+    law.__dict__["automaton"] = None
+    short = 40.0 - made.attribute_epsilons.min()
+    assert 1 < short < 20
+    assert f"costs an attribute {short:.2g} nats of accuracy" in made.warnings()[-1]
+    accuracies = next(check for check in made.verify().checks if check.name == "requested accuracies")
+    assert accuracies.recomputed == f"met; {short:.2g} nats short as drawn"
