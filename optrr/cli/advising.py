@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ from optrr.cli.designing import (
 from optrr.cli.inputs import FILE
 from optrr.cli.output import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.outputs import design_output_option, report_option, write_report
+from optrr.cli.public_columns import carried
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.parts import Page
@@ -119,7 +121,8 @@ def allocate(
             sampling=sampling,
             progress=lambda error, lower: show(f"allocate: {lower:.6g} ≤ error ≤ {error:.6g}", None),
         )
-    _give(allocation, output, report, as_json)
+    carried(allocation.asking, wanted.public)
+    _give(replace(allocation, design=replace(allocation.design, public=wanted.public)), output, report, as_json)
 
 
 def _give(allocation: Allocation, output: Path | None, report: Path | None, as_json: bool) -> None:
@@ -235,6 +238,7 @@ def advise(
     advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
     chosen = advice.recommended if way is None else advice.option(way).asking
     if output is not None:
+        chosen = carried(chosen, wanted.public)
         chosen.save(output)
     write_report(report, lambda: _advice_page(advice, None if output is None else (chosen, output.name)))
     if as_json:

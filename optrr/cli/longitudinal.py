@@ -27,6 +27,7 @@ from optrr.cli.output import (
     watched,
 )
 from optrr.cli.outputs import design_output_option
+from optrr.cli.public_columns import left_out
 from optrr.cli.releases import (
     after_option,
     limit_option,
@@ -105,7 +106,7 @@ def longitudinal_design(
         print_json(made.summary())
     else:
         show_longitudinal(made)
-    warn(made.warnings())
+    warn([*made.warnings(), *left_out(wanted.public)])
 
 
 def show_longitudinal(made: LongitudinalDesign) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from optrr.cli.inputs import split_names
-from optrr.cli.output import late_bar, print_shown, say
+from optrr.cli.output import late_bar, print_shown, say, warn
 from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
 from optrr.cli.releases import doubts_about
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import impossible
 from optrr.records.public import NONE, PublicColumns
@@ -21,7 +22,7 @@ from optrr.records.reading.source import RecordsAt
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from optrr.designing.design import Design
+    from optrr.asking import Asking
     from optrr.parts import Page
     from optrr.weighting.linearised import Single
     from optrr.weighting.result import WeightedEstimate
@@ -101,6 +102,23 @@ class Sampled:
             raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
         known = NONE if self.unweighted else declared.merged(asked)
         return PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
+
+
+def carried(asking: Asking, public: PublicColumns) -> Asking:
+    """A way of asking with a specification's public columns, or a warning where it does not keep whole records."""
+    if isinstance(asking, Design):
+        return replace(asking, public=public)
+    warn(left_out(public))
+    return asking
+
+
+def left_out(public: PublicColumns) -> list[str]:
+    """One line where public columns are declared and whatever is made knows nothing of them."""
+    if not public:
+        return []
+    return [
+        f"the specification's public columns ({public.said()}) are left out: only designs of whole records pass them on"
+    ]
 
 
 def give_weighted(

@@ -10,9 +10,11 @@ import numpy as np
 from optrr import __version__
 from optrr.cli.inputs import input_argument
 from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
+from optrr.cli.public_columns import public_option
 from optrr.designing.proposing import Proposal, Proposing, propose
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
+from optrr.records.public import PublicColumns
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
 
@@ -41,6 +43,7 @@ from optrr.records.whole_files import whole_file
     show_default=True,
     help="Epsilon of every attribute, in nats; to be confirmed.",
 )
+@public_option
 @json_option
 def spec(
     input: RecordsAt,
@@ -50,6 +53,7 @@ def spec(
     missing: tuple[str, ...],
     rare: int,
     epsilon: float,
+    public: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Propose a specification from INPUT; every line that a person should confirm is marked.
@@ -60,16 +64,17 @@ def spec(
         raise InvalidInput(f"{output} ends in {output.suffix!r}; a proposed specification is written as .toml")
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
-    wanted = Proposing(columns or None, dict(_bins(text) for text in bins), missing, rare)
+    beside = PublicColumns.parsed(public)
+    wanted = Proposing(columns or None, dict(_bins(text) for text in bins), missing, rare, beside)
     with late_bar() as show:
         watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
         proposal = propose(input.watched(watch), wanted)
-    specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon))
+    specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
     text = specification.to_toml(_notes(proposal), _opening(input, proposal))
     if output is not None:
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")
-    _report(proposal, output, text, as_json)
+    _report(proposal, output, text, as_json, beside)
 
 
 def _bins(text: str) -> tuple[str, int | list[str]]:
@@ -96,7 +101,7 @@ def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
     ]
 
 
-def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
+def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, public: PublicColumns) -> None:
     if as_json:
         attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
         print_json(
@@ -123,5 +128,6 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -
                 for a in proposal.domain
             ],
         )
+    warn([public.warning()] if public else [])
     warn(f"column {name!r} is left out: {why}" for name, why in proposal.left_out.items())
     warn(proposal.disclosed)

@@ -22,6 +22,7 @@ from optrr.records.bins import Bins, Edge, bins_of
 from optrr.records.domain import Attribute, Category, Domain, binned, listed, shown
 from optrr.records.frames import checked_columns
 from optrr.records.observed import ObservedColumn
+from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.registry import open_source
 
 REST = "other"
@@ -50,12 +51,15 @@ class Proposing:
         marks that stand for a missing value, such as "NA"; none is assumed.
     rare
         categories that occur fewer times than this are merged into "other".
+    public
+        columns that are no attributes, because they are not to be randomized.
     """
 
     columns: Sequence[str] | None = None
     bins: Mapping[str, int | Sequence[Any]] = field(default_factory=dict)
     missing: Sequence[str] = ()
     rare: int = 0
+    public: PublicColumns = NONE
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,8 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     """
     source = open_source(data)
     present = source.column_names()
-    columns = list(present if wanted.columns is None else wanted.columns)
-    asked = [name for name in [*columns, *wanted.bins] if name]
+    columns = [n for n in (present if wanted.columns is None else wanted.columns) if n not in wanted.public.names]
+    asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names] if name)
     checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
     seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
     records = 0

@@ -81,8 +81,10 @@ class Specification:
         Never use it on the records to be protected without asking who may see the result: which categories occur, and where
         edges lie, are answers about them that no ε covers.
         """
-        domain = propose(data, proposing or Proposing()).domain
-        return cls(domain, np.full(domain.m, np.nan if epsilon is None else _checked_epsilon("all", epsilon)))
+        wanted = proposing or Proposing()
+        domain = propose(data, wanted).domain
+        epsilons = np.full(domain.m, np.nan if epsilon is None else _checked_epsilon("all", epsilon))
+        return cls(domain, epsilons, public=wanted.public)
 
     def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
         """The specification as TOML; ``notes`` are comments by attribute and key, ``opening`` the lines of a first comment."""

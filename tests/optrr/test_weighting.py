@@ -391,6 +391,28 @@ def test_declarations_that_mean_nothing_are_refused(tmp_path, given, said):
         optrr.read_specification(spec)
 
 
+def test_proposals_keep_public_columns_apart(tmp_path, capsys):
+    people(np.random.default_rng(13)).to_csv(tmp_path / "data.csv", index=False)
+    roles = ("weight=w", "stratum=region", "cluster=school", "group=sex")
+    told(capsys, "spec", tmp_path / "data.csv", "-o", tmp_path / "s.toml", *(f"--public={role}" for role in roles))
+    read = optrr.read_specification(tmp_path / "s.toml")
+    assert read.public == PUBLIC
+    assert read.domain.names == ("a", "b")
+    assert run(["spec", str(tmp_path / "data.csv"), "--public", "weight=v"]) == 2
+    assert "column 'v' is missing" in capsys.readouterr().err
+
+
+def test_every_command_that_reads_a_specification_carries_public_columns_or_says_that_it_does_not(declared, capsys):
+    spec, out = declared / "spec.toml", declared / "out.json"
+    told(capsys, "allocate", spec, "--total-epsilon", 2, "-o", out)
+    assert optrr.Design.load(out).public == PUBLIC
+    _, warned = told(capsys, "advise", spec, "--total-epsilon", 2, "-o", out)
+    kept = optrr.load_asking(out)
+    assert getattr(kept, "public", None) == PUBLIC or "are left out" in warned
+    _, warned = told(capsys, "longitudinal-design", spec, "--forever", 4, "-o", out)
+    assert "are left out" in warned
+
+
 def test_options_declare_public_columns_too(tmp_path, capsys):
     out = tmp_path / "d.json"
     options = ["--attribute", "a=2:1", "--public", "weight=w", "--public", "group=x", "--public", "group=y"]
