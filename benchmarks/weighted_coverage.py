@@ -176,7 +176,7 @@ def measured(setting: Setting, runs: int, seed: int) -> dict[str, object]:
     for run in range(runs):
         records = sample(setting, rng)
         clusters = Clusters.of(records.strata, "refuse")
-        reports = WeightedReports.of(records, clusters, 0, truth.size)
+        reports = WeightedReports.of(records, clusters, np.arange(records.n), truth.size)
         variances = np.diag(through(kernel, reports.covariance, reports))
         effective = effective_records(kernel, reports, variances)
         covered = held(alike_cells(kernel, reports, effective, LEVEL), truth)

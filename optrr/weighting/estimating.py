@@ -92,7 +92,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     if kernel.cells > MAX_DENSE:
         raise InvalidInput(f"the table has {kernel.cells} cells; weighted estimates have at most {MAX_DENSE}")
     kernel.check_invertible()
-    known = [(label, g) for g, label in enumerate(sample.labels) if np.any(sample.weights[sample.groups == g] > 0)]
+    known = sample.by_group()
     if len(known) > MOST_GROUPS:
         raise InvalidInput(
             f"there are {len(known)} groups; estimate by columns with at most {MOST_GROUPS} combinations"
@@ -100,7 +100,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     sampled = Clusters.of(sample.strata, single_cluster)
     level = (1 - confidence) / (kernel.cells * len(known) if simultaneous else 1)
     tables = tuple(
-        _table(kernel, label, WeightedReports.of(sample, sampled, g, kernel.cells), level) for label, g in known
+        _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
     )
     named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)
     return WeightedEstimate(sample.domain, *named, _warnings(tables, columns, single_cluster, sampled))

@@ -43,14 +43,17 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The strata of C clusters and by how much each cluster's squares count.
+    """The strata of some of a sample's clusters, and by how much each cluster's squares count.
 
-    ``strata`` (C,), ``sizes`` (H,) the n_h, ``factors`` (C,) n_h/(n_h − 1), 1 for a cluster that is alone.
+    ``strata`` (C,), ``sizes`` (H,) the n_h, ``factors`` (C,) n_h/(n_h − 1), 1 for a cluster that is alone; of the whole sample
+    ``count`` clusters, ``alone`` of them the only one of their stratum.
     """
 
     strata: IntArray
     sizes: IntArray
     factors: FloatArray
+    count: int
+    alone: int
 
     @staticmethod
     def of(strata: IntArray, single: Single) -> Clusters:
@@ -65,18 +68,22 @@ class Clusters:
                 "strata, or take single_cluster='centred' (--single-cluster centred)"
             )
         factors = np.divide(sizes, sizes - 1, out=np.ones(sizes.size), where=sizes > 1)
-        return Clusters(strata, sizes, factors[strata])
+        return Clusters(strata, sizes, factors[strata], int(strata.size), alone)
+
+    def only(self, seen: IntArray) -> Clusters:
+        """These clusters alone; the others have nobody of a group, so that sums over them are 0."""
+        known, strata = np.unique(self.strata[seen], return_inverse=True)
+        return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
 
     def degrees(self, squares: FloatArray) -> float:
         """Degrees of freedom of a variance to which each cluster adds about its ``squares`` (C,) of weights, by Satterthwaite.
 
         A stratum's part is as uncertain as its own clusters are few, so that a stratum of few clusters and large weights leaves
-        few degrees, however many clusters there are elsewhere. Clusters without squares, which have nobody of a group, tell
-        nothing about it (Korn and Graubard).
+        few degrees, however many clusters there are elsewhere. Of a group only clusters that have some of it count (Korn and
+        Graubard).
         """
-        parts = np.bincount(self.strata, weights=squares, minlength=self.sizes.size)
-        seen = np.bincount(self.strata, weights=squares > 0, minlength=self.sizes.size)
-        return float(parts.sum() ** 2 / np.sum(parts**2 / np.maximum(seen - 1, 1)))
+        parts = np.bincount(self.strata, weights=squares)
+        return float(parts.sum() ** 2 / np.sum(parts**2 / np.maximum(np.bincount(self.strata) - 1, 1)))
 
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
         """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
@@ -87,28 +94,29 @@ class Clusters:
         cross = np.asarray(scaled.T @ offset).ravel()
         out = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
         out += float(self.factors @ offset**2) * np.outer(mean, mean) - np.outer(cross, mean) - np.outer(mean, cross)
-        centre = (np.asarray(sums.sum(axis=0)).ravel() - offset.sum() * mean) / offset.size
         step = max(1, _AT_A_TIME // mean.size)
         for start in range(0, self.sizes.size, step):
-            out += self._between(sums, offset, mean, centre, np.arange(start, min(start + step, self.sizes.size)))
+            members = np.flatnonzero((self.strata >= start) & (self.strata < start + step))
+            sizes = self.sizes[start : start + step]
+            within = _sums(sums, offset, mean, members, self.strata[members] - start, sizes.size)
+            out -= (within.T * np.divide(1.0, sizes - 1, out=np.zeros(sizes.size), where=sizes > 1)) @ within
+        if self.alone:
+            (total,) = _sums(sums, offset, mean, np.arange(offset.size), np.zeros(offset.size, np.int64), 1)
+            single = np.flatnonzero(self.sizes[self.strata] == 1)
+            (lone,) = _sums(sums, offset, mean, single, np.zeros(single.size, np.int64), 1)
+            centre = total / self.count
+            out += self.alone * np.outer(centre, centre) - np.outer(lone, centre) - np.outer(centre, lone)
         return out
 
-    def _between(
-        self, sums: csr_matrix, offset: FloatArray, mean: FloatArray, centre: FloatArray, strata: IntArray
-    ) -> FloatArray:
-        """What squares around the strata's means are less than squares around 0."""
-        from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
 
-        members = np.flatnonzero((self.strata >= strata[0]) & (self.strata <= strata[-1]))
-        rows = self.strata[members] - strata[0]
-        choose = csr_matrix((np.ones(members.size), (rows, members)), shape=(strata.size, self.strata.size))
-        within = np.asarray((choose @ sums).toarray()) - np.outer(choose @ offset, mean)
-        size = self.sizes[strata].astype(np.float64)
-        alone = size == 1
-        less = np.divide(1.0, size - 1, out=np.zeros(size.size), where=~alone)
-        lone = within[alone].sum(axis=0)
-        centred = alone.sum() * np.outer(centre, centre) - np.outer(lone, centre) - np.outer(centre, lone)
-        return np.asarray(centred - (within.T * less) @ within)
+def _sums(  # noqa: PLR0913 (as Clusters.covariance has them, of some clusters)
+    sums: csr_matrix, offset: FloatArray, mean: FloatArray, members: IntArray, rows: IntArray, count: int
+) -> FloatArray:
+    """Σ (y_c − o_c μ) over the members of each of ``count`` rows, (count, R)."""
+    from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
+
+    choose = csr_matrix((np.ones(members.size), (rows, members)), shape=(count, offset.size))
+    return np.asarray((choose @ sums).toarray() - np.outer(choose @ offset, mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,23 +136,26 @@ class WeightedReports:
     degrees: float
 
     @staticmethod
-    def of(sample: SampledRecords, clusters: Clusters, group: int, cells: int) -> WeightedReports:
-        """Of a group that has some weight. Raises InvalidInput where it has none."""
+    def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
+        """Of these records, all of positive weight, and at least one."""
         from scipy.sparse import csr_matrix  # noqa: PLC0415 (as above)
 
-        inside = (sample.groups == group) & (sample.weights > 0)
-        weights, where = sample.weights[inside], sample.clusters[inside]
-        if not weights.size:
-            raise InvalidInput("a group has no record of positive weight; leave it out")
-        shape = (clusters.strata.size, cells)
-        sums = csr_matrix((weights, (where, sample.cells[inside])), shape=shape)
-        total = float(weights.sum())
+        weights = sample.weights[rows]
+        seen, where = np.unique(sample.clusters[rows], return_inverse=True)
+        some = clusters.only(seen)
+        sums = csr_matrix((weights, (where, sample.cells[rows])), shape=(seen.size, cells))
+        total, squares = float(weights.sum()), np.bincount(where, weights=weights**2)
         shares = np.asarray(sums.sum(axis=0)).ravel() / total
-        offset = np.bincount(where, weights=weights, minlength=shape[0]).astype(np.float64)
-        covariance = clusters.covariance(sums, offset, shares) / total**2
-        totals = clusters.covariance(sums, np.zeros(shape[0]), np.zeros(cells))
-        degrees = clusters.degrees(np.bincount(where, weights=weights**2, minlength=shape[0]).astype(np.float64))
-        return WeightedReports(int(weights.size), total, float(weights @ weights), shares, covariance, totals, degrees)
+        offset = np.bincount(where, weights=weights).astype(np.float64)
+        return WeightedReports(
+            n=int(weights.size),
+            total=total,
+            squares=float(squares.sum()),
+            shares=shares,
+            covariance=some.covariance(sums, offset, shares) / total**2,
+            totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
+            degrees=some.degrees(squares.astype(np.float64)),
+        )
 
 
 def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, scale: float = 1.0) -> FloatArray:

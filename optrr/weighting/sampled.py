@@ -56,6 +56,14 @@ class SampledRecords:
         """Number of records."""
         return int(self.cells.size)
 
+    def by_group(self) -> list[tuple[Label, IntArray]]:
+        """Every group that has some weight, with its records of positive weight."""
+        order = np.argsort(self.groups, kind="stable")
+        order = order[self.weights[order] > 0]
+        starts = np.searchsorted(self.groups[order], np.arange(len(self.labels) + 1))
+        pairs = zip(self.labels, starts, starts[1:], strict=False)
+        return [(label, order[start:stop]) for label, start, stop in pairs if stop > start]
+
     def counts(self) -> Counts:
         """How many reports every cell has, without weights."""
         table = np.bincount(self.cells, minlength=int(np.prod(self.domain.sizes)))

@@ -172,6 +172,16 @@ def test_a_stratum_with_one_cluster_is_refused_or_centred():
     np.testing.assert_allclose(centred.table.covariance, expected[2], atol=1e-12)
     np.testing.assert_allclose(centred.table.total_errors**2, np.diag(expected[3]), rtol=1e-8)
     assert any("only one cluster" in line for line in centred.warnings)
+    # nobody of the group is in the cluster that is alone
+    data.loc[data.region == 2, "sex"] = "m"
+    by = estimate_weighted(
+        data, mechanism, "a", weights="w", strata="region", clusters="school", by="sex", single_cluster="centred"
+    )
+    for table in by.tables:
+        y, inside = scores(data, mechanism, ["a"]), data.sex == table.label[0]
+        expected = linearised(y, data.w, data.region, data.school, inside)
+        np.testing.assert_allclose(table.covariance, expected[2], atol=1e-12)
+        np.testing.assert_allclose(table.total_errors**2, np.diag(expected[3]), rtol=1e-8)
     with pytest.raises(InvalidInput, match="one cluster, which shows no variance"):
         estimate_weighted(data.assign(school=1), mechanism, "a", clusters="school")
 
