@@ -298,7 +298,7 @@ class Here(Source):
 REFUSED = {
     "no header": ("a.csv", b"F,yes,1\nM,no,2\n", "holds none of the names 'sé'", "yes"),
     "ragged": ("a.csv", csv_bytes() + b"F,1\n", f"record {N + 1} has 2 fields and the first line 3", "F,1"),
-    "open quote": ("a.csv", csv_bytes() + b'F,"' + b"secret" * 600_000, "a quoted value does not end", "secret"),
+    "open quote": ("a.csv", csv_bytes() + b'F,"' + b"secret" * 600_000, "a quoted value is not closed", "secret"),
     "utf-8 too late": (
         "a.csv",
         csv_bytes() * 1 + b"F,no\n" * 300_000 + b"\xff,no,1\n",

@@ -98,7 +98,7 @@ class CsvFile(Source):
         if "UTF8" in said or "codec" in said:
             return f"it is not {self.dialect.encoding}; say which encoding it has, such as --encoding latin-1"
         if "straddl" in said or "out of sync" in said:
-            return "a quoted value does not end; close its quotes"
+            return "a record does not end: a quoted value is not closed, or a line break is missing; mend it there"
         return "it is not CSV with one record a line; check how it was written"
 
     def _first_ragged(self) -> int | None:
