@@ -73,6 +73,11 @@ class Worker:
         self._feed, self._notes, self._escapes, self._folder = feed, notes, escapes, folder
         self._known: set[str] = set()
 
+    @property
+    def count(self) -> int:
+        """Inputs that have been begun."""
+        return self._notes.count
+
     def limit(self) -> None:
         """From now on: no core file, and not much more address space than memory, so that nothing can fill the computer's."""
         # the parent tells of a crash

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
+import os
 import random
 import sys
 import tempfile
@@ -76,8 +77,15 @@ def _guided(worker: Worker, target: Target, inputs: int, seed: int, corpus: Path
         rng = random.Random(number)
         return changed(data, rng, longest) if rng.random() < 0.5 else bytes(atheris.Mutate(data, longest))
 
+    def one(data: bytes) -> None:
+        worker.one(data)
+        if worker.count >= inputs:
+            # libFuzzer would run the libraries' exit handlers while it holds the interpreter's lock, for which Arrow's threads
+            # may be waiting
+            os._exit(0)
+
     options = [f"-runs={inputs}", f"-seed={seed % (1 << 31) + 1}", f"-max_len={target.longest}", *_OPTIONS, str(corpus)]
-    atheris.Setup([target.name, *options], worker.one, custom_mutator=mutator)
+    atheris.Setup([target.name, *options], one, custom_mutator=mutator)
     atheris.Fuzz()
 
 
