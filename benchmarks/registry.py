@@ -115,6 +115,7 @@ BENCHMARKS = (
     long("spark_speed", TIMED, needs=("pyspark",)),
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
+    long("tests_power", SIMULATED),
     long("weight", TIMED),
     long("weighted_coverage", SIMULATED),
 )
