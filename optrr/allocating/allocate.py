@@ -32,6 +32,8 @@ from optrr_solvers.allocating.best import METHODS, Allocated, kronecker_error, l
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
+from optrr_solvers.auto import solve
+from optrr_solvers.problem import EPSILON_RANGE, Problem
 
 __all__ = ["METHODS", "Allocation", "Prediction", "allocate"]
 
@@ -161,7 +163,16 @@ class _Task:
         if self.wishes.pairs(self.domain):
             raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
         problem = self.problem(1.0)
-        return self._allocation(problem, least_total(problem))
+        return self._allocation(problem, self._designed(problem) or least_total(problem))
+
+    def _designed(self, problem: AllocationProblem) -> Allocated | None:
+        """The certified design, where only accuracies of single attributes are required and some ε_i gives each of them."""
+        epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
+        if problem.joint_targets.size or not np.all(epsilons <= EPSILON_RANGE[1]):
+            return None
+        caps = problem.cap if problem.capped else None
+        solution = solve(Problem(self.domain.sizes, epsilons, caps=caps, names=self.domain.names))
+        return Allocated(solution, "accuracies", solution.upper, least_total=solution.lower)
 
     def within(self, total: float, method: str) -> Allocation:
         """Most accurate law of this total."""
@@ -173,7 +184,10 @@ class _Task:
         error, lower = self.arrays.error(lam), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"
         note += "" if lower is None else f", no law of this total below {lower:.6g}"
-        solution = replace(allocated.solution, notes=(*allocated.solution.notes, note), status=Status.ALLOCATED)
+        # where accuracies are required instead of a total, a certificate proves the total itself
+        proved = allocated.least_total is not None and allocated.solution.certificate is not None
+        status = allocated.solution.status if proved else Status.ALLOCATED
+        solution = replace(allocated.solution, notes=(*allocated.solution.notes, note), status=status)
         return Allocation(
             design=Design(self.domain, solution),
             workload=self.workload,

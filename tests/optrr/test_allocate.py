@@ -16,6 +16,7 @@ from optrr.estimation import estimate
 from optrr.records.datasets import adult_domain
 from optrr.records.domain import Domain
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
+from optrr_solvers.certificates.certificate import lower_bound
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 
@@ -95,6 +96,11 @@ def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
     epsilons = np.log1p(DOMAIN.sizes * lam / (1 - lam))
     assert allocation.design.epsilon == pytest.approx(design(DOMAIN, epsilons).epsilon, rel=1e-8)
     assert [p.standard_error for p in allocation.predictions] == pytest.approx([0.02] * 3, rel=1e-8)
+    # the design holds the certificate that proves its total
+    solution = allocation.design.solution
+    assert solution.certificate is not None and solution.lower == allocation.least_total
+    assert solution.upper - lower_bound(solution.problem, solution.certificate) <= 1e-9
+    assert allocation.design.verify().holds
 
 
 def test_what_no_epsilon_can_reach_is_refused_with_what_can():
