@@ -95,6 +95,13 @@ class Asking(ABC):
         """Releases of the same people that this way of asking follows."""
         return ()
 
+    @property
+    def public(self) -> PublicColumns:
+        """Columns that stand beside the attributes and are not randomized."""
+        from optrr.records.public import NONE  # noqa: PLC0415 (as in FullRecords)
+
+        return NONE
+
     def perturb_file(
         self,
         source: Places,
@@ -137,11 +144,6 @@ class FullRecords(Asking):
         @property
         def mechanism(self) -> Mechanism:
             """What randomizes each record."""
-            ...
-
-        @property
-        def public(self) -> PublicColumns:
-            """Columns that stand beside the attributes and are not randomized."""
             ...
 
     @property

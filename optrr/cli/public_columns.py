@@ -45,9 +45,7 @@ _SAMPLED = (
     click.option(
         "--single-cluster",
         type=click.Choice(["refuse", "centred"]),
-        default="refuse",
-        show_default=True,
-        help="A stratum with one cluster: refuse it, or take its difference from the mean of all.",
+        help="A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all.",
     ),
 )
 
@@ -68,18 +66,17 @@ class Sampled:
     cluster: str | None
     by: str | None
     unweighted: bool
-    single_cluster: Single
+    single_cluster: Single | None
 
     @property
     def how(self) -> dict[str, Any]:
         """What an estimate takes beside its columns."""
-        return {"single_cluster": self.single_cluster}
+        return {"single_cluster": self.single_cluster or "refuse"}
 
     @property
     def options(self) -> dict[str, bool]:
         """Which options are given."""
-        given = {"--weight": self.weight, "--stratum": self.stratum, "--cluster": self.cluster, "--by": self.by}
-        return {option: value is not None for option, value in given.items()} | {"--unweighted": self.unweighted}
+        return {f"--{name.replace('_', '-')}": value not in (None, False) for name, value in vars(self).items()}
 
     def check(self, others: dict[str, bool]) -> None:
         """Raise InvalidInput where the command has options that a weighted estimate does not take."""

@@ -86,6 +86,7 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
         "randomizations": len(provenance.randomizations),
         "seeded": provenance.seeded,
         "private": not provenance.seeded,
+        **({"public": provenance.public.summary()} if provenance.public else {}),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from optrr.asking import Asking
@@ -68,7 +68,9 @@ class Given:
         """What the people in these records may be told."""
         if self.seeded:
             return Section("What people are told", [Text(_SEEDED, warning=True)])
-        return told(self.spent)
+        section = told(self.spent)
+        public = self.asking.public
+        return replace(section, parts=[*section.parts, Text(public.warning(), warning=True)]) if public else section
 
     def was_asked(self, records: int) -> Section:
         """What was asked of which records."""

@@ -74,7 +74,7 @@ def weighted_page(result: WeightedEstimate, given: Given) -> Page:
     shown = result.shown()
     parts: list[Part] = [shown.first(ROWS), Text(result.interval_note)]
     if len(shown.rows) <= CHARTED:
-        parts.insert(0, Chart(figure_svg(result.plot()), _FOREST, f"Shares of {title} with intervals"))
+        parts.insert(0, Chart(figure_svg(result.plot()), "", f"Shares of {title} with intervals"))
     return _page(f"{title}, weighted", lead, Section("Estimate", parts), given, result)
 
 

@@ -350,6 +350,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     report = declared / "page.html"
     told(capsys, "estimate", declared / "r.csv", *files, "--report", report)
     assert "are public" in report.read_text()
+    assert "public columns, not protected" in report.read_text()
 
 
 @pytest.mark.parametrize(
