@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from optrr.cli.designing import preserve_option
 from optrr.cli.inputs import refuse_longitudinal
 from optrr.cli.output import json_option, print_json, watched
 from optrr.errors import InvalidInput
@@ -33,6 +34,7 @@ _DATABASE = "OPTRR_DATABASE"
 @click.option(
     "--public-url", metavar="URL", help="Address that people use, where a proxy stands before this one: https://…"
 )
+@preserve_option
 @json_option
 def serve(
     source: Path,
@@ -41,6 +43,7 @@ def serve(
     port: int,
     wording: Path | None,
     public_url: str | None,
+    preserve: str,
     as_json: bool,
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
@@ -60,7 +63,9 @@ def serve(
     given = os.environ.get(_TOKEN)
     token = given or new_token()
     with watched("designing") as options:
-        start = started(Settings(source, token, database, wording, public_url), options)
+        # the choices are the literals
+        settings = Settings(source, token, database, wording, public_url, preserve)  # type: ignore[arg-type]
+        start = started(settings, options)
     with listening(host, port) as bound:
         base = (public_url or _own_address(host, bound.getsockname()[1])).rstrip("/")
         said = {

@@ -17,6 +17,7 @@ from optrr.designing.design import Design
 from optrr.designing.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designing.solving import design
 from optrr.designing.specification import Specification, Wording, read_specification
+from optrr.designing.wishes import Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.records.account import Release
 from optrr.records.provenance import Provenance
@@ -62,20 +63,28 @@ class Survey:
         return msgspec.json.encode(self.wording)
 
 
-def prepared(path: Path, wording_from: Path | None = None, options: SolveOptions = SolveOptions()) -> Survey:
+def prepared(
+    path: Path,
+    wording_from: Path | None = None,
+    options: SolveOptions = SolveOptions(),
+    preserve: Preserve = "marginals",
+) -> Survey:
     """The survey of a specification or a design file.
 
     A specification is designed, on a grid so coarse that a page can fetch the mechanism, and the design saved beside it as
     ``NAME.design.json``; where that file is there already, it is served, so that a survey that is started again goes on with
-    its design. ``wording_from`` is a specification whose texts are shown with a design file; ``options`` are the solver's.
+    its design. ``wording_from`` is a specification whose texts are shown with a design file; ``options`` are the solver's;
+    ``preserve``, of a specification, is :func:`optrr.design`'s, and a saved design that preserves more is served, too.
 
     Raises
     ------
     InvalidInput
-        where the file is neither, the saved design is another specification's, or no device could draw from it. SolveFailed
-        where no design is reached.
+        where the file is neither, the saved design is another specification's or preserves less than is asked for, or no
+        device could draw from it. SolveFailed where no design is reached.
     """
     if _is_design(path):
+        if preserve != "marginals":
+            raise InvalidInput(f"{path} is a design: what it preserves is settled; leave out --preserve")
         file, fitted = path, _unchanged(fitted_deployment(Design.load(path), _MOST_BYTES), path)
         wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
     else:
@@ -85,7 +94,7 @@ def prepared(path: Path, wording_from: Path | None = None, options: SolveOptions
             )
         wanted = read_specification(path)
         file, wording = path.with_name(f"{path.stem}.design.json"), wanted.wording
-        fitted = _designed(wanted, path, file, options)
+        fitted = _designed(wanted, path, file, options, preserve)
     return Survey(fitted.design, file, wording, fitted.deployment)
 
 
@@ -101,14 +110,20 @@ def _is_design(path: Path) -> bool:
     return bool(form)
 
 
-def _designed(wanted: Specification, path: Path, file: Path, options: SolveOptions) -> Fitted:
+def _designed(wanted: Specification, path: Path, file: Path, options: SolveOptions, preserve: Preserve) -> Fitted:
     epsilons = wanted.required_epsilons()
     if not file.exists():
-        _save_first(fitted_deployment(design(wanted.domain, epsilons, options=options), _MOST_BYTES).design, file)
+        made = design(wanted.domain, epsilons, preserve=preserve, options=options)
+        _save_first(fitted_deployment(made, _MOST_BYTES).design, file)
     kept = Design.load(file)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
+        )
+    asked, has = Wishes(preserve).problem(wanted.domain, epsilons), kept.solution.problem
+    if not set(asked.pairs) <= set(has.pairs) or (asked.pairs and has.kappa < asked.kappa):
+        raise InvalidInput(
+            f"{file} preserves less than --preserve {preserve}; serve it without, or move it away to design again"
         )
     return _unchanged(fitted_deployment(kept, _MOST_BYTES), file)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
+from optrr.designing.wishes import Preserve
 from optrr.errors import InvalidInput
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database, shown
@@ -32,6 +33,8 @@ class Settings:
         a specification whose texts are shown with a design file.
     public_url
         the address that people use, where it is not the server's own.
+    preserve
+        of a specification: :func:`optrr.design`'s.
     """
 
     source: Path
@@ -39,6 +42,7 @@ class Settings:
     database: str | None = None
     wording: Path | None = None
     public_url: str | None = None
+    preserve: Preserve = "marginals"
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     secure = _is_secure(settings.public_url)
     beside = settings.source.parent / f"{settings.source.name.split('.')[0] or 'survey'}.db"
     url = database_url(settings.database or str(beside))
-    survey = prepared(settings.source, settings.wording, options)
+    survey = prepared(settings.source, settings.wording, options, settings.preserve)
     return Start(survey_app(survey, open_database(url), admission, secure), survey.design.epsilon, shown(url))
 
 

@@ -476,6 +476,25 @@ def test_a_design_that_another_collector_saved_meanwhile_is_served(
     assert [f.name for f in tmp_path.iterdir() if f not in (path, saved)] == []
 
 
+def test_a_survey_preserves_the_pairs_that_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "q.toml"
+    path.write_text("".join(f'[[attributes]]\nname = "a{i}"\nsize = 2\nepsilon = 0.5\n' for i in range(3)))
+    faint = prepared(path)
+    # three binary attributes alike: the optimum hides every pair
+    off = np.triu_indices(3, 1)
+    assert np.abs(faint.design.law.pair_eigenvalues()[off]).max() < 1e-6
+    with pytest.raises(InvalidInput, match="preserves less than --preserve pairs"):
+        prepared(path, preserve="pairs")
+    faint.design_file.unlink()
+    kept = prepared(path, preserve="pairs")
+    single = 1 - 2 / (1 + np.exp(0.5))
+    assert kept.design.law.pair_eigenvalues()[off].min() >= single**2 * (1 - 1e-9)
+    # what is saved goes on being served, asked for or not
+    assert prepared(path).files == prepared(path, preserve="pairs").files == kept.files
+    with pytest.raises(InvalidInput, match="leave out --preserve"):
+        prepared(kept.design_file, preserve="pairs")
+
+
 @pytest.mark.slow
 def test_a_mechanism_too_large_for_a_page_is_solved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is saved, drawn with and estimated with is one design."""
