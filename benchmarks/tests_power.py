@@ -1,8 +1,8 @@
 """Power at 5 % of every test that `optrr test` offers, on randomized records beside the test on the true ones.
 
-Run as ``python benchmarks/tests_power.py`` (a minute of processor time). Three attributes of sizes 2, 3 and 2, ε_i of 1 to 6
-for each, randomized jointly by the optimum that keeps pairs, 2,000 and 6,000 records. 2,000 data sets in each row, drawn from
-the true shares: standard errors of 1.1 % at most. Beside them what `optrr power` predicts, and how many times as many records
+Run as ``python benchmarks/tests_power.py`` (20 seconds of processor time). Three attributes of sizes 2, 3 and 2, ε_i of 1 to 6
+for each, randomized jointly by the optimum that keeps pairs, 2,000 and 6,000 records. 600 data sets in each row, drawn from
+the true shares: standard errors of 2 % at most. Beside them what `optrr power` predicts, and how many times as many records
 give a power of 80 % as without randomization, by the same formula.
 
 The genetic tests are in genomics_study.py. Writes results/tests_power.csv and .md.
@@ -34,7 +34,7 @@ EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0)
 # At this ε_i a record in 10^8 is changed.
 TRUE = 20.0
 SIZES = (2000, 6000)
-RUNS, LEVEL, WANTED = 2000, 0.05, 0.8
+RUNS, LEVEL, WANTED = 600, 0.05, 0.8
 # Enough draws to tell which side of 5 % a p-value lies on.
 RULE = Simulation(hits=10, most=199)
 ASSOCIATIONS = ("independence", "trend", "likelihood-ratio")
@@ -162,7 +162,7 @@ def main() -> None:
     off = max(abs(float(r["power"]) - float(r["predicted"])) for r in rows if r["power"] != "")  # type: ignore[arg-type]
     text = [
         "# Power of every test at 5 %, on randomized and on true records",
-        f"{RUNS} data sets in each row: standard errors of 1.1 % at most. Predicted: by the noncentral χ² of `optrr power`, "
+        f"{RUNS} data sets in each row: standard errors of 2 % at most. Predicted: by the noncentral χ² of `optrr power`, "
         f"which is {100 * off:.1f} points off at most here. Refused: the records hardly show what is held fixed; the power is "
         f"that of the others. Times as many records: of those that give {100 * WANTED:g} % without randomization.",
         markdown(rows),
