@@ -130,10 +130,10 @@ def _rank(text: str | None) -> tuple[bool, float, str]:
 def _weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
     if name is None:
         return np.ones(batch.num_rows)
-    column = batch.column(name)
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     try:
-        values = np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+        values = np.asarray(
+            _plain(batch.column(name)).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
+        )
     except pa.ArrowException:
         # Arrow's message holds the value, so it is not shown
         raise InvalidInput(f"column {shown(name)} holds something that is no number; weights are numbers") from None
@@ -159,8 +159,7 @@ class _Names:
         if self.name is None:
             self._codes.append(np.zeros(batch.num_rows, dtype=np.int64))
             return
-        column = batch.column(self.name)
-        coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+        coded = self._coded(_plain(batch.column(self.name)))
         texts = [_text(value) for value in coded.dictionary.to_pylist()]
         place = np.array([self._number(text) for text in [*texts, None]], dtype=np.int64)
         codes = place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
@@ -172,6 +171,14 @@ class _Names:
             )
         self._codes.append(codes)
 
+    def _coded(self, column: pa.Array) -> pa.DictionaryArray:
+        try:
+            return pc.dictionary_encode(column)
+        except pa.ArrowNotImplementedError:
+            raise InvalidInput(
+                f"column {shown(str(self.name))} holds {column.type}, which names nothing; give texts, numbers or dates"
+            ) from None
+
     def _number(self, text: str | None) -> int:
         if text not in self._numbers:
             self._numbers[text] = len(self.texts)
@@ -181,6 +188,13 @@ class _Names:
     def codes(self) -> IntArray:
         """(n,)."""
         return np.concatenate(self._codes)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column of a type that Arrow can encode and convert: no dictionary, and no views of texts."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
 
 
 def _text(value: Any) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 import optrr
 from optrr import Domain, InvalidInput, PublicColumns, count, design, estimate, estimate_weighted
 from optrr.cli.main import run
+from optrr.matrix import MatrixMechanism, from_probabilities
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": [0, 1]})
 
@@ -93,6 +94,37 @@ def test_shares_totals_and_errors_are_those_of_the_formulas_written_out(seed, na
         assert table.n == inside.sum()
         assert np.all((table.lower >= 0) & (table.lower <= np.clip(table.proportions, 0, 1)))
         assert np.all((np.clip(table.proportions, 0, 1) <= table.upper) & (table.upper <= 1))
+
+
+def test_matrices_that_are_not_symmetric_are_inverted_the_right_way():
+    rng = np.random.default_rng(2)
+    given = [from_probabilities(0.6 * np.eye(r) + 0.4 * rng.dirichlet(np.ones(r), r)) for r in (3, 2)]
+    mechanism, data = MatrixMechanism(DOMAIN, tuple(given)), people(rng)
+    table = estimate_weighted(data, mechanism, ["a", "b"], weights="w", strata="region").table
+    y, every = scores(data, mechanism, ["a", "b"]), np.ones(len(data), bool)
+    share, _, covariance, _ = linearised(y, data.w, data.region, range(len(data)), every)
+    np.testing.assert_allclose(table.proportions.ravel(), share, atol=1e-10)
+    np.testing.assert_allclose(table.covariance, covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "categorical", "views"])
+def test_columns_of_every_kind_are_read_alike(kind):
+    data, mechanism = people(np.random.default_rng(14)), made().mechanism
+    options = {"weights": "w", "strata": "region", "clusters": "school", "by": "sex"}
+    expected = estimate_weighted(data, mechanism, "a", **options)
+    pa = pytest.importorskip("pyarrow")
+    if kind == "polars":
+        given = pytest.importorskip("polars").from_pandas(data)
+    elif kind == "categorical":
+        given = data.astype({"region": "category", "school": "category", "sex": "category"})
+    else:
+        given = pa.Table.from_pandas(data.astype(str) if kind == "views" else data, preserve_index=False)
+    if kind == "views":
+        given = given.cast(pa.schema([(name, pa.string_view()) for name in given.schema.names]))
+    assert estimate_weighted(given, mechanism, "a", **options).to_arrow().equals(expected.to_arrow())
+    lists = pa.table({"a": ["x", "y"], "region": [[1], [2]]})
+    with pytest.raises(InvalidInput, match="names nothing"):
+        estimate_weighted(lists, mechanism, "a", strata="region")
 
 
 @pytest.mark.parametrize("clustered", [False, True])
