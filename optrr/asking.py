@@ -202,7 +202,8 @@ class FullRecords(Asking):
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
 
-        Records that say they were randomized by another design, or twice, are refused.
+        Records that say they were randomized by another design, or twice, are refused. Weights, strata and clusters among
+        public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes them into account.
         """
         from optrr.estimation import estimate  # noqa: PLC0415 (as above)
         from optrr.records.counts import count  # noqa: PLC0415
@@ -213,4 +214,5 @@ class FullRecords(Asking):
         records = open_source(answers, self.domain) if isinstance(answers, Iterator) else answers
         check_design(records, self.digest)
         counts = count(records, self.domain, attributes, allow_extra=True)
-        return estimate(counts, self.mechanism, confidence=confidence)
+        out = estimate(counts, self.mechanism, confidence=confidence)
+        return replace(out, warnings=(*out.warnings, *self.public.ignored())) if self.public else out
