@@ -15,14 +15,14 @@ from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr_solvers.arrays import FloatArray
 
-# A table of 64 cells takes 20 to 60 s of processor time, of 16 cells 2 to 5 s.
+# A table of 64 cells takes 20 to 60 s of processor time, one of 16 cells 3 s.
 MOST_CELLS = 64
 # Below, splits of two cells come too near to 0 and 1 for double precision; above, the prior is the answer.
 LEAST_PRIOR, MOST_PRIOR = 0.2, 1e6
 JEFFREYS = 0.5
 # Chains that move side by side cost little more than one. The first check comes after so many sweeps; where the draws have not
 # settled, their number doubles, and at the most there is an error instead of an answer.
-_CHAINS, _FIRST, _MOST = 64, 128, 4096
+_CHAINS, _FIRST, _MOST = 64, 512, 4096
 
 
 def posterior(

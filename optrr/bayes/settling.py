@@ -54,7 +54,7 @@ def moments(values: FloatArray, confidence: float) -> Moments:
     lower, upper = np.quantile(flat, [tail, 1 - tail], axis=0)
     counted = [_effective(halves), _effective(halves < lower), _effective(halves > upper)]
     error = np.maximum(*(_error_of_limit(flat, share, n) for share, n in ((tail, counted[1]), (1 - tail, counted[2]))))
-    effective = np.minimum.reduce(counted)
+    effective = np.floor(np.minimum.reduce(counted))
     return Moments(flat.mean(axis=0), flat.std(axis=0, ddof=1), lower, upper, error, effective)
 
 

@@ -122,6 +122,7 @@ def test_three_categories_agree_with_quadrature():
         assert abs(density[share > high].sum() - 0.025) < 0.02
 
 
+@pytest.mark.slow
 def test_without_noise_it_is_the_conjugate_law():
     domain = optrr.Domain.of({"a": 2, "b": 3})
     tallies = np.array([12, 0, 3, 30, 1, 4])
@@ -161,6 +162,7 @@ def test_simulation_based_calibration(prior, runs):
         assert kstest((column + rng.uniform(size=runs)) / (chains + 1), "uniform").pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_a_hidden_effect_is_the_priors_and_a_faint_one_is_named():
     domain = optrr.Domain.of({"a": 2})
     blind = optrr.posterior(table(domain, [30, 70]), Fixed(domain, np.full((2, 2), 0.5)), prior=1.0, random_state=5)
@@ -172,6 +174,7 @@ def test_a_hidden_effect_is_the_priors_and_a_faint_one_is_named():
     assert clear.warnings == ()
 
 
+@pytest.mark.slow
 def test_the_seed_gives_the_same_draws_and_is_named():
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
