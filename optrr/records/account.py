@@ -19,6 +19,8 @@ from optrr.rounding import epsilon_text, sum_of_epsilons
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ID = re.compile(r"([0-9a-f]{32})?")
+# Sums of so many nats, and of as many releases as anybody has files, are doubles.
+_MOST_NATS = 1e300
 # Hexadecimal digits of a digest that a message shows.
 _SHOWN = 12
 
@@ -75,8 +77,9 @@ class Release:
 
     @staticmethod
     def from_record(record: ReleaseRecord) -> Release:
-        """From a file."""
-        return Release(record.design, math.inf if record.epsilon is None else record.epsilon, record.seeded, record.id)
+        """From a file; more nats than can be added up protect nobody, and are read as infinitely many."""
+        promised = record.epsilon is not None and record.epsilon <= _MOST_NATS
+        return Release(record.design, record.epsilon if promised else math.inf, record.seeded, record.id)  # type: ignore[arg-type]
 
     @property
     def cost(self) -> float:

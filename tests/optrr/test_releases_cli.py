@@ -129,6 +129,18 @@ def test_accounts_add_up_distinct_releases(here, capsys):
     assert "cannot read absent.csv: No such file" in said(capsys, "account", "absent.csv", code=2)[1]
 
 
+def test_epsilons_too_large_to_be_added_up_are_infinite(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    note = json.loads(Path("first.csv.optrr.json").read_text())
+    note["provenance"]["epsilon"] = None
+    note["provenance"]["randomizations"] = [
+        {**note["provenance"]["randomizations"][0], "epsilon": 1.7e308, "id": f"{k:032x}"} for k in range(2)
+    ]
+    Path("first.csv.optrr.json").write_text(json.dumps(note))
+    account = as_json(capsys, "account", "first.csv")
+    assert account["epsilon"] is None and len(account["releases"]) == 2
+
+
 def test_a_limit_is_kept_before_anything_is_written(here, capsys):
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
     second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
