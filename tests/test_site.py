@@ -28,6 +28,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SITE = ROOT / "build" / "docs" / "html"
 RESULTS = ROOT / "benchmarks" / "results"
+PAGES = sorted(f for f in DOCS.rglob("*.md") if "source" not in f.relative_to(DOCS).parts)
+WITH_CELLS = [f for f in PAGES if "\n```{code-cell}" in f.read_text(encoding="utf-8")]
+SPECIFICATION = (DOCS / "reference" / "specification.md").read_text(encoding="utf-8")
 # What generates pages; needs Sphinx.
 pytest.importorskip("sphinx", reason="the extra docs is not installed")
 built = pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="the site is not built (make docs)")
@@ -211,21 +214,70 @@ def test_every_name_and_command_is_reached_from_the_front_page() -> None:
         assert any(figure.name in target for target in parsed(SITE / "gallery.html").loads), figure.name
 
 
+def cells_of(page: str) -> list[str]:
+    """The code of each cell of a page that readers see."""
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(cells) == page.count("\n```{code-cell}")
+    return [cell for cell in cells if "remove-cell" not in cell]
+
+
+def prints(cell: str) -> bool:
+    """Whether a cell surely shows something: a line of its own, not of a block or a call, prints or draws."""
+    return re.search(r"^(print\(|plt\.show\(|optrr (verify|test|estimate|audit) )", cell, re.MULTILINE) is not None
+
+
 @built
-def test_every_cell_was_executed() -> None:
-    """As many cells have run, on as many pages, as the sources have."""
-    sources = [f for f in DOCS.rglob("*.md") if "source" not in f.relative_to(DOCS).parts]
-    cells = {f: f.read_text(encoding="utf-8").count("\n```{code-cell}") for f in sources}
-    executed = [f for f, count in cells.items() if count]
-    assert len(executed) > 10
-    for source in executed:
-        page = SITE / source.relative_to(DOCS).with_suffix(".html")
-        assert not re.search(
-            r"Traceback \(most recent call last\)|class=\"output traceback", page.read_text("utf-8")
-        ), source
+@pytest.mark.parametrize("source", WITH_CELLS, ids=lambda source: source.stem)
+def test_every_cell_was_executed(source: Path) -> None:
+    """A page has as many cells as its source, and each that prints or draws shows what it printed, without an error."""
+    page = (SITE / source.relative_to(DOCS).with_suffix(".html")).read_text(encoding="utf-8")
+    cells, shown = cells_of(source.read_text(encoding="utf-8")), page.split('<div class="cell ')[1:]
+    assert len(shown) == len(cells)
+    silent = [cell for cell, html in zip(cells, shown, strict=True) if prints(cell) and '"cell_output' not in html]
+    assert silent == []
+    assert not re.search(r"Traceback \(most recent call last\)|class=\"output traceback", page)
 
 
-SHOWN = ["index", "quick-start", "papers/por", "reference/python/optrr.mechanisms", "tutorials/how-much-epsilon"]
+def test_most_cells_are_known_to_print() -> None:
+    cells = [cell for source in WITH_CELLS for cell in cells_of(source.read_text(encoding="utf-8"))]
+    assert len(WITH_CELLS) > 15 and sum(map(prints, cells)) > 60
+    assert not prints("with a:\n    print(b)\n")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.stem != "survey"], ids=lambda page: page.stem)
+def test_code_that_is_not_executed_is_tested_elsewhere(page: Path) -> None:
+    """Whatever is fenced as a language runs when the site is built; the exceptions are named with the test that has them."""
+    text = page.read_text(encoding="utf-8")
+    fences = set(re.findall(r"^```([a-z]+)$", text, re.MULTILINE))
+    elsewhere = {
+        "phones-and-web": {"js"},  # test_stories.py: the client's own page, whose tests run it
+        "specification": {"toml"},  # below
+    }
+    assert fences <= elsewhere.get(page.stem, set())
+    # blocks by indent would not be executed: those of commands belong into cells
+    assert not re.search(
+        r"^    (optrr|python|pip|openssl) ", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M
+    )
+
+
+@pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```$", SPECIFICATION, re.MULTILINE | re.DOTALL))
+def test_a_part_of_a_specification_is_read_as_printed(block: str, tmp_path: Path) -> None:
+    file = tmp_path / "spec.toml"
+    file.write_text(block + '[[attributes]]\nname = "asked"\nsize = 2\nepsilon = 1.0\n', encoding="utf-8")
+    assert optrr.read_specification(file).domain.names == ("asked",)
+
+
+SHOWN = [
+    "index",
+    "quick-start",
+    "papers/por",
+    "reference/python/optrr.designing",
+    "tutorials/how-much-epsilon",
+    *(
+        pytest.param(name, marks=pytest.mark.full)
+        for name in ("gallery", "tutorials/related-answers", "how-it-works/attacks", "reference/commands/design")
+    ),
+]
 # Milliseconds that a page may take on a busy machine.
 PATIENCE = 120_000
 SCREENS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
@@ -269,6 +321,44 @@ def test_the_search_answers_without_a_network(browser: Any) -> None:
     page.goto((SITE / "search.html").as_uri() + "?q=conditional+epsilon")
     page.locator("#search-results li a").first.wait_for(timeout=PATIENCE)
     assert "conditional" in page.locator("#search-results").inner_text()
+
+
+def focused_by_tabs(page: Any, selector: str, most: int) -> bool:
+    """Whether the Tab key reaches what the selector names, from the page's beginning."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            return True
+    return False
+
+
+@built
+@pytest.mark.slow
+def test_search_and_menu_are_reached_by_the_keyboard_alone(browser: Any) -> None:
+    address = (SITE / "quick-start.html").as_uri()
+    page = browser.new_page(viewport=SCREENS["wide"])
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    # seven links of the menu stand before the search
+    assert focused_by_tabs(page, "header .nav-link", 8) and focused_by_tabs(page, "header .search-button__button", 15)
+    page.keyboard.press("Enter")
+    page.locator("dialog input[type=search]").wait_for(state="visible")
+    page.keyboard.type("certificate")
+    with page.expect_navigation(wait_until="commit"):
+        page.keyboard.press("Enter")
+    assert "search.html?q=certificate" in page.url
+    page.close()
+    page = browser.new_page(viewport=SCREENS["phone"])
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    assert focused_by_tabs(page, "header button.primary-toggle", 10)
+    page.keyboard.press("Enter")
+    menu = page.locator("dialog[open]")
+    menu.get_by_role("link", name="Gallery").wait_for(state="visible")
+    assert focused_by_tabs(page, "dialog[open] a", 5)
+    page.keyboard.press("Escape")
+    menu.wait_for(state="detached")
+    page.close()
 
 
 @built

@@ -8,3 +8,11 @@ addEventListener("beforeprint", () => {
 addEventListener("afterprint", () => {
   page.dataset.theme = screenTheme;
 });
+// What scrolls sideways can be reached by the keyboard; the theme sees to code and tables.
+const reachable = () => {
+  for (const box of document.querySelectorAll(".bd-article :is(figure, p):has(> img, > a > img)")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  }
+};
+addEventListener("load", reachable);
+addEventListener("resize", reachable);

@@ -299,13 +299,27 @@ def command(name: str) -> list[str]:
         "one": ["estimate", "out.csv", *CALL, "grade"],
         "test": ["test", "unbound.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic"],
         "measure": ["measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "odds-ratio"],
+        "model": ["model", "out.csv", *CALL, "grade,other", "--terms", "grade*other"],
+        "regress": [
+            "regress",
+            "out.csv",
+            "--design",
+            "design.json",
+            "--formula",
+            "other ~ C(grade)",
+            "--family",
+            "linear",
+        ],
         "allocate": ["allocate", *spec, "--preserve", "pairs"],
         "advise": ["advise", *spec],
         "compare": ["compare", "spec.json"],
     }[name]
 
 
-MORE = [pytest.param(name, marks=pytest.mark.full) for name in ("one", "measure", "allocate", "advise", "compare")]
+MORE = [
+    pytest.param(name, marks=pytest.mark.full)
+    for name in ("one", "measure", "model", "regress", "allocate", "advise", "compare")
+]
 
 
 @pytest.mark.slow
