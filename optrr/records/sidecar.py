@@ -62,8 +62,12 @@ def origin_from_sidecar(target: Path) -> Origin:
             f"{path} cannot be read: {in_one_line(error)}; restore it, or remove it where {target} has nothing to do with it"
         ) from error
     provenance = Provenance.from_json(bytes(sidecar.provenance), str(path))
-    files = {target, *(target.with_suffix(suffix) for suffix in sidecar.content if suffix != target.suffix.lower())}
-    whole = all(_is_described(file, sidecar) for file in files)
+    try:
+        files = {target, *(target.with_suffix(suffix) for suffix in sidecar.content if suffix != target.suffix.lower())}
+        whole = all(_is_described(file, sidecar) for file in files)
+    except (ValueError, OSError):
+        # a suffix that no file can have, or a file that cannot be looked at
+        whole = False
     return Origin(str(target), provenance, "" if whole else f"{path.name} was written for other content than it has")
 
 

@@ -141,6 +141,15 @@ def test_epsilons_too_large_to_be_added_up_are_infinite(here, capsys):
     assert account["epsilon"] is None and len(account["releases"]) == 2
 
 
+@pytest.mark.parametrize("suffix", ["csv", "a/.csv", f".{'x' * 300}", ".\0"])
+def test_a_sidecar_of_files_that_cannot_be_is_for_other_content(here, capsys, suffix):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    note = json.loads(Path("first.csv.optrr.json").read_text())
+    note["content"][suffix] = note["content"][".csv"]
+    Path("first.csv.optrr.json").write_text(json.dumps(note))
+    assert "was written for other content" in said(capsys, "account", "first.csv", code=2)[1]
+
+
 def test_a_limit_is_kept_before_anything_is_written(here, capsys):
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
     second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
