@@ -138,7 +138,7 @@ def _is_number(text: str) -> bool:
         number = float(text)
     except ValueError:
         return False
-    return text in (number_text(number), f"{number_text(number)}.0")
+    return math.isfinite(number) and text in (number_text(number), f"{number_text(number)}.0")
 
 
 def _is_date(text: str) -> bool:

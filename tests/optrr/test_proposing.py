@@ -163,6 +163,12 @@ def test_a_key_written_twice_is_told_at_once(tmp_path):
     assert time.process_time() - began < 5
 
 
+def test_infinity_in_words_is_a_text(tmp_path):
+    path = tmp_path / "limits.csv"
+    path.write_text("limit,count\ninf,1\n2,2\ninf,3\n", encoding="utf-8")
+    assert propose(path, Proposing()).domain["limit"].categories == ("2", "inf")
+
+
 def test_from_frame():
     made = Specification.from_frame(FRAME, WANTED, epsilon=0.5)
     assert made.domain == propose(FRAME, WANTED).domain
