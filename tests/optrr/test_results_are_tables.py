@@ -6,6 +6,7 @@ import pkgutil
 from dataclasses import is_dataclass
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
@@ -14,11 +15,12 @@ from optrr import genomics, longitudinal
 from optrr.results import Result, TableResult
 
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
-# Public data classes that are asked for or worked with, not results; the others must be results.
+# Public data classes that are asked for or worked with, or that are files and their pages, not results; the others must be.
 NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
-    *("AuditOptions", "Bins", "Comparing", "Proposing", "RecordsAt"),
+    *("Alternative", "AuditOptions", "Bins", "Comparing", "Proposing", "PublicColumns", "RecordsAt"),
+    *("Fitted", "Worksheet"),
     *(
         "Budget",
         "Cohort",
@@ -64,6 +66,15 @@ def asked_twice():
     return longitudinal.Panel(design.domain, design.mechanism, cells).average()
 
 
+def weighted():
+    design = optrr.design(DOMAIN, 2.0)
+    rng = np.random.default_rng(5)
+    frame = pa.table(
+        {"a": rng.integers(0, 2, 60).astype(str), "b": rng.choice(list("yz"), 60), "w": rng.uniform(1, 2, 60)}
+    )
+    return optrr.estimate_weighted(frame, design.mechanism, ["a"], weights="w")
+
+
 MADE = {
     "Design": lambda: optrr.design(DOMAIN, 1.0),
     "Verification": lambda: optrr.design(DOMAIN, 1.0).verify(),
@@ -73,6 +84,7 @@ MADE = {
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
+    "WeightedEstimate": weighted,
     "Posterior": lambda: optrr.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
     "LogLinear": lambda: optrr.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
