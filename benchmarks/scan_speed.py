@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-VARIANTS, PEOPLE, REPEATS = 100_000, 2_000, 6
+VARIANTS, PEOPLE, REPEATS = 100_000, 2_000, 3
 
 # What either code runs: a scan, as `optrr gwas` does it after reading, and the odds ratios of all variants.
 PROGRAM = """
