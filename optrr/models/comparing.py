@@ -241,7 +241,7 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     if not out.simulated[0]:
         return plain
     drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
-    measured = f"{_MEASURED}, and 0.03 to 0.2 % of the time at level 0.1 %"
+    measured = f"{_MEASURED}, and 0.03 to 0.3 % of the time at level 0.1 %"
     return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), measured))
 
 
