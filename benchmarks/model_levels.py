@@ -171,7 +171,7 @@ def main(jobs: int) -> None:
         f"{sum(r['runs'] == MORE_RUNS for r in rows)} rows that were outside at first. Within: 4–6 % and 0.05–0.2 %. Refused: "
         f"the records show the smaller model's margins no better than {LEAST_WORTH:g} true ones a cell would, or the mechanism "
         "hides what is tested. Stated: outside, and the result, whose p-value comes from drawn tables, says that such p-values "
-        "were measured to reject 3 to 7 % and 0.03 to 0.2 % of the time. Expected: records in the rarest report; worth: true "
+        "were measured to reject 3 to 7 % and 0.03 to 0.3 % of the time. Expected: records in the rarest report; worth: true "
         "records a cell, of the faintest margin; simulated: share of p-values from drawn tables.",
         markdown(summary(rows)),
         "## All settings",
