@@ -117,7 +117,7 @@ def interval_figure(labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayL
     ``said`` stands below the axis. Where there are no ends, NaN, there is no line.
     """
     places = np.arange(len(labels))
-    texts = [_in_lines(label_text(each)) for each in labels]
+    texts = [label_lines(each) for each in labels]
     tall = max((text.count("\n") for text in texts), default=0)
     # a legible row, and the axis below
     figure = new_figure(PAGE_WIDTH, 0.9 + (0.26 + 0.14 * tall) * len(labels))

@@ -139,7 +139,7 @@ class Advice(TableResult):
         """The error of each way of asking, the smallest on top; a way that cannot estimate every table has no dot."""
         shown = self.options[::-1]
         errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]
-        figure = new_figure(PAGE_WIDTH, 1.3 + 0.42 * len(shown))
+        figure = new_figure(PAGE_WIDTH, 1.3 + 0.52 * len(shown))
         axes, places = figure.subplots(), np.arange(len(shown))
         kinds = ((True, "o", "full records"), (False, "D", "one table of each person"))
         for keeps, marker, label in kinds:

@@ -23,9 +23,10 @@ def measures_page(measured: Measures, given: Given) -> Page:
     """Comparisons with their intervals."""
     title = crossed((measured.groups, measured.outcomes))
     together = "all together" if measured.simultaneous else "each"
+    words = measured.measure.replace("-", " ").capitalize()
     lead = [
-        f"{measured.measure} of {title} among the people behind {measured.n} randomized records. Intervals hold {together} "
-        f"with {100 * measured.confidence:g} % confidence; where one has no end, the noise leaves none."
+        f"{words} of {title} among the people behind {measured.n} randomized records. Intervals hold {together} with "
+        f"{100 * measured.confidence:g} % confidence; where one has no end, the noise leaves none."
     ]
     parts: list[Part] = [measured.shown().first(ROWS)]
     if len(measured.rows) <= CHARTED:
