@@ -19,6 +19,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.records.bins import Bins, Edge, bins_of
+from optrr.records.columns import MISSING_MARKS
 from optrr.records.domain import Attribute, Category, Domain, binned, listed, shown
 from optrr.records.frames import checked_columns
 from optrr.records.observed import ObservedColumn
@@ -30,7 +31,6 @@ REST = "other"
 MOST_CATEGORIES = 50
 # Digits that edges read off the data keep: enough to tell them apart, few enough to say little about one person.
 _DIGITS = 3
-_MARKS = {"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "<NA>"}
 
 # Notes by attribute and key of the specification.
 Notes = dict[tuple[str, str], str]
@@ -161,7 +161,7 @@ def _with_missing(attribute: Attribute, has_missing: bool) -> Attribute:
 
 
 def _what_to_confirm(known: Mapping[Category, int], column: ObservedColumn) -> str:
-    marks = [v for v in known if isinstance(v, str) and v in _MARKS]
+    marks = [v for v in known if isinstance(v, str) and v in MISSING_MARKS]
     if marks:
         return f"confirm: {shown(marks[0])} may mean a missing value; if so, propose again with --missing"
     order = "their order is the column's" if column.order is not None else "their order is the alphabet's or by number"

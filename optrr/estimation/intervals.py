@@ -22,16 +22,15 @@ empty or a point, and coverage at the end itself is above the confidence (97.5 %
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, ndtr
 
 from optrr.distributions import norm
+from optrr.estimation.outward import crossing, outward
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
@@ -39,8 +38,8 @@ from optrr_solvers.arrays import FloatArray
 _ADDED = 0.5
 # Below this skewness the gamma law and the normal law agree to five digits at any quantile in use.
 _NO_SKEWNESS = 1e-3
-# Limits are found to this share of a half width, or to rounding.
-_LIMIT, _TINY, _RELATIVE = 1e-3, 1e-15, 1e-12
+# Limits are found to this share of a half width.
+_LIMIT = 1e-3
 # Where a step does not reach the limit, the next step is this many times as long.
 _GROWTH = 1.5
 
@@ -156,24 +155,16 @@ def interval(path: Path, confidence: float) -> tuple[float, float]:
 
 def limit(path: Path, tail: float, side: int) -> float:
     """The smallest (side 0) or largest (side 1) value under which the estimate's tail on that side is at least ``tail``."""
-    reach = float(norm.isf(tail)) * path.deviation()
-    if side == 0:
-        at_most = min(path.estimate, path.range[1]) - path.slack
-        return _crossing(lambda value: 1 - path.law(value).below(at_most) - tail, path.value, -reach, path.range[0])
+    end = path.range[side]
+    at_most = min(path.estimate, path.range[1]) - path.slack
     at_least = max(path.estimate, path.range[0]) + path.slack
-    return _crossing(lambda value: path.law(value).below(at_least) - tail, path.value, reach, path.range[1])
 
+    def excess(value: float) -> float:
+        law = path.law(value)
+        return (law.below(at_least) if side else 1 - law.below(at_most)) - tail
 
-def _crossing(function: Callable[[float], float], start: float, reach: float, end: float) -> float:
-    """Where a function that is positive at the start turns negative towards an end; the end where it does not.
-
-    The first step is ``reach``, which ends near the crossing where the law is normal.
-    """
-    inside, step = start, reach
-    while True:
-        outside = end if abs(step) >= abs(end - inside) else inside + step
-        if inside == end or (outside == end and function(end) >= 0):
-            return end
-        if outside == end or function(outside) < 0:
-            return float(brentq(function, inside, outside, xtol=_LIMIT * abs(reach) + _TINY, rtol=_RELATIVE))
-        inside, step = outside, step * _GROWTH
+    # the first step ends near the limit where the law is normal
+    reach = float(norm.isf(tail)) * path.deviation() or path.range[1] - path.range[0]
+    points = outward(path.value, reach if side else -reach, _GROWTH, end)
+    limited = crossing(excess, points, _LIMIT * reach)
+    return end if limited is None else limited

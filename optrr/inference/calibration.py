@@ -7,7 +7,7 @@ margins, every way to pair the reports of one attribute with those of the other 
 every statistic. Under other mechanisms reports are dependent by a known kernel and unknown margins, and tables are drawn from
 the fitted null hypothesis (the parametric bootstrap), whose error they keep.
 
-A score test trusts χ² where every report expects `_MANY_EXPECTED` records and p is not below
+A score test trusts χ² where every report expects `MANY_EXPECTED` records and p is not below
 :func:`~optrr.inference.tail.reliable_down_to`; far in the tail of such tables, tilted simulation. It is the reports that count:
 categories that nobody has do no harm where the mechanism fills them. The likelihood ratio trusts χ² where no cell of the fitted
 null hypothesis is near 0.
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.likelihood_ratio import likelihood_ratios, padded_null
 from optrr.inference.nullfit import Fitter, NullFit
 from optrr.inference.score import score_tests
@@ -31,9 +32,6 @@ from optrr.kernel.effects import EffectKernel
 from optrr.kernel.products import ProductKernel
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Reports that expect fewer records make χ² too large a p-value (levels of 1.5 to 4 % at nominal 5 %) or, where several
-# attributes' rare categories meet, too small a one (0.8 % at nominal 0.1 %).
-_MANY_EXPECTED = 50.0
 # Where every report expects many records, the χ² limit holds for all p-values above this.
 _SURE = 0.05
 # λ_ab may differ from λ_a λ_b by rounding.
@@ -112,7 +110,7 @@ def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
         return Limit(ratios.statistic, ratios.df, ratios.p_value, nothing, ratios.fit, fewest, down_to)
     scores = score_tests(tables, test.kernel, test.contrasts, test.fitter)
     fewest = n * scores.fit.expected.min(axis=(1, 2))
-    many = fewest >= _MANY_EXPECTED
+    many = fewest >= MANY_EXPECTED
     down_to = np.where(many, 0.0, np.inf)
     small = np.flatnonzero(many & (scores.p_value < _SURE))
     if small.size:

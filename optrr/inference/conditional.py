@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.nullfit import Fitter
 from optrr.inference.saddlepoint import conditional_p_values, conditional_tail
 from optrr.inference.score import ScoreTests
@@ -27,9 +28,8 @@ from optrr_solvers.arrays import FloatArray
 
 # χ² p-values above these are kept, because both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
 _KEPT = {1: 0.0455, 2: 0.01}
-# In tables where some output expects fewer records than the last number, χ² is off at the usual levels too, so that its
-# p-values are kept only above these.
-_KEPT_IF_SPARSE, _MANY_EXPECTED = {1: 0.3, 2: 0.1}, 50.0
+# In tables where some output expects fewer than MANY_EXPECTED records, its p-values are kept only above these.
+_KEPT_IF_SPARSE = {1: 0.3, 2: 0.1}
 # With fewer records expected in some output, the points of the lattice are too far apart for an integral over directions.
 FEW_EXPECTED = 5.0
 # Up to this many categories of both attributes together, Newton's matrices, whose size is the square of that, stay small.
@@ -70,7 +70,7 @@ def calibrated(
     far = np.flatnonzero(p < _KEPT_IF_SPARSE[scores.df])
     n = tables[far].sum(axis=(1, 2)).astype(np.float64)
     fewest = n * scores.fit.expected[far].reshape(far.size, kernel.cells).min(axis=1)
-    chosen = (p[far] < _KEPT[scores.df]) | (fewest < _MANY_EXPECTED)
+    chosen = (p[far] < _KEPT[scores.df]) | (fewest < MANY_EXPECTED)
     far, fewest = far[chosen], fewest[chosen]
     if scores.df > 1:
         for k in far[fewest < FEW_EXPECTED]:

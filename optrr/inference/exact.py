@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.simulation import MOST_RECORDS, Draw, Simulation, dealt, in_blocks, simulated_p_values
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# With fewer records expected in a cell, steps of one record show in the tail.
-_MANY_EXPECTED = 50.0
 # arcosh 2: where t³/(6√μ) reaches this number, the tail is twice the normal one.
 _DOUBLED = 1.317
 # The most cells drawn for one p-value: random tables for about two seconds.
@@ -87,7 +86,7 @@ def chi_square_holds(p: FloatArray, df: int, fewest: FloatArray) -> NDArray[np.b
     the normal ones (Cramér's series). The statistic is taken as if all of it came from the rarest cell.
     """
     farthest = (6 * _DOUBLED * np.sqrt(fewest)) ** (1 / 3)
-    return np.asarray((fewest >= _MANY_EXPECTED) & (p >= chi2.sf(farthest**2, df)))
+    return np.asarray((fewest >= MANY_EXPECTED) & (p >= chi2.sf(farthest**2, df)))
 
 
 def _calibrated(  # noqa: PLR0913 (what the two tests share, each argument a property of the batch)
@@ -109,7 +108,7 @@ def _calibrated(  # noqa: PLR0913 (what the two tests share, each argument a pro
         p[where], reached[where] = drawn.p_value, drawn.reached
     # no simulated table reached the statistic; with many records in every cell the χ² limit still has the right order of
     # magnitude
-    p = np.where(simulated & (reached == 0) & (fewest >= _MANY_EXPECTED), np.minimum(p, limit), p)
+    p = np.where(simulated & (reached == 0) & (fewest >= MANY_EXPECTED), np.minimum(p, limit), p)
     return ExactTests(statistic, df, p, simulated, reached, rule)
 
 

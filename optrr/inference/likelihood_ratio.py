@@ -19,7 +19,9 @@ from scipy.stats import chi2
 
 from optrr.estimation.mixture import likeliest_weights
 from optrr.estimation.simplex import clip
+from optrr.inference.chi_square import CLEAR_OF_ZERO
 from optrr.inference.nullfit import NullFit, expected_product, independence_fit
+from optrr.inference.simulation import HELD
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
@@ -29,16 +31,12 @@ MAX_CELLS = 1024
 _TOLERANCE = 1e-12
 # Rounds over the two margins; they are nearly uncorrelated, so two or three rounds are enough.
 _ROUNDS = 100
-# A cell of the null fit this many standard errors above 0 is estimated below 0 in 3 of 10^5 tables.
-_CLEAR_OF_ZERO = 4.0
 # Records' worth added to every category of the margins that a bootstrap draws from, as Jeffreys' prior does: a fitted margin
 # has empty categories more often than the truth, and its draws fall short as well. Of 3000 tables of 6 × 3 at n = 1000,
 # p-values were at most 0.1 in 10.2 % with it and in 11.2 % without.
 _PADDING = 0.5
 # Starting weights keep this much of the even ones, so that no observed output is impossible.
 _EVEN = 0.01
-# Doubles held at once: 32 MB.
-_HELD = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +55,7 @@ def likelihood_ratios(tables: FloatArray, kernel: Kernel) -> LikelihoodRatios:
 
     O(B R³) time in pieces of 32 MB: 20 to 50 µs a table of 6 × 3.
     """
-    step = max(1, _HELD // kernel.cells**2)
+    step = max(1, HELD // kernel.cells**2)
     pieces = [_piece(tables[s : s + step], kernel) for s in range(0, tables.shape[0], step)]
     statistic, rows, columns, expected = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
@@ -137,4 +135,4 @@ def _likeliest(observed: FloatArray, kernel: Kernel) -> FloatArray:
 def _near_boundary(null: NullFit, n: FloatArray, kernel: Kernel) -> NDArray[np.bool_]:
     cells = null.rows[:, :, None] * null.columns[:, None, :]
     errors = np.sqrt(kernel.exact_variance(null.expected, 1.0) / n[:, None, None])
-    return np.asarray((cells < _CLEAR_OF_ZERO * errors).any(axis=(1, 2)))
+    return np.asarray((cells < CLEAR_OF_ZERO * errors).any(axis=(1, 2)))

@@ -22,8 +22,8 @@ from optrr.inference.testing import TestName, association
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
-# Records of the tables at which noncentralities are read off.
-_MANY = 1e12
+# Records of the tables at which noncentralities are read off: what is added to empty cells of margins does not count there.
+MANY_RECORDS = 1e12
 # No survey has more records than this.
 _MOST_RECORDS = 10**15
 
@@ -74,7 +74,9 @@ def alternative_of(
         return alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
     expected = kernel.expected(checked_effect(proportions, kernel.sizes))
     kernel.check_invertible()
-    return Alternative(float(chosen.statistics(_MANY * expected[None])[0]) / _MANY, len(chosen.contrasts), 1.0)
+    return Alternative(
+        float(chosen.statistics(MANY_RECORDS * expected[None])[0]) / MANY_RECORDS, len(chosen.contrasts), 1.0
+    )
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
@@ -122,7 +124,7 @@ def homogeneity_alternative(
     for kernel in each:
         kernel.check_invertible()
     expected = np.stack([k.expected(checked_effect(p, k.sizes)).ravel() for p, k in zip(groups, each, strict=True)])
-    tables = np.rint(_MANY * weights[:, None] * expected).astype(np.int64)
+    tables = np.rint(MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
     statistic, _ = DifferentMechanisms.of(each).statistics(tables[None])
     return Alternative(float(statistic[0]) / int(tables.sum()), (count - 1) * (each[0].cells - 1), 1.0)
 

@@ -23,11 +23,10 @@ from scipy.special import chdtrc
 
 from optrr.errors import InvalidInput
 from optrr.inference.nullfit import Fitter, NullFit, independence_fit
+from optrr.inference.simulation import HELD
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
-# Tables whose influence functions are held at once: 2^22 doubles, 32 MB.
-_HELD = 1 << 22
 # The most tables worked on at once, so that a dozen arrays of six cells for each table stay near the cache.
 _TABLES = 1 << 13
 
@@ -97,7 +96,7 @@ def score_tests(
         raise InvalidInput("a table counts no records; leave it out of the batch")
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else np.asarray(contrasts, dtype=np.float64)
     kernel.check_invertible()
-    step = min(_TABLES, max(1, _HELD // (chosen.shape[0] * kernel.cells)))
+    step = min(_TABLES, max(1, HELD // (chosen.shape[0] * kernel.cells)))
     pieces = [slice(s, s + step) for s in range(0, counts.shape[0], step)]
     return ScoreTests.joined([_piece(counts[p], kernel.part(p), chosen, fitter) for p in pieces])
 

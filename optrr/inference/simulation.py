@@ -24,7 +24,7 @@ _EQUAL = 1e-9
 # numpy deals at most this many records at random.
 MOST_RECORDS = 10**9
 # Doubles held at once: 32 MB.
-_HELD = 1 << 22
+HELD = 1 << 22
 
 # Statistics (len(of), size) of data sets drawn under the null hypothesis that belongs to each of the tables ``of``.
 Draw = Callable[[IntArray, int], FloatArray]
@@ -69,8 +69,8 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
 
 def in_blocks(of: IntArray, size: int, doubles: int, draw: Draw) -> FloatArray:
     """``draw(of, size)`` in blocks of 32 MB, where every statistic takes so many doubles."""
-    tables = max(1, _HELD // (size * doubles))
-    draws = max(1, _HELD // doubles)
+    tables = max(1, HELD // (size * doubles))
+    draws = max(1, HELD // doubles)
     blocks = [
         np.concatenate([draw(of[b : b + tables], min(draws, size - s)) for s in range(0, size, draws)], axis=1)
         for b in range(0, of.size, tables)

@@ -35,6 +35,7 @@ from scipy.stats import chi2
 
 from optrr.inference.nullfit import Fitter, NullFit
 from optrr.inference.score import influence, score_tests
+from optrr.inference.simulation import HELD
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
@@ -44,8 +45,6 @@ _FACTOR = np.log(2.0)
 _STEP = 0.1
 # Directions per contrast over half the sphere.
 _HALF_SPHERE = 16
-# Doubles held at once: 32 MB.
-_HELD = 1 << 22
 # Exponents are cut off here: a factor of e to this power is far more than the factor of two that is looked for.
 _LARGE = 50.0
 # Beyond t = 40 the p-value is below the smallest double.
@@ -83,7 +82,7 @@ def reliable_down_to(fit: NullFit, n: FloatArray, kernel: Kernel, contrasts: Flo
     O(B · directions · R) time, in pieces of 32 MB.
     """
     directions = _spread_directions(contrasts.shape[0])
-    step = max(1, _HELD // (directions.shape[0] * kernel.cells))
+    step = max(1, HELD // (directions.shape[0] * kernel.cells))
     starts = range(0, fit.rows.shape[0], step)
     pieces = [
         _reliable_piece(fit.part(slice(s, s + step)), n[s : s + step], kernel, contrasts, directions) for s in starts
@@ -187,7 +186,7 @@ def _tilt(along: FloatArray, lam: FloatArray, goal: float) -> float:
 def _likelihood_ratio(draws: FloatArray, log_ratios: FloatArray) -> FloatArray:
     """Null density over the mixture of proposals, for each drawn table; in pieces of 32 MB."""
     out = np.empty(draws.shape[0])
-    step = max(1, _HELD // log_ratios.shape[0])
+    step = max(1, HELD // log_ratios.shape[0])
     for s in range(0, out.size, step):
         logs = draws[s : s + step] @ log_ratios.T
         top = logs.max(axis=1, keepdims=True)

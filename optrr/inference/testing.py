@@ -29,6 +29,7 @@ from optrr.inference.calibration import (
     chi_square_limit,
     simulated,
 )
+from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.conditional import calibrated
 from optrr.inference.genotypes import GENOTYPE_TESTS, genotype_test
 from optrr.inference.likelihood_ratio import MAX_CELLS, likeliest_product
@@ -48,8 +49,6 @@ CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
 
 _GENOTYPES = 3
-# Where every report expects this many records and χ² still does not hold, the p-value is far in the tail.
-_MANY_EXPECTED = 50.0
 # Contrasts up to which a tilted simulation takes about a second.
 _FEW_CONTRASTS = 8
 # The bootstrap keeps an error of the fitted null hypothesis where that is near the boundary, as a likelihood ratio's is that
@@ -169,7 +168,7 @@ def _as_in_a_scan(plain: TestResult, chosen: Association, table: FloatArray, lim
 def _automatic(
     plain: TestResult, chosen: Association, table: FloatArray, limit: Limit, rng: np.random.Generator
 ) -> TestResult:
-    far = not chosen.is_ratio and limit.fewest[0] >= _MANY_EXPECTED
+    far = not chosen.is_ratio and limit.fewest[0] >= MANY_EXPECTED
     if far and len(chosen.contrasts) <= _FEW_CONTRASTS:
         return _tilted(plain, chosen, table, rng)
     if far or not can_be_simulated(chosen):
@@ -195,7 +194,7 @@ def _beyond_simulation(  # noqa: PLR0913 (one table, what is known of it, and ho
     guess = plain
     if not chosen.is_ratio and len(chosen.contrasts) <= _FEW_CONTRASTS:
         guess = _tilted(plain, chosen, table, rng)
-    elif limit.fewest[0] < _MANY_EXPECTED:
+    elif limit.fewest[0] < MANY_EXPECTED:
         return out
     if guess.p_value >= out.p_value or (guess is not plain and guess.calibration != "tilted"):
         return out
@@ -208,7 +207,7 @@ def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult
         return plain
     if chosen.is_ratio:
         warning = "cells of the fitted null lie near 0, where the χ² p-value is too large; use calibration='bootstrap'"
-    elif limit.fewest[0] < _MANY_EXPECTED:
+    elif limit.fewest[0] < MANY_EXPECTED:
         remedy = "leave the calibration to auto" if can_be_simulated(chosen) else "merge categories"
         warning = f"some reports expect only {limit.fewest[0]:.2g} records, where the χ² limit may be off; {remedy}"
     else:

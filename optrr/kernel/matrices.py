@@ -12,8 +12,8 @@ from optrr.errors import InvalidInput
 from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
 from optrr_solvers.arrays import FloatArray
 
-# Rows of a distortion matrix that was written with six digits still sum to 1 this closely.
-_ROW_SUM = 1e-6
+# Probabilities that were written with six digits still sum to 1 this closely.
+WRITTEN_SUM = 1e-6
 
 
 class MatrixKernel(Kernel):
@@ -35,7 +35,7 @@ class MatrixKernel(Kernel):
             raise InvalidInput(f"a matrix of {self.p.shape[0]} rows cannot be over sizes {self.sizes}")
         self._check_dense()
         # written as a condition that must hold, so that a NaN is refused too
-        if not (self.p.min() >= 0 and np.abs(self.p.sum(axis=1) - 1).max() <= _ROW_SUM):
+        if not (self.p.min() >= 0 and np.abs(self.p.sum(axis=1) - 1).max() <= WRITTEN_SUM):
             raise InvalidInput("a distortion matrix has rows of probabilities that sum to 1; check its orientation")
 
     @property

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.kernel import MatrixKernel
+from optrr.kernel.matrices import WRITTEN_SUM
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.randomness import BitSource
@@ -30,8 +31,6 @@ Weights = NDArray[np.uint64]
 
 # Probabilities are multiples of 2^-63, so that even the weight of a certain answer fits in 64 bits.
 SCALE = 1 << 63
-# A matrix written with six digits still has rows that sum to 1 this closely.
-_ROW_SUM = 1e-6
 # r² exact fractions: a million take about two seconds.
 MAX_CATEGORIES = 1000
 
@@ -144,8 +143,8 @@ def _checked(probabilities: Any) -> FloatArray:
         u, v = np.argwhere(~((p >= 0) & (p <= 1)))[0]
         raise InvalidInput(f"entry ({u}, {v}) of the distortion matrix is {p[u, v]}; probabilities lie between 0 and 1")
     off = np.abs(p.sum(axis=1) - 1)
-    if off.max() > _ROW_SUM:
+    if off.max() > WRITTEN_SUM:
         u = int(off.argmax())
-        hint = "; its columns do sum to 1: transpose it" if np.abs(p.sum(axis=0) - 1).max() <= _ROW_SUM else ""
+        hint = "; its columns do sum to 1: transpose it" if np.abs(p.sum(axis=0) - 1).max() <= WRITTEN_SUM else ""
         raise InvalidInput(f"row {u} of the distortion matrix sums to {p[u].sum():.6g}; rows must sum to 1{hint}")
     return p

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
+from optrr.kernel.matrices import WRITTEN_SUM
 from optrr.matrix.distortion import DistortionMatrix
 from optrr_solvers.arrays import FloatArray
-
-# A prior written with six digits.
-_PRIOR_SUM = 1e-6
 
 
 def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
@@ -52,6 +50,6 @@ def reconstruction_squared_error(
 
 def _checked(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
     pi = np.asarray(prior, dtype=np.float64)
-    if pi.shape != (matrix.size,) or not (pi >= 0).all() or abs(pi.sum() - 1) > _PRIOR_SUM:
+    if pi.shape != (matrix.size,) or not (pi >= 0).all() or abs(pi.sum() - 1) > WRITTEN_SUM:
         raise InvalidInput(f"a prior for {matrix.size} categories is that many numbers of at least 0 that sum to 1")
     return np.asarray(pi / pi.sum())

@@ -17,16 +17,15 @@ range is above the confidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from optrr.estimation.intervals import Law, Sampling
+from optrr.estimation.outward import crossing, outward
 from optrr.estimation.simplex import projection
 from optrr.measures.nearest import signed_distance
 from optrr.measures.quantities import Odds
@@ -138,22 +137,11 @@ class Inversion:
         reach = self.deviation()
         if not 0 < reach < 1:
             reach = 1.0
-        near = _crossing(accepted, self.position, reach if side else -reach, end)
+
+        def limit(start: float, step: float) -> float:
+            limited = crossing(accepted, outward(start, step if side else -step, _GROWTH, end), _LIMIT * step + _LEAST)
+            return end if limited is None else limited
+
+        near = limit(self.position, reach)
         beyond = [v for v in _TRIED if (v > near if side else v < near) and accepted(float(v)) >= 0]
-        if not beyond:
-            return near
-        far = float(max(beyond) if side else min(beyond))
-        return _crossing(accepted, far, (1 if side else -1) * (_TRIED[1] - _TRIED[0]), end)
-
-
-def _crossing(accepted: Callable[[float], float], start: float, step: float, end: float) -> float:
-    """Where values stop being accepted on the way from ``start`` to the end; the end where they do not."""
-    inside, first = start, abs(step)
-    while inside != end:
-        outside = end if abs(step) >= abs(end - inside) else inside + step
-        if accepted(outside) < 0:
-            if accepted(inside) < 0:
-                return inside
-            return float(brentq(accepted, inside, outside, xtol=_LIMIT * first + _LEAST))
-        inside, step = outside, step * _GROWTH
-    return end
+        return limit(float(max(beyond) if side else min(beyond)), float(_TRIED[1])) if beyond else near

@@ -9,15 +9,15 @@ intervals end where the records end them, and are infinite on a side where they 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, prod
+from math import copysign, inf, prod
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.stats import norm
 
+from optrr.estimation.outward import crossing, outward
 from optrr.models.comparing import ModelTest
 from optrr.models.margins import NullModel, TableFits, scaled_solve
 from optrr.models.terms import Terms
@@ -139,29 +139,27 @@ def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float
 
 def _middle(deviation: Callable[[float], float], start: float, error: float) -> float:
     """A value near the estimate at which the score is 0; the estimate where there is none. Scores fall as values rise."""
-    inside, at = start, deviation(start)
-    step = float(np.sign(at)) * error
-    while at * step > 0 and abs(inside) < _FARTHEST:
-        outside = inside + step
-        if deviation(outside) * step <= 0:
-            return float(brentq(deviation, min(inside, outside), max(inside, outside), xtol=_LIMIT * error))
-        inside, step = outside, step * _GROWTH
-    return start
+    side = copysign(1.0, deviation(start))
+    middle = crossing(lambda value: side * deviation(value), _points(start, side * error), _LIMIT * error)
+    return start if middle is None else middle
 
 
 def _limit(deviation: Callable[[float], float], middle: float, error: float, quantile: float) -> float:
     """Where values, on the way in the direction of ``error``, are first rejected."""
-    side = float(np.sign(error))
+    side = copysign(1.0, error)
 
-    def accepted(value: float) -> float:
+    def excess(value: float) -> float:
         return quantile + side * deviation(value)
 
-    inside, step = middle, _FIRST * error
-    if accepted(inside) <= 0:
-        return inside
-    while abs(inside) < _FARTHEST:
-        outside = inside + step
-        if accepted(outside) <= 0:
-            return float(brentq(accepted, min(inside, outside), max(inside, outside), xtol=_LIMIT * abs(error)))
-        inside, step = outside, step * _GROWTH
-    return side * inf
+    if excess(middle) <= 0:
+        return middle
+    limited = crossing(excess, _points(middle, _FIRST * error), _LIMIT * abs(error))
+    return side * inf if limited is None else limited
+
+
+def _points(start: float, step: float) -> Iterator[float]:
+    """From the start outwards up to the first value that counts as infinite."""
+    for value in outward(start, step, _GROWTH, copysign(inf, step)):
+        yield value
+        if not abs(value) < _FARTHEST:
+            return

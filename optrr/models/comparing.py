@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
+from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
 from optrr.inference.result import TestResult, simulated_result
 from optrr.inference.simulation import Draw, Simulation, in_blocks, simulated_p_values
@@ -51,8 +52,6 @@ STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
 # A test is refused where the faintest margin is worth fewer true records a cell.
 LEAST_WORTH = 10.0
 _MEASURED = "p-values of such tests from drawn tables were measured to reject 3 to 7 % of the time at level 5 %"
-# With fewer records expected in a report, χ² says nothing of p-values that no simulated table reaches.
-MANY_EXPECTED = 50.0
 # Tables of a bootstrap: the larger number where fits are fast.
 _DRAWS, _LARGE, _CELLS = 1999, 9999, 100
 

@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
+from optrr.inference.chi_square import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.inference.result import TestResult
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.models.comparing import MANY_EXPECTED, compare_models
+from optrr.models.comparing import compare_models
 from optrr.models.estimating import fitted_model
 from optrr.models.loglinear import LogLinear
 from optrr.models.terms import Terms
 from optrr.records.counts import Counts
 from optrr.results import Result
 
-# Standard errors of every fitted share of the larger model above 0 at which noise hardly ever brings one to 0.
-_CLEAR_OF_ZERO = 4.0
 _NEAR_ZERO = (
     "the likelihood ratio has no p-value: shares of the larger model are near 0, or reports few, where it falls short of χ²; "
     "the score test holds there"
@@ -110,4 +109,4 @@ def _clear(model: LogLinear) -> bool:
     shares, columns = model.proportions.ravel(), model.terms.columns().reshape(model.terms.parameters, -1)
     slopes = shares * (columns - (columns @ shares)[:, None])
     errors = np.sqrt(np.einsum("kc,kl,lc->c", slopes, model.covariance, slopes))
-    return bool((shares >= _CLEAR_OF_ZERO * errors).all())
+    return bool((shares >= CLEAR_OF_ZERO * errors).all())

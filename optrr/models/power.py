@@ -9,13 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.inference.power_analysis import Alternative, checked_effect
+from optrr.inference.power_analysis import MANY_RECORDS, Alternative, checked_effect
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.comparing import ModelTest, StratifiedName, within_strata
 from optrr.records.domain import Domain
-
-# So many records that what is added to empty cells of margins does not count.
-_MANY = 1e12
 
 
 def stratified_alternative(
@@ -36,9 +33,9 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     """What the test of a log-linear model against a larger one sees of a true distribution."""
     kernel = test.null.kernel
     expected = kernel.expected(checked_effect(proportions, kernel.sizes))
-    tables = _MANY * expected[None]
+    tables = MANY_RECORDS * expected[None]
     fits = test.null.fitted(tables)
-    noncentrality = float(test.statistics(tables, fits)[0]) / _MANY
+    noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
     spread = 1.0
     if test.df == 1:
         weights = test.influence(fits)[0, 0]

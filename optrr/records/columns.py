@@ -28,7 +28,7 @@ Codes = NDArray[np.int32]
 _UNKNOWN = OUTSIDE
 _MISSING = NO_VALUE
 # What people write for a missing value; never taken for one unless it is declared, but named in the message.
-_MARKS = frozenset({"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "<NA>", "NaT"})
+MISSING_MARKS = frozenset({"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "<NA>", "NaT"})
 
 
 class ColumnCodec:
@@ -316,7 +316,7 @@ def _hint(value: object, attribute: Attribute) -> str:
     """Which slip would make it a category, without saying which one."""
     if not isinstance(value, str):
         return ""
-    if value in _MARKS - {""}:
+    if value in MISSING_MARKS - {""}:
         return f', the mark {value!r}: if it means a missing value, declare missing = ["{value}"]'
     texts = {t for t in attribute.texts if t is not None}
     if value.strip() in texts:

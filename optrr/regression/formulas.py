@@ -19,13 +19,12 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput, did_you_mean, in_one_line
 from optrr.measures.measure import checked_scores
+from optrr.printable import MISSING
 from optrr.records.domain import Attribute, Domain, listed
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MISSING = "(missing)"
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ only H_ff is required to be CLEAR_OF_ZERO standard errors above 0, in the direct
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from itertools import islice
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from optrr.estimation.faint import CLEAR_OF_ZERO
+from optrr.estimation.outward import crossing, outward
 from optrr.regression.equations import Equations
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -33,8 +34,8 @@ _DONE, _NEAR = 1e-22, 1e-9
 _MOST_STEPS, _HALVINGS = 60, 25
 # The search for an end of an interval doubles its step this often, from one standard error.
 _DOUBLINGS = 14
-# Ends of intervals are this precise, in standard errors; the relative precision only has to be rounding.
-_PRECISION, _RELATIVE = 1e-6, 1e-14
+# Ends of intervals are this precise, in standard errors.
+_PRECISION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,37 +160,16 @@ def searched_limits(
 
     Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met.
     """
-    low, high = (_Search(equations, k, theta, error, deviate, side).end() for side in (-1.0, 1.0))
-    return low, high
 
+    def limit(side: float) -> float:
+        def excess(value: float) -> float:
+            return deviate + side * float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
 
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """For one end of an interval, below (``side`` −1) or above the solution."""
+        points = islice(outward(float(theta[k]), side * error, 2.0, side * inf), _DOUBLINGS + 1)
+        limited = crossing(excess, points, _PRECISION * error)
+        return side * inf if limited is None else limited
 
-    equations: Equations
-    k: int
-    theta: FloatArray
-    error: float
-    deviate: float
-    side: float
-
-    def excess(self, value: float) -> float:
-        """How much farther than ``deviate`` the data are from this value of the parameter."""
-        tested = test(self.equations, (self.k,), np.array([value]), self.theta[None])
-        return float(-self.side * tested.signed[0] - self.deviate)
-
-    def end(self) -> float:
-        inside, step = float(self.theta[self.k]), self.error
-        for _ in range(_DOUBLINGS):
-            outside = inside + self.side * step
-            beyond = self.excess(outside)
-            if not isfinite(beyond):
-                return self.side * inf
-            if beyond > 0:
-                return float(brentq(self.excess, inside, outside, xtol=_PRECISION * self.error, rtol=_RELATIVE))
-            inside, step = outside, 2 * step
-        return self.side * inf
+    return limit(-1.0), limit(1.0)
 
 
 def _effective(equations: Equations, parameters: int) -> FloatArray:

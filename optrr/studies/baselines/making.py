@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
+from optrr.kernel.matrices import WRITTEN_SUM
 from optrr.protocols.oracles import Oracle, report_error
 from optrr.spent import checked_epsilon
 from optrr.studies.baselines.protocols import FieldProtocol
@@ -20,8 +21,6 @@ Fake = Literal["uniform", "zero"]
 
 # The reports that the published protocols use.
 _PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
-# A prior is read from public tables with a few digits; its sum may be off by this much before it is rescaled.
-_PRIOR_SUM = 1e-6
 
 
 def split(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> FieldProtocol:
@@ -97,7 +96,7 @@ def _checked_fakes(sizes: IntArray, fakes: Sequence[ArrayLike]) -> tuple[FloatAr
     if len(rows) != sizes.size:
         raise InvalidInput(f"{len(rows)} fake distributions for {sizes.size} attributes; give one for each")
     for i, (row, size) in enumerate(zip(rows, sizes, strict=True)):
-        if row.shape != (size,) or not (row > 0).all() or abs(row.sum() - 1) > _PRIOR_SUM:
+        if row.shape != (size,) or not (row > 0).all() or abs(row.sum() - 1) > WRITTEN_SUM:
             raise InvalidInput(
                 f"the fake distribution of attribute {i} must be {size} positive numbers that sum to 1 "
                 "(a category never faked would give its true holders away); add a little to every entry and rescale"
