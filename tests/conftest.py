@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 
@@ -18,6 +20,8 @@ class _AtOnce:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """After pytest's own reporter is there."""
+    # tables that tests read are as wide here as anywhere
+    os.environ.pop("COLUMNS", None)
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:
         config.pluginmanager.register(_AtOnce(terminal), "failures-at-once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 TABLE_DECIMALS = 4
 # Numbers as large as this are shown by their first digits, because long cells would break over lines.
 _LARGE = 1e7
-# Width, in characters, of a table that is not printed to a terminal.
+# Width, in characters, of a table that is not printed to a terminal, where COLUMNS does not say another.
 _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
 _PATIENCE = 2.0
@@ -51,8 +52,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     for row in cells:
         table.add_row(*(Text(c) for c in row))
     console = Console()
-    # a file or a pipe has no width of its own, and rich's 80 columns would break words
-    (console if console.is_terminal else Console(width=_PAGE)).print(table)
+    # a file or a pipe has no width of its own unless COLUMNS says one, and rich's 80 columns would break words
+    known = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    (console if known else Console(width=_PAGE)).print(table)
 
 
 def print_shown(title: str, table: Table) -> None:

@@ -253,6 +253,17 @@ def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[
     assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")
 
 
+def test_a_table_that_is_not_printed_to_a_terminal_is_as_wide_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widths = {}
+    for columns in ("", "60", "nonsense"):
+        monkeypatch.setenv("COLUMNS", columns)
+        print_table("what was said", ["sentence"], [("a word " * 40,)])
+        widths[columns] = max(map(len, capsys.readouterr().out.splitlines()))
+    assert widths == {"": 120, "60": 60, "nonsense": 120}
+
+
 def test_large_numbers_stay_whole_in_tables(capsys: pytest.CaptureFixture[str]) -> None:
     print_table("errors", ["way", "error"], [("a", 1.1126463362852278e22), ("b", 7.4587e9), ("c", 236.0163)])
     out = capsys.readouterr().out
