@@ -34,6 +34,11 @@ def cell(text: str, most: int = LONGEST_CELL) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def category_word(text: str | None) -> str:
+    """A category as people read it, from its text."""
+    return MISSING if text is None else text
+
+
 def crossed(names: Iterable[str]) -> str:
     """The name of a table of these attributes, for titles."""
     return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)

@@ -6,7 +6,11 @@ A notebook shows the parts that a report of the same result holds (:mod:`optrr.p
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from optrr.parts import Part, Table, Text, parts_html, warned
 from optrr.printable import MISSING, one_line
@@ -84,5 +88,27 @@ class TableResult(Result):
         """How many of the first columns are categories, where null is the missing value."""
         return 0
 
+    def row_names(self) -> list[str]:
+        """What each row is about, for figures: its categories."""
+        return [" × ".join(map(str, row[: self._keys()])) for row in self.shown().rows]
+
     def _parts(self) -> list[Part]:
         return [*super()._parts(), self.shown(_SHOWN)]
+
+
+def in_json(value: Any) -> Any:
+    """A number, or an array of numbers as nested lists, with None for what is not finite, which JSON cannot say."""
+    if isinstance(value, np.ndarray):
+        numbers = value.astype(object)
+        numbers[~np.isfinite(value)] = None
+        return numbers.tolist()
+    number = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(number, float) and not isfinite(number) else number
+
+
+def arrow_rows(rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
+    """An Arrow table of these attributes of objects: columns of text, null for None, then columns of numbers."""
+    import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+    kinds = dict.fromkeys(texts, pa.string()) | dict.fromkeys(numbers, pa.float64())
+    return pa.table({name: pa.array([getattr(row, name) for row in rows], kind) for name, kind in kinds.items()})

@@ -34,7 +34,7 @@ from optrr.asking import Asking
 from optrr.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
-from optrr.results import TableResult
+from optrr.results import TableResult, in_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,7 +160,7 @@ class Advice(TableResult):
         """The command line's JSON object."""
         rows = []
         for o in self.options:
-            extra = {"relative_error": self.ratio(o) if np.isfinite(o.error) else None}
+            extra = {"relative_error": in_json(self.ratio(o))}
             rows.append(o.summary() | extra | {"standard_error": self.typical_standard_error(o)})
         return {
             "total_epsilon": self.total_epsilon,

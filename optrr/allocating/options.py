@@ -22,6 +22,7 @@ from optrr.errors import InvalidInput
 from optrr.protocols.oracles import ORACLES, Oracle, best_report, report_error
 from optrr.protocols.sampled_tables import MAX_CELLS, SampledTables
 from optrr.records.domain import Domain
+from optrr.results import in_json
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload
@@ -62,7 +63,7 @@ class Option:
         return {
             "name": self.name,
             "title": self.title,
-            "error": self.error if np.isfinite(self.error) else None,
+            "error": in_json(self.error),
             "keeps_records": self.keeps_records,
             "conditional_epsilon": self.conditional_epsilon,
             "pair_visibility": self.pair_visibility,

@@ -162,10 +162,9 @@ class Posterior(TableResult):
 
     def plot(self) -> Figure:
         """Every cell's posterior mean with its interval."""
-        labels = [" × ".join(map(str, row[: self.domain.m])) for row in self.shown().rows]
         ends = self.lower.ravel(), self.upper.ravel()
         return interval_figure(
-            labels, self.proportions.ravel(), ends, f"proportion, {100 * self.confidence:g}% credible"
+            self.row_names(), self.proportions.ravel(), ends, f"proportion, {100 * self.confidence:g}% credible"
         )
 
     def summary(self) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from optrr.genomics.tables import all_tables
 from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
+from optrr.results import in_json
 from optrr.rounding import epsilon_text
 
 _TOP = 10
@@ -146,7 +147,7 @@ def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
 def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
     p = associations.scores.p_value
     table = associations.rows(associations.top(_TOP))
-    top = [{c: _jsonable(table[c][k]) for c in table} for k in range(len(table["P"]))]
+    top = [{c: in_json(table[c][k]) for c in table} for k in range(len(table["P"]))]
     without, error = associations.lambda_without_randomization
     return {
         "test": associations.test,
@@ -154,10 +155,10 @@ def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
         "variants": len(associations.variants),
         "epsilon": design.epsilon,
         "max_conditional_epsilon": float(design.conditional_epsilons.max()),
-        "lambda_gc": _jsonable(associations.lambda_gc),
-        "lambda_gc_visible": _jsonable(associations.visible),
-        "lambda_gc_without_randomization": _jsonable(without),
-        "lambda_gc_without_randomization_error": _jsonable(error),
+        "lambda_gc": in_json(associations.lambda_gc),
+        "lambda_gc_visible": in_json(associations.visible),
+        "lambda_gc_without_randomization": in_json(without),
+        "lambda_gc_without_randomization_error": in_json(error),
         "genome_wide": int(np.sum(p <= GENOME_WIDE)),
         "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
         "skipped": dict(associations.skipped),
@@ -166,15 +167,9 @@ def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
     }
 
 
-def _jsonable(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(plain, float) and not np.isfinite(plain) else plain
-
-
 def _shown(value: Any) -> Any:
     """The value as a table shows it: an infinite limit as "inf", an undefined number as an empty cell."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return "inf" if isinstance(plain, float) and plain == np.inf else _jsonable(plain)
+    return "inf" if isinstance(value, float) and value == np.inf else in_json(value)
 
 
 def _show_scan(associations: Associations, design: Design) -> None:
@@ -277,7 +272,7 @@ def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -
         "associated": int(study.truth.associated.size),
         "test": study.options.test,
         "repeats": study.options.repeats,
-        "results": [{c: _jsonable(v) for c, v in zip(columns, row, strict=True)} for row in rows],
+        "results": [{c: in_json(v) for c, v in zip(columns, row, strict=True)} for row in rows],
         "unavailable": [{"total": t, "method": m, "reason": why} for t, m, why in study.unavailable],
         "naive_fails": [{"total": o.total, "method": o.protocol.name} for o in naive_failures(study)],
         "left_out": study.left_out,

@@ -29,7 +29,7 @@ from optrr.estimation.simplex import projection
 from optrr.estimation.statistics import STATISTICS, StatisticName
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
-from optrr.results import Result
+from optrr.results import Result, in_json
 from optrr_solvers.arrays import FloatArray
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
@@ -81,9 +81,7 @@ class Derived(Result):
     def summary(self) -> dict[str, Any]:
         """As a JSON object."""
         plain = {k: v for k, v in vars(self).items() if k != "warnings"}
-        return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in plain.items()} | {
-            "warnings": list(self.warnings)
-        }
+        return {k: in_json(v) for k, v in plain.items()} | {"warnings": list(self.warnings)}
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)

@@ -40,7 +40,7 @@ from optrr.estimation.estimator import METHODS
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.parts import Table
-from optrr.printable import MISSING
+from optrr.printable import category_word
 from optrr.records.cells import cells_table
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain
@@ -189,7 +189,7 @@ class Poisoning(TableResult):
         places = np.unravel_index(cells.ravel(), tuple(self.domain.sizes))
         rows = zip(*places, strict=True)
         named = [[t[k] for t, k in zip(texts, row, strict=True)] for row in rows]
-        return np.array([" × ".join(MISSING if t is None else t for t in row) for row in named], dtype=object)
+        return np.array([" × ".join(map(category_word, row)) for row in named], dtype=object)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from optrr.charts import Shading, heat_figure, interval_figure
 from optrr.errors import InvalidInput
-from optrr.printable import MISSING
+from optrr.printable import category_word
 from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
-from optrr.results import TableResult
+from optrr.results import TableResult, in_json
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -157,9 +157,8 @@ class Estimate(TableResult):
         """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
         if self.domain.m == 2:
             return self._shaded()
-        labels = [" × ".join(map(str, row[: self.domain.m])) for row in self.shown().rows]
         ends = self.lower.ravel(), self.upper.ravel()
-        return interval_figure(labels, self.proportions.ravel(), ends, f"proportion, {self._sure}")
+        return interval_figure(self.row_names(), self.proportions.ravel(), ends, f"proportion, {self._sure}")
 
     @property
     def _sure(self) -> str:
@@ -177,7 +176,7 @@ class Estimate(TableResult):
         said = f"proportion, {self._sure}" if columns <= _MOST_WITH_INTERVALS else "proportion"
         shading = Shading(self.proportions, texts, said, (0.0, float(max(self.proportions.max(), 0.0)) or 1.0))
         first, second = self.domain
-        labels = [[MISSING if text is None else text for text in each.texts] for each in (first, second)]
+        labels = [list(map(category_word, each.texts)) for each in (first, second)]
         return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
 
     def summary(self) -> dict[str, Any]:
@@ -186,10 +185,10 @@ class Estimate(TableResult):
             "attributes": list(self.domain.names),
             "categories": [list(a.categories) for a in self.domain],
             "estimate": self.proportions.tolist(),
-            "standard_error": _plain(self.standard_errors),
+            "standard_error": in_json(self.standard_errors),
             "n": self.n,
-            "lower": _plain(self.lower),
-            "upper": _plain(self.upper),
+            "lower": in_json(self.lower),
+            "upper": in_json(self.upper),
             "confidence": self.confidence,
             "method": self.method,
             "target": self.target,
@@ -201,10 +200,3 @@ class Estimate(TableResult):
             "convergence": None if self.convergence is None else self.convergence.summary(),
             "warnings": list(self.warnings),
         }
-
-
-def _plain(array: FloatArray) -> Any:
-    """Nested lists with None for NaN, which JSON cannot say."""
-    plain = array.astype(object)
-    plain[np.isnan(array)] = None
-    return plain.tolist()

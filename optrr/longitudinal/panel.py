@@ -86,9 +86,10 @@ class PanelEstimate(TableResult):
 
     def plot(self) -> Figure:
         """Every cell's average or change with its interval."""
-        labels = [" × ".join(map(str, row[: self.domain.m])) for row in self.shown().rows]
         said = f"{self.what} of the proportion, {100 * self.confidence:g}% intervals"
-        figure = interval_figure(labels, self.estimate.ravel(), (self.lower.ravel(), self.upper.ravel()), said)
+        figure = interval_figure(
+            self.row_names(), self.estimate.ravel(), (self.lower.ravel(), self.upper.ravel()), said
+        )
         if self.what == "change":
             figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
         return figure

@@ -17,11 +17,13 @@ from optrr.estimation.result import check_confidence
 from optrr.measures import quantities
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
+from optrr.measures.scores import checked_scores
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.parts import Table
+from optrr.printable import category_word
 from optrr.records.counts import Counts
 from optrr.records.domain import Attribute, Category, category_text
-from optrr.results import TableResult
+from optrr.results import TableResult, arrow_rows, in_json
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -98,14 +100,8 @@ class Measures(TableResult):
 
     def to_arrow(self) -> pa.Table:
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
-        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
-
-        names = ("group", "reference", "outcome")
-        texts = {name: pa.array([getattr(r, name) for r in self.rows], pa.string()) for name in names}
         numbers = ("estimate", "standard_error", "lower", "upper")
-        return pa.table(
-            texts | {name: pa.array([getattr(r, name) for r in self.rows], pa.float64()) for name in numbers}
-        )
+        return arrow_rows(self.rows, ("group", "reference", "outcome"), numbers)
 
     def shown(self, most: int | None = None) -> Table:
         """The table as people read it, without the columns that this measure leaves empty."""
@@ -141,7 +137,7 @@ class Measures(TableResult):
             "n": self.n,
             "confidence": self.confidence,
             "simultaneous": self.simultaneous,
-            "rows": [{k: _plain(v) for k, v in vars(row).items()} for row in self.rows],
+            "rows": [{k: in_json(v) for k, v in vars(row).items()} for row in self.rows],
             "warnings": list(self.warnings),
         }
 
@@ -261,6 +257,7 @@ def _check(counts: Counts, name: str, comparing: Comparing) -> None:
 def asked(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
     """What a measure compares in a table, row by row; see :func:`measure`."""
     groups, outcomes = counts.domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
     shape = (groups.size, outcomes.size)
     row, column = (each.reshape(-1) for each in np.indices(shape))
     if name in _ORDINAL:
@@ -268,24 +265,25 @@ def asked(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Nam
     elif name in ("row-shares", "column-shares"):
         for g, c in np.ndindex(shape):
             cell, within = (row == g) & (column == c), row == g if name == "row-shares" else column == c
-            named = Named(_text(groups, g), outcome=_text(outcomes, c))
+            named = Named(of_group[g], outcome=of_outcome[c])
             yield named, quantities.share(_marks(cell), _marks(within & ~cell))
     elif name == "means":
         scores = checked_scores(outcomes, comparing.scores)[column]
         for g in range(groups.size):
-            yield Named(_text(groups, g)), quantities.mean(_marks(row == g), scores)
+            yield Named(of_group[g]), quantities.mean(_marks(row == g), scores)
     else:
         yield from _against_reference(counts, name, comparing)
 
 
 def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
     groups, outcomes = counts.domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
     row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
     h = _code(groups, comparing.reference)
     for g in range(groups.size):
         if g == h:
             continue
-        group, reference, names = _marks(row == g), _marks(row == h), (_text(groups, g), _text(groups, h))
+        group, reference, names = _marks(row == g), _marks(row == h), (of_group[g], of_group[h])
         if name == "mean-difference":
             scores = checked_scores(outcomes, comparing.scores)[column]
             yield Named(*names), quantities.difference(scores, group, reference)
@@ -294,7 +292,7 @@ def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Itera
         # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
         for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
             hit, miss = _marks(column == c), _marks(column == z)
-            yield Named(*names, _text(outcomes, c)), _compared(name, hit, miss, group, reference)
+            yield Named(*names, of_outcome[c]), _compared(name, hit, miss, group, reference)
 
 
 def _compared(name: str, hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
@@ -305,38 +303,8 @@ def _compared(name: str, hit: FloatArray, miss: FloatArray, group: FloatArray, r
     return quantities.difference(hit, group, reference)
 
 
-def checked_scores(outcomes: Attribute, scores: ArrayLike | None) -> FloatArray:
-    """(r,) numbers for an attribute's categories: as given, or the categories' own where they are numbers, or 0..r−1.
-
-    Raises
-    ------
-    InvalidInput
-        for another number of scores than categories, or scores that are not finite or all alike.
-    """
-    given: Any = scores
-    if given is None:
-        own = [isinstance(c, int | float) and not isinstance(c, bool) for c in outcomes.categories]
-        given = outcomes.categories if all(own) else range(outcomes.size)
-    try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"the scores of {outcomes.name!r} must be numbers; give {outcomes.size} of them") from None
-    if values.shape != (outcomes.size,) or not np.isfinite(values).all():
-        raise InvalidInput(f"{outcomes.name!r} has {outcomes.size} categories; give a finite score for each of them")
-    if values.min() == values.max():
-        raise InvalidInput(
-            f"the scores of {outcomes.name!r} are all alike, so means of them cannot differ; give others"
-        )
-    return values
-
-
 def _marks(cells: np.ndarray) -> FloatArray:
     return cells.astype(np.float64)
-
-
-def _text(attribute: Attribute, code: int) -> str:
-    text = attribute.texts[code]
-    return "(missing)" if text is None else text
 
 
 def _code(attribute: Attribute, category: Category | None) -> int:
@@ -346,7 +314,3 @@ def _code(attribute: Attribute, category: Category | None) -> int:
     if text not in attribute.codes:
         raise InvalidInput(f"attribute {attribute.name!r} has no category {category!r}; choose among its declared ones")
     return int(attribute.codes[text])
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value

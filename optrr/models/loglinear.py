@@ -14,7 +14,7 @@ from optrr.mechanisms.randomizer import Randomizer
 from optrr.models.fitting import Fitted
 from optrr.models.terms import Terms
 from optrr.records.counts import Counts
-from optrr.results import TableResult
+from optrr.results import TableResult, in_json
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -134,10 +134,7 @@ class LogLinear(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object; None for what is not known."""
-        rows = [
-            {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()}
-            for row in self.to_arrow().to_pylist()
-        ]
+        rows = [{k: in_json(v) for k, v in row.items()} for row in self.to_arrow().to_pylist()]
         return {
             "model": str(self.terms),
             "attributes": list(self.counts.domain.names),

@@ -16,6 +16,7 @@ from itertools import combinations
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.printable import category_word
 from optrr.records.domain import Domain
 from optrr_solvers.arrays import FloatArray
 
@@ -86,7 +87,7 @@ class Terms:
             categories = [self.domain.attributes[i].texts[1:] for i in s]
             for codes in np.ndindex(*(len(c) for c in categories)):
                 named = zip(self._names(s), (c[k] for c, k in zip(categories, codes, strict=True)), strict=True)
-                out.append(" : ".join(f"{name} = {'(missing)' if text is None else text}" for name, text in named))
+                out.append(" : ".join(f"{name} = {category_word(text)}" for name, text in named))
         return out
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.printable import MISSING, crossed
+from optrr.printable import category_word, crossed
 from optrr.records.domain import Attribute, Domain
 from optrr.records.reading.registry import record_batches
 from optrr_solvers.arrays import FloatArray
@@ -100,7 +100,7 @@ def _numbered(tables: int) -> frozenset[str]:
 
 def _cell_texts(table: Domain) -> list[str]:
     """Each cell's categories, in the order of the cells' numbers."""
-    return [crossed(MISSING if x is None else x for x in cell) for cell in product(*(a.texts for a in table))]
+    return [crossed(map(category_word, cell)) for cell in product(*(a.texts for a in table))]
 
 
 def _check_supports(texts: Sequence[Any], cells: NDArray[np.int64], size: int, supported: int | None) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput, did_you_mean, in_one_line
-from optrr.measures.measure import checked_scores
-from optrr.printable import MISSING
+from optrr.measures.scores import checked_scores, has_numbers
+from optrr.printable import category_word
 from optrr.records.domain import Attribute, Domain, listed
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -165,8 +165,7 @@ class Predictors:
 
 def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:
     """(r,) numbers for an attribute: as given, or its categories where all are numbers; None where it has none."""
-    plain = [isinstance(c, int | float) and not isinstance(c, bool) for c in attribute.categories]
-    return checked_scores(attribute, scores) if scores is not None or all(plain) else None
+    return checked_scores(attribute, scores) if scores is not None or has_numbers(attribute) else None
 
 
 def check_scores(scores: Mapping[str, ArrayLike], names: tuple[str, ...]) -> None:
@@ -178,12 +177,6 @@ def check_scores(scores: Mapping[str, ArrayLike], names: tuple[str, ...]) -> Non
             )
 
 
-def category_label(attribute: Attribute, code: int) -> str:
-    """A category as labels name it."""
-    text = attribute.texts[code]
-    return MISSING if text is None else text
-
-
 def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 (slow to import, and comes with the extra)
 
@@ -192,7 +185,7 @@ def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) ->
         if attribute.name in values:
             columns[attribute.name] = values[attribute.name][codes[:, i]]
         else:
-            labels = [category_label(attribute, c) for c in range(attribute.size)]
+            labels = list(map(category_word, attribute.texts))
             columns[attribute.name] = pd.Categorical.from_codes(codes[:, i], categories=labels)
     return pd.DataFrame(columns, index=range(len(codes)))
 

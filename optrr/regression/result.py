@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optrr.charts import coefficient_figure
+from optrr.printable import category_word
 from optrr.records.encoded import encoded
-from optrr.regression.formulas import Predictors, category_label
+from optrr.regression.formulas import Predictors
 from optrr.regression.levels import Levels
-from optrr.results import TableResult
+from optrr.results import TableResult, arrow_rows, in_json
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Fit:
         if self.family == "logistic":
             return ["Intercept", *rest]
         return [
-            *(f"{self.outcome.name} >= {category_label(self.outcome, c)}" for c in range(1, self.outcome.size)),
+            *(f"{self.outcome.name} >= {category_word(self.outcome.texts[c])}" for c in range(1, self.outcome.size)),
             *rest,
         ]
 
@@ -147,12 +147,7 @@ class Regression(TableResult):
 
     def to_arrow(self) -> pa.Table:
         """One row per parameter: parameter, estimate, standard_error, statistic, p_value, lower, upper."""
-        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
-
-        texts = {"parameter": pa.array([c.parameter for c in self.coefficients], pa.string())}
-        return pa.table(
-            texts | {k: pa.array([getattr(c, k) for c in self.coefficients], pa.float64()) for k in _NUMBERS}
-        )
+        return arrow_rows(self.coefficients, ("parameter",), _NUMBERS)
 
     def plot(self) -> Figure:
         """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
@@ -168,11 +163,11 @@ class Regression(TableResult):
             family=self.fit.family,
             method=self.method,
             outcome=outcome.name,
-            event=category_label(outcome, 1) if self.fit.family == "logistic" else None,
+            event=category_word(outcome.texts[1]) if self.fit.family == "logistic" else None,
             n=self.n,
             confidence=self.confidence,
-            coefficients=[{k: _plain(v) for k, v in vars(c).items()} for c in self.coefficients],
-            terms=[{k: _plain(v) for k, v in vars(t).items()} for t in self.terms],
+            coefficients=[{k: in_json(v) for k, v in vars(c).items()} for c in self.coefficients],
+            terms=[{k: in_json(v) for k, v in vars(t).items()} for t in self.terms],
             log_likelihood=self.log_likelihood,
             warnings=list(self.warnings),
         )
@@ -211,7 +206,3 @@ def _shown(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.4f}" if abs(value) >= 0.001 or value == 0 else f"{value:.2g}"
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.charts import interval_figure
-from optrr.printable import MISSING
+from optrr.printable import category_word
 from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
 from optrr.records.public import PublicColumns
-from optrr.results import TableResult
+from optrr.results import TableResult, in_json
 from optrr.weighting.sampled import Label
 from optrr_solvers.arrays import FloatArray
 
@@ -78,7 +78,7 @@ class GroupTable:
 
     def summary(self) -> dict[str, Any]:
         """Tables as nested lists."""
-        numbers = {name: _plain(values) for name, values in self.columns().items()}
+        numbers = {name: in_json(values) for name, values in self.columns().items()}
         return numbers | {"n": self.n, "total_weight": self.total_weight, "kish_effective_n": self.kish}
 
 
@@ -161,13 +161,13 @@ class WeightedEstimate(TableResult):
 
     def plot(self) -> Figure:
         """Every cell's share with its interval, group by group."""
-        rows = self.shown().rows
-        labels = [" × ".join(map(str, row[: self._keys()])) for row in rows]
         estimate, lower, upper = (
             np.concatenate([np.ravel(getattr(t, name)) for t in self.tables])
             for name in ("proportions", "lower", "upper")
         )
-        return interval_figure(labels, estimate, (lower, upper), f"proportion, {100 * self.confidence:g}% intervals")
+        return interval_figure(
+            self.row_names(), estimate, (lower, upper), f"proportion, {100 * self.confidence:g}% intervals"
+        )
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: the tables under ``groups`` where there are groups, else at the top."""
@@ -197,11 +197,4 @@ class WeightedEstimate(TableResult):
     def titles(self) -> list[str]:
         """What each table is called: its group's values."""
         pairs = [zip(self.columns.group, t.label, strict=True) for t in self.tables]
-        return [", ".join(f"{name} = {MISSING if text is None else text}" for name, text in pair) for pair in pairs]
-
-
-def _plain(array: FloatArray) -> Any:
-    """Nested lists with None for NaN, which JSON cannot say."""
-    plain = array.astype(object)
-    plain[np.isnan(array)] = None
-    return plain.tolist()
+        return [", ".join(f"{name} = {category_word(text)}" for name, text in pair) for pair in pairs]
