@@ -15,7 +15,7 @@ import numpy as np
 from broken_clients import BUGS, PROMISES_ONCE, mechanism_of
 
 from optrr.auditing.audit import AuditOptions, audit
-from optrr.auditing.report import Audit
+from optrr.auditing.result import Audit
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
 from optrr_solvers import Problem, solve

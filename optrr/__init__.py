@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from optrr.allocating.workload import WantedTable, Workload
     from optrr.asking import Asking
     from optrr.auditing.audit import AuditOptions, audit
-    from optrr.auditing.report import Audit
+    from optrr.auditing.result import Audit
     from optrr.bayes import Posterior, posterior
     from optrr.deployment.fit import Fitted, export
     from optrr.designing.design import Design
@@ -116,7 +116,7 @@ _HOMES = {
     ),
     "asking": ("Asking",),
     "auditing.audit": ("AuditOptions", "audit"),
-    "auditing.report": ("Audit",),
+    "auditing.result": ("Audit",),
     "bayes": ("Posterior", "posterior"),
     "deployment.fit": ("Fitted", "export"),
     "designing.design": ("Design",),

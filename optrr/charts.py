@@ -57,7 +57,7 @@ _CELL_LINE, _DARK = 0.19, 0.5
 def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     """An empty figure, sizes in inches; made without pyplot, so it needs no display and leaves no global state."""
     try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only reports need it)
+        from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only figures need it)
     except ImportError as error:
         raise InvalidInput("figures need matplotlib; install it with: pip install 'optrr[reports]'") from error
     return Figure(figsize=(width, height), layout="constrained")

@@ -112,7 +112,7 @@ class Chart:
     @cached_property
     def markup(self) -> Any:
         """The SVG, marked as safe to insert, labelled for screen readers."""
-        from markupsafe import Markup, escape  # noqa: PLC0415 (comes with Jinja2, which only reports need)
+        from markupsafe import Markup, escape  # noqa: PLC0415 (comes with Jinja2, which only pages need)
 
         label = escape(self.description or self.caption)
         size = _VIEW_BOX.search(self.svg)

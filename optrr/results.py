@@ -1,6 +1,6 @@
 """What every result can do: say itself in one line, be a table in any data frame library, and show itself in a notebook.
 
-A notebook shows the parts that a report of the same result holds (:mod:`optrr.parts`).
+A notebook shows the parts that a page of the same result holds (:mod:`optrr.parts`).
 """
 
 from __future__ import annotations

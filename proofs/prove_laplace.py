@@ -12,15 +12,15 @@ import pytest
 import sympy as sp
 
 from optrr.matrix import laplace_enclosure
-from optrr.matrix.intervals import exp_interval
+from optrr.matrix.enclosures import exp_enclosure
 
 BACKS = (
     "optrr.matrix.families.laplace_enclosure",
     "optrr.matrix.families.laplace",
     "optrr.matrix.families._distribution",
     "optrr.matrix.families._between",
-    "optrr.matrix.intervals.exp_interval",
-    "optrr.matrix.intervals.minus",
+    "optrr.matrix.enclosures.exp_enclosure",
+    "optrr.matrix.enclosures.minus",
     "optrr.matrix.reconstruction.reconstruction_error",
 )
 
@@ -118,7 +118,7 @@ def _error_bounds(rows, v):
 
 
 def _response_enclosure(t, epsilon):
-    low, high = exp_interval(epsilon)
+    low, high = exp_enclosure(epsilon)
     keep = (low / (t - 1 + low), high / (t - 1 + high))
     move = (1 / (t - 1 + high), 1 / (t - 1 + low))
     return [[keep if u == v else move for v in range(t)] for u in range(t)]

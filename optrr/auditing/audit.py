@@ -16,7 +16,7 @@ from optrr.auditing.independence import Repeated, noise_that_repeats, records_in
 from optrr.auditing.label import Codes, Label, Labelling, label_of
 from optrr.auditing.messages import read_planted
 from optrr.auditing.questions import Layout, Questions, planned
-from optrr.auditing.report import (
+from optrr.auditing.result import (
     AGAIN,
     CHANGES,
     DECLARED,

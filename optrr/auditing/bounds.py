@@ -24,7 +24,7 @@ from optrr.auditing.answers import Answers
 from optrr.auditing.conformity import changed_names
 from optrr.auditing.exact_tests import at_least, highest_share, lowest_share, two_sided
 from optrr.auditing.label import Label
-from optrr.auditing.report import ATTRIBUTE, CONDITIONAL, SHARING, TOTAL, Finding
+from optrr.auditing.result import ATTRIBUTE, CONDITIONAL, SHARING, TOTAL, Finding
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
 

@@ -35,7 +35,7 @@ class Client(Protocol):
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """What the findings call it."""
         ...
 
     @property

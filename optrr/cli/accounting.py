@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releases import limit_option, releases_in
 from optrr.records.account import Release, distinct_releases, total_epsilon
 from optrr.records.provenance import SEEDED, UNIT

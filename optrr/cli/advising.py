@@ -22,8 +22,8 @@ from optrr.cli.designing import (
     spec_argument,
 )
 from optrr.cli.inputs import FILE
-from optrr.cli.output import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.outputs import design_output_option, report_option, write_report
+from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import carried
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
@@ -138,7 +138,7 @@ def _give(allocation: Allocation, output: Path | None, report: Path | None, as_j
 
 
 def _allocation_page(allocation: Allocation, output: Path | None) -> Page:
-    from optrr.reports.advice_pages import allocation_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.advice_pages import allocation_page  # noqa: PLC0415 (pages bring charts)
 
     return allocation_page(allocation, None if output is None else output.name)
 
@@ -248,7 +248,7 @@ def advise(
 
 
 def _advice_page(advice: Advice, written: tuple[Asking, str] | None) -> Page:
-    from optrr.reports.advice_pages import advice_page, curves_around  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.advice_pages import advice_page, curves_around  # noqa: PLC0415 (pages bring charts)
 
     return advice_page(advice, curves_around(advice), written)
 

@@ -19,9 +19,9 @@ from optrr.cli.genomic_options import (
     test_option,
 )
 from optrr.cli.inputs import FILE
-from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput

@@ -13,7 +13,7 @@ from optrr.auditing.clients import CommandClient, LogClient
 from optrr.auditing.label import Label, label_of
 from optrr.auditing.messages import plant
 from optrr.auditing.questions import FEWEST, Layout, planned
-from optrr.cli.output import json_option, print_json, say
+from optrr.cli.printing import json_option, print_json, say
 from optrr.errors import InvalidInput
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
-from optrr.cli.output import json_option, print_json, print_table, warn
+from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releases import doubts_about
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from optrr.cli.output import late_bar
+from optrr.cli.printing import late_bar
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.estimation.impossible import impossible

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_table
-from optrr.reports.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
+from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_table
+from optrr.pages.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
 from optrr.rounding import bound_text, epsilon_text
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
@@ -111,8 +111,8 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
+    from optrr.pages.writing import write_page  # noqa: PLC0415
     from optrr.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
-    from optrr.reports.writing import write_page  # noqa: PLC0415
 
     sections = [
         Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from optrr.cli.inputs import FILE
-from optrr.cli.output import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
 from optrr.cli.outputs import design_output_option, report_option, write_report
+from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
 from optrr.cli.public_columns import public_option
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
@@ -150,7 +150,7 @@ def design(
 
 
 def _page(made: Design, output: Path | None) -> Page:
-    from optrr.reports.design_page import design_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.design_page import design_page  # noqa: PLC0415 (pages bring charts)
 
     return design_page(made, None if output is None else output.name)
 
@@ -188,7 +188,7 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     made, failed = compare_methods(wanted, preserve)
 
     def page() -> Page:
-        from optrr.reports.advice_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.advice_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
 
         return comparison_page(made, [(f["method"], f["error"]) for f in failed])
 

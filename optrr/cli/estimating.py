@@ -20,10 +20,10 @@ from optrr.cli.inputs import (
     split_names,
     table_attributes_option,
 )
-from optrr.cli.output import json_option, print_shown, print_table
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.posterior import check_posterior, give_posterior, posterior_options
+from optrr.cli.printing import json_option, print_shown, print_table
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
@@ -115,7 +115,7 @@ def estimate(
 
 def _give(estimated: _Estimated, asking: Asking, design_file: Path, input: RecordsAt, outputs: Outputs) -> None:
     def page() -> Page:
-        from optrr.reports.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
 
         source = page_given(asking, design_file, [input], estimated.doubts)
         return estimate_page(estimated.result, source, estimated.derived, estimated.poisoning)

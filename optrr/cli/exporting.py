@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from optrr.cli.inputs import refuse_longitudinal, split_names
-from optrr.cli.output import json_option, print_json, warn
+from optrr.cli.printing import json_option, print_json, warn
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from optrr.cli.output import print_shown
+from optrr.cli.printing import print_shown
 
 if TYPE_CHECKING:
     from optrr.estimation.fake_reports import Poisoning

@@ -19,8 +19,8 @@ from optrr.cli.genomic_options import (
     progress_bar,
 )
 from optrr.cli.inputs import FILE
-from optrr.cli.output import json_option, print_json, print_table, warn
 from optrr.cli.outputs import design_output_option
+from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releases import again_option, epsilon_phrase, release_summary, replaced_release, seed_option
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design

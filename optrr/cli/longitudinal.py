@@ -15,7 +15,8 @@ from optrr.cli.designing import (
     spec_argument,
 )
 from optrr.cli.inputs import FILE, confidence_option, input_argument, split_names, table_attributes_option
-from optrr.cli.output import (
+from optrr.cli.outputs import design_output_option
+from optrr.cli.printing import (
     TABLE_DECIMALS,
     json_option,
     late_bar,
@@ -26,7 +27,6 @@ from optrr.cli.output import (
     warn,
     watched,
 )
-from optrr.cli.outputs import design_output_option
 from optrr.cli.public_columns import left_out
 from optrr.cli.releases import (
     after_option,

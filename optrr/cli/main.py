@@ -52,7 +52,7 @@ _COMMANDS = {
         "longitudinal_estimate",
         "Estimate a table from several rounds of reports.",
     ),
-    "worksheet": ("optrr.cli.evaluating", "evaluate", "An evaluator's questions, answered for a design."),
+    "worksheet": ("optrr.cli.worksheet", "worksheet", "An evaluator's questions, answered for a design."),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
     "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),

@@ -16,9 +16,9 @@ from optrr.cli.inputs import (
     simultaneous_option,
     split_names,
 )
-from optrr.cli.output import json_option, print_shown
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import json_option, print_shown
 from optrr.errors import InvalidInput
 from optrr.measures import MEASURES, Comparing, Measures
 from optrr.measures import measure as measure_table
@@ -73,7 +73,7 @@ def measure(
     )
 
     def page() -> Page:
-        from optrr.reports.table_page import measures_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.table_page import measures_page  # noqa: PLC0415 (pages bring charts)
 
         return measures_page(result, page_given(known.design, design_file, [input], known.doubts))
 

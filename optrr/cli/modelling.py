@@ -16,9 +16,9 @@ from optrr.cli.inputs import (
     simultaneous_option,
     split_names,
 )
-from optrr.cli.output import json_option, print_shown, say
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import json_option, print_shown, say
 from optrr.errors import InvalidInput
 from optrr.models import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.terms import parse_terms
@@ -76,7 +76,7 @@ def model(
     compared = None if other is None else beside(counts, known.mechanism, result.terms, other, random_state)
 
     def page() -> Page:
-        from optrr.reports.table_page import model_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.table_page import model_page  # noqa: PLC0415 (pages bring charts)
 
         return model_page(result, page_given(known.design, design_file, [input], known.doubts), compared)
 

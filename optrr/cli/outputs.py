@@ -11,7 +11,7 @@ import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
 from optrr.cli.inputs import FILE, keep_input
-from optrr.cli.output import print_json, warn
+from optrr.cli.printing import print_json, warn
 from optrr.records.reading.source import RecordsAt
 from optrr.results import TableResult
 
@@ -25,7 +25,7 @@ design_output_option = click.option("-o", "--output", type=FILE, help="Design fi
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:
     """Write a page where one is asked for; ``page`` makes it, and imports what only pages need."""
     if report is not None:
-        from optrr.reports.writing import write_page  # noqa: PLC0415 (pages bring templates)
+        from optrr.pages.writing import write_page  # noqa: PLC0415 (pages bring templates)
 
         write_page(report, page())
 

@@ -19,7 +19,7 @@ from optrr.records.origins import origins_of
 from optrr.records.reading.source import Place, RecordsAt
 
 if TYPE_CHECKING:
-    from optrr.reports.sections import Given
+    from optrr.pages.sections import Given
 
 # Options that say where things are, or how they are printed, and nothing of what is asked.
 _LEFT_OUT = ("input", "design_file", "output", "report", "as_json", "manhattan_file", "qq_file")
@@ -30,7 +30,7 @@ _SCHEME = re.compile(r"([a-z]+):(//)?")
 
 def page_given(asking: Asking, design_file: Path, places: Sequence[RecordsAt], doubts: Sequence[str]) -> Given:
     """What the page of the command that runs is made from."""
-    from optrr.reports.sections import Given  # noqa: PLC0415 (only pages need it)
+    from optrr.pages.sections import Given  # noqa: PLC0415 (only pages need it)
 
     context = click.get_current_context()
     known = [origin.bound for place in places for origin in origins_of(place)]

@@ -9,7 +9,7 @@ import click
 
 from optrr.asking import Asking
 from optrr.cli.inputs import design_option, input_argument
-from optrr.cli.output import json_option, late_bar, warn
+from optrr.cli.printing import json_option, late_bar, warn
 from optrr.cli.releases import (
     after_option,
     again_option,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from optrr.cli.inputs import confidence_option, design_option, simultaneous_option, split_names
-from optrr.cli.output import json_option, print_json, say
+from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput

@@ -10,9 +10,9 @@ import click
 
 from optrr.cli.counted import counted
 from optrr.cli.inputs import split_names
-from optrr.cli.output import print_shown, say
 from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import print_shown, say
 from optrr.errors import InvalidInput
 from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
@@ -67,7 +67,7 @@ def give_posterior(
     result = posterior(known.counts[0], known.mechanism, **asked)
 
     def page() -> Page:
-        from optrr.reports.posterior_page import posterior_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.posterior_page import posterior_page  # noqa: PLC0415 (pages bring charts)
 
         return posterior_page(result, page_given(design, design_file, [place], known.doubts))
 

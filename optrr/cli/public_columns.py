@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from optrr.cli.inputs import split_names
-from optrr.cli.output import late_bar, print_shown, say, warn
 from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -134,7 +134,7 @@ def give_weighted(
     result = estimate_sample(sample, design.mechanism, **asked)
 
     def page() -> Page:
-        from optrr.reports.table_page import weighted_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.table_page import weighted_page  # noqa: PLC0415 (pages bring charts)
 
         return weighted_page(result, page_given(design, design_file, [input], doubts))
 

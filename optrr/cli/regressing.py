@@ -8,9 +8,9 @@ import click
 
 from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import confidence_option, design_option, input_argument, split_names
-from optrr.cli.output import json_option, say
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import json_option, say
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -68,7 +68,7 @@ def regress(
     summary = result.summary()
 
     def page() -> Page:
-        from optrr.reports.table_page import regression_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.table_page import regression_page  # noqa: PLC0415 (pages bring charts)
 
         return regression_page(result, page_given(design, design_file, [input], doubts))
 

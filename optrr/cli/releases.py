@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from optrr.cli.inputs import FILE
-from optrr.cli.output import print_json, warn
+from optrr.cli.printing import print_json, warn
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease
 from optrr.records.account import Release

@@ -10,7 +10,7 @@ import click
 
 from optrr.cli.designing import preserve_option
 from optrr.cli.inputs import refuse_longitudinal
-from optrr.cli.output import json_option, print_json, watched
+from optrr.cli.printing import json_option, print_json, watched
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from optrr import __version__
 from optrr.cli.inputs import input_argument
-from optrr.cli.output import json_option, late_bar, print_json, print_table, warn
+from optrr.cli.printing import json_option, late_bar, print_json, print_table, warn
 from optrr.cli.public_columns import public_option
 from optrr.designing.proposing import Proposal, Proposing, propose
 from optrr.designing.specification import Specification

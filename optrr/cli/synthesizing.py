@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
-from optrr.cli.output import json_option, print_json, print_table, say, warn
+from optrr.cli.printing import json_option, print_json, print_table, say, warn
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.records.reading.source import RecordsAt

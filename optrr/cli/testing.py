@@ -11,9 +11,9 @@ import click
 
 from optrr.cli.counted import Counted, counted
 from optrr.cli.inputs import attributes_option, design_option, input_argument, split_names
-from optrr.cli.output import json_option, say
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
+from optrr.cli.printing import json_option, say
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.errors import InvalidInput
 from optrr.inference import (
@@ -120,7 +120,7 @@ def test(
 def _page(result: TestResult, known: Counted, design_file: Path, places: list[RecordsAt]) -> Page:
     """The result with an estimate of every table that it was made on."""
     from optrr.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
-    from optrr.reports.test_page import test_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.test_page import test_page  # noqa: PLC0415 (pages bring charts)
 
     of = [f"of group {k}" for k in range(1, len(places) + 1)] if len(places) > 1 else [""]
     tables = [(each, estimate(counts, known.mechanism)) for each, counts in zip(of, known.counts, strict=True)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.output import json_option, print_json, say, warn
+from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
 from optrr.designing.checks import Verification

@@ -18,8 +18,8 @@ __all__ = ["deployment_of"]
 def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
     """The deployment of a mechanism, whatever its size; ``short``: with no more digits than the total ε needs.
 
-    Its ε are those of the integers that a device draws with, exactly (with hidden choices: bounded from above), rounded
-    up in the 15th place. The total does not exceed the mechanism's label by more than that, or, where ``short``, by 1e-9.
+    Its ε are those of the integers that a device draws with, exactly (with hidden chances: bounded from above), rounded up in
+    the 15th place. The total does not exceed the mechanism's label by more than that, or, where ``short``, by 1e-9.
 
     Raises
     ------

@@ -7,7 +7,7 @@ runs it on all n rows, O(n m) a round; rows that are equal always have equal wei
 The limit is the distribution on the observed records with these margins that is nearest to the randomized data in relative
 entropy. Where margins force a record's weight to 0, fitting only creeps towards it (like 1/round in MDR's Example 1): such
 records are found by a linear program and removed, after which convergence is geometric. Where no weights have these margins,
-fitting cycles, and the report says that it did not converge.
+fitting cycles, and the result says that it did not converge.
 """
 
 from __future__ import annotations
@@ -134,14 +134,14 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
             w = np.where(free, w, 0.0)
         w, distance, more = _fitted(w, positions, flat, tolerance, max_rounds - rounds)
         rounds += more
-    report = Convergence(
+    convergence = Convergence(
         iterations=rounds,
         converged=bool(distance <= tolerance),
         criterion="largest distance of a margin's cell from its target",
         value=distance,
         tolerance=tolerance,
     )
-    return AdjustedRecords(rows, w / w.sum(), report, forced)
+    return AdjustedRecords(rows, w / w.sum(), convergence, forced)
 
 
 def _positions(rows: IntArray, group: Sequence[int], target: FloatArray) -> IntArray:

@@ -38,7 +38,7 @@ _EM_STEPS = 90
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """A fitted table with the report of how it was reached."""
+    """A fitted table, and how it was reached."""
 
     proportions: FloatArray
     convergence: Convergence
@@ -84,7 +84,7 @@ def ibu(
     tolerance
         stop when no distribution can be better by more than this many nats per record.
     max_iterations
-        of the update; where it is reached the report says so.
+        of the update; where it is reached the result says so.
     n
         number of records, for the reported log-likelihood.
     """
@@ -99,7 +99,7 @@ def ibu(
         pi, more = on_support(pi, _gradient(pi, lam, kernel), lam, kernel, tolerance, max_iterations - steps)
         steps += more
     gap = _gap(_gradient(pi, lam, kernel))
-    report = Convergence(
+    convergence = Convergence(
         iterations=steps,
         converged=bool(gap <= tolerance),
         criterion="no distribution has a higher log-likelihood by more than this many nats per record",
@@ -107,7 +107,7 @@ def ibu(
         tolerance=tolerance,
         log_likelihood=n * log_likelihood(pi, lam, kernel),
     )
-    return Likelihood(pi, report)
+    return Likelihood(pi, convergence)
 
 
 def _mean_log(observed: FloatArray, expected: FloatArray) -> float:

@@ -8,8 +8,8 @@ from optrr.genomics.associations import Associations
 from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
 from optrr.inference.genotypes import ASSUMING
+from optrr.pages.sections import Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
-from optrr.reports.sections import Given, warnings
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray
 

@@ -43,7 +43,7 @@ _ROUNDING = 2.0**-50
 
 def cascade(permanent: float, instantaneous: float, reports: int = 1) -> float:
     """Upper bound of ε_T in nats, rounded up; for total and conditional ε of the permanent law alike."""
-    product = tanh(permanent / 2) * tanh(min(reports * instantaneous, _MOST_NATS) / 2) * (1 + _ROUNDING)
+    product = tanh(permanent / 2) * tanh(reports * instantaneous / 2) * (1 + _ROUNDING)
     if product >= 1:
         return permanent
     return min(2 * atanh(product) * (1 + _ROUNDING), permanent)

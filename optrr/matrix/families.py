@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 from optrr.errors import InvalidInput
 from optrr.matrix.distortion import MAX_CATEGORIES, SCALE, DistortionMatrix, from_fractions
-from optrr.matrix.intervals import Interval, exp_interval, half, minus, ratio_bound
+from optrr.matrix.enclosures import Enclosure, exp_enclosure, half, minus, ratio_bound
 from optrr.spent import checked_epsilon
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
@@ -57,7 +57,7 @@ def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> D
     return from_fractions([[(low + high) / 2 for low, high in row] for row in rows])
 
 
-def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> list[list[Interval]]:
+def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> list[list[Enclosure]]:
     """Every entry P[v, u] of the Laplace matrix between two rationals 1e-55 apart; t rows of t intervals."""
     _check(size, epsilon)
     points = _checked_cuts(size, cuts)
@@ -103,23 +103,23 @@ def truncated_geometric(size: int, epsilon: float) -> DistortionMatrix:
     """Two-sided geometric noise on 1..t, clamped to the ends; ε nats in all, ε/(t−1) between neighbours."""
     _check(size, epsilon)
     rate = Fraction(epsilon) / (size - 1)
-    power = [sum(exp_interval(-rate * k), Fraction(0)) / 2 for k in range(size)]
+    power = [sum(exp_enclosure(-rate * k), Fraction(0)) / 2 for k in range(size)]
     alpha = power[1]
     inside = [(1 - alpha) / (1 + alpha) if 0 < v < size - 1 else 1 / (1 + alpha) for v in range(size)]
     return from_fractions([[inside[v] * power[abs(u - v)] for v in range(size)] for u in range(size)])
 
 
-def _distribution(distance: Fraction, rate: Fraction) -> Interval:
+def _distribution(distance: Fraction, rate: Fraction) -> Enclosure:
     """The distribution function F at a distance above the true value, for noise of scale 1/rate."""
-    tail = half(exp_interval(-abs(distance) * rate))
+    tail = half(exp_enclosure(-abs(distance) * rate))
     return tail if distance <= 0 else minus((Fraction(1), Fraction(1)), tail)
 
 
-def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list[Interval]) -> Interval:
+def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list[Enclosure]) -> Enclosure:
     """Pr(c_{u−1} < noisy value ≤ c_u); where both cuts lie above v the upper tails differ without cancellation."""
     if u > v and u > 1:
-        low = half(exp_interval(-(points[u - 2] - v) * rate))
-        high = half(exp_interval(-(points[u - 1] - v) * rate)) if u <= len(points) else (Fraction(0), Fraction(0))
+        low = half(exp_enclosure(-(points[u - 2] - v) * rate))
+        high = half(exp_enclosure(-(points[u - 1] - v) * rate)) if u <= len(points) else (Fraction(0), Fraction(0))
         return minus(low, high)
     return minus(below[u], below[u - 1])
 

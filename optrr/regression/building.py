@@ -31,34 +31,34 @@ class Columns:
     ``values`` (G, *sizes, k), ``group`` (N,) of each report, ``places`` of the columns in the design.
     """
 
-    hidden: tuple[str, ...]
+    randomized: tuple[str, ...]
     values: FloatArray
     group: IntArray
     places: tuple[int, ...]
 
-    def over(self, hidden: tuple[str, ...], groups: IntArray) -> FloatArray:
+    def over(self, randomized: tuple[str, ...], groups: IntArray) -> FloatArray:
         """The values of these groups, with axes for all these attributes (1 where they do not matter): (G', *sizes, k)."""
-        sizes = dict(zip(self.hidden, self.values.shape[1:], strict=False))
-        shape = [sizes.get(name, 1) for name in hidden]
+        sizes = dict(zip(self.randomized, self.values.shape[1:], strict=False))
+        shape = [sizes.get(name, 1) for name in randomized]
         return np.asarray(self.values[groups].reshape(len(groups), *shape, self.values.shape[-1]))
 
 
 def columns_of(predictors: Predictors, reports: Reports, term: Term) -> Columns:
     """A term's columns."""
-    hidden, public = reports.hidden(term.attributes), reports.public(term.attributes)
+    randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
     groups, group = reports.groups(public)
-    sizes = reports.sizes(hidden)
+    sizes = reports.sizes(randomized)
     _check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
     chosen = every_combination(groups, sizes)
     codes = np.zeros((len(chosen), predictors.domain.m), dtype=np.int64)
-    codes[:, [predictors.domain.index(name) for name in (*public, *hidden)]] = chosen
+    codes[:, [predictors.domain.index(name) for name in (*public, *randomized)]] = chosen
     values = predictors.at(codes)[:, list(term.columns)]
-    return Columns(hidden, values.reshape(len(groups), *sizes, -1), group, term.columns)
+    return Columns(randomized, values.reshape(len(groups), *sizes, -1), group, term.columns)
 
 
 def outcome_column(reports: Reports, outcome: str, scores: FloatArray, place: int) -> Columns:
     """The outcome's scores as a column."""
-    if reports.hidden([outcome]):
+    if reports.randomized([outcome]):
         return Columns((outcome,), scores[None, :, None], np.zeros(len(reports.codes), dtype=np.int64), (place,))
     groups, group = reports.groups([outcome])
     return Columns((), scores[groups[:, 0]][:, None], group, (place,))
@@ -110,19 +110,19 @@ def linear_equations(predictors: Predictors, reports: Reports, outcome: str, sco
 
 
 def _products(one: Columns, other: Columns, reports: Reports, places: IntArray) -> _Products:
-    hidden = reports.hidden((*one.hidden, *other.hidden))
+    randomized = reports.randomized((*one.randomized, *other.randomized))
     # groups of both terms that occur together
     pairs, group = np.unique(one.group * (other.group.max() + 1) + other.group, return_inverse=True)
     first, second = np.divmod(pairs, other.group.max() + 1)
-    sizes = reports.sizes(hidden)
+    sizes = reports.sizes(randomized)
     where = places[np.ix_(one.places, other.places)].ravel()
     _check_size(len(pairs) * prod(sizes) * where.size, "two terms together")
-    table = one.over(hidden, first)[..., :, None] * other.over(hidden, second)[..., None, :]
+    table = one.over(randomized, first)[..., :, None] * other.over(randomized, second)[..., None, :]
     table = np.broadcast_to(table, (len(pairs), *sizes, *table.shape[-2:])).reshape(len(pairs), *sizes, where.size)
     table = np.moveaxis(table, -1, 1)
-    if hidden:
-        table = reports.kernel(hidden).solve_adjoint(table)
-    return _Products(where, table.reshape(len(pairs), where.size, -1), group.ravel(), reports.cells(hidden))
+    if randomized:
+        table = reports.kernel(randomized).solve_adjoint(table)
+    return _Products(where, table.reshape(len(pairs), where.size, -1), group.ravel(), reports.cells(randomized))
 
 
 def logistic_equations(predictors: Predictors, reports: Reports, outcome: str) -> LogisticEquations:
@@ -134,49 +134,49 @@ def logistic_equations(predictors: Predictors, reports: Reports, outcome: str) -
         where the tables do not fit. SingularMarginal where the mechanism hides an effect of the joint table.
     """
     names = {name for term in predictors.terms for name in term.attributes}
-    hidden, public = reports.hidden(names), reports.public(names)
+    randomized, public = reports.randomized(names), reports.public(names)
     groups, group = reports.groups(public)
-    sizes, r = reports.sizes(hidden), reports.domain[outcome].size
-    x = _design(predictors, reports, hidden, groups, group)
+    sizes, r = reports.sizes(randomized), reports.domain[outcome].size
+    x = _design(predictors, reports, randomized, groups, group)
     _check_size(x.size * r * 2, "the table of the outcome and all randomized predictors, times the model's columns,")
-    kernel = _joint_kernel(reports, hidden, outcome)
+    kernel = _joint_kernel(reports, randomized, outcome)
     shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))
-    cell = (group * prod(sizes) + reports.cells(hidden)) * r + reports.cells([outcome])
+    cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
     for k, row in enumerate(reports.numbers / reports.n[:, None]):
         shares[k] = np.bincount(cell, weights=row, minlength=shares.shape[1])
-    made = UnbiasedEquations if hidden else LikelihoodEquations
+    made = UnbiasedEquations if randomized else LikelihoodEquations
     return made(shares.reshape(len(shares), len(groups), *sizes, r), x, kernel, reports.n)
 
 
 def _design(
-    predictors: Predictors, reports: Reports, hidden: tuple[str, ...], groups: IntArray, group: IntArray
+    predictors: Predictors, reports: Reports, randomized: tuple[str, ...], groups: IntArray, group: IntArray
 ) -> FloatArray:
     """(G, R, q): rows of the design without its constant."""
     kept = [c for c in range(len(predictors.labels)) if c != predictors.intercept]
-    sizes = reports.sizes(hidden)
+    sizes = reports.sizes(randomized)
     x = np.zeros((len(groups), *sizes, len(predictors.labels)))
     # a report of every group, to look up which group of a term it is in
     _, first = np.unique(group, return_index=True)
     for term in predictors.terms:
         columns = columns_of(predictors, reports, term)
-        x[..., list(term.columns)] = columns.over(hidden, columns.group[first])
+        x[..., list(term.columns)] = columns.over(randomized, columns.group[first])
     return np.asarray(x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept])
 
 
-def _joint_kernel(reports: Reports, hidden: tuple[str, ...], outcome: str) -> Kernel:
-    if not reports.hidden([outcome]):
+def _joint_kernel(reports: Reports, randomized: tuple[str, ...], outcome: str) -> Kernel:
+    if not reports.randomized([outcome]):
         own = unrandomized([reports.domain[outcome].size], [outcome])
-        return own if not hidden else ProductKernel([_checked(reports.kernel(hidden)), own])
-    kernel = reports.kernel((*hidden, outcome))
+        return own if not randomized else ProductKernel([_checked(reports.kernel(randomized)), own])
+    kernel = reports.kernel((*randomized, outcome))
     return _checked(kernel)
 
 
 def _checked(kernel: Kernel) -> Kernel:
     try:
         kernel.check_invertible()
-    except SingularMarginal as hidden:
+    except SingularMarginal as error:
         remedy = "; a linear model of these attributes needs their pairs only" if len(kernel.sizes) > 2 else ""
-        raise SingularMarginal(f"{hidden}{remedy}") from None
+        raise SingularMarginal(f"{error}{remedy}") from None
     return kernel
 
 

@@ -1,4 +1,4 @@
-"""Randomized records as a regression reads them: distinct reports and how often each occurs, hidden columns and public ones."""
+"""Records as a regression reads them: distinct reports and how often each occurs, with randomized columns and public ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Reports:
         """Records, (B,)."""
         return np.asarray(self.numbers.sum(axis=1), dtype=np.float64)
 
-    def hidden(self, names: Iterable[str]) -> tuple[str, ...]:
+    def randomized(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those among the names that are randomized, in the domain's order."""
         wanted = set(names)
         return tuple(n for n in self.domain.names if n in wanted and n in self.mechanism.domain.names)
@@ -61,7 +61,7 @@ class Reports:
 
     def pairs(self) -> list[Counts]:
         """The tables of every two randomized attributes, of the first data set; of the attribute where there is but one."""
-        names = self.hidden(self.domain.names)
+        names = self.randomized(self.domain.names)
         sets: list[tuple[str, ...]] = [*combinations(names, 2)] or [(name,) for name in names]
         return [Counts(self.domain.subset(each), self._table(each)) for each in sets]
 

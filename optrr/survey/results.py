@@ -16,10 +16,10 @@ from optrr.designing.design import Design
 from optrr.errors import InvalidInput, OptrrError
 from optrr.estimation import estimate, poisoning
 from optrr.inference import test as test_association
+from optrr.pages.estimate_page import estimate_parts
 from optrr.parts import Page, Part, Section, Text, warned
 from optrr.printable import crossed, sentence
 from optrr.records.counts import Counts, count_many
-from optrr.reports.estimate_page import estimate_parts
 from optrr.rounding import epsilon_text
 from optrr.survey.stored_records import StoredRecords
 

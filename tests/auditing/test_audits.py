@@ -14,7 +14,7 @@ from optrr.auditing import bounds
 from optrr.auditing.answers import Answers
 from optrr.auditing.label import Label, label_of
 from optrr.auditing.questions import Layout, planned
-from optrr.auditing.report import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
+from optrr.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
 from optrr.deployment.export import deployment_of
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism

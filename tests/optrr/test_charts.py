@@ -126,7 +126,7 @@ def test_no_legend_lies_on_the_data(design: optrr.Design) -> None:
 
 @pytest.mark.slow
 def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optrr.reports import advice_pages  # noqa: PLC0415
+    from optrr.pages import advice_pages  # noqa: PLC0415
 
     monkeypatch.setattr(advice_pages, "_AROUND", (1.0,))
     domain = {"a": 2, "b": 3, "c": 2}

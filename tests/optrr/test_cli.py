@@ -13,7 +13,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import cli, run
-from optrr.cli.output import print_table
+from optrr.cli.printing import print_table
 
 SPEC = """
 epsilon = 1.0

@@ -29,7 +29,7 @@ from optrr.matrix import (
     reconstruction_squared_error,
     truncated_geometric,
 )
-from optrr.matrix.intervals import exp_interval
+from optrr.matrix.enclosures import exp_enclosure
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import Counts, count
 from optrr.records.domain import Domain
@@ -103,7 +103,7 @@ def test_laplace_satisfies_its_epsilon_in_interval_arithmetic(size, epsilon):
     enclosure = laplace_enclosure(size, epsilon)
     for row in enclosure:
         assert sum(low for low, _ in row) <= 1 <= sum(high for _, high in row)
-    ceiling = exp_interval(Fraction(epsilon))[0]
+    ceiling = exp_enclosure(Fraction(epsilon))[0]
     for column in zip(*enclosure, strict=True):
         assert max(high for _, high in column) <= ceiling * min(low for low, _ in column)
     h = mpmath.mpf(epsilon) / (2 * (size - 1))
@@ -157,7 +157,7 @@ def test_epsilon_is_the_largest_column_ratio_of_what_is_drawn():
     matrix = from_probabilities(p)
     assert matrix.epsilon == pytest.approx(math.log(5), rel=1e-14)
     for column in matrix.weights.T.tolist():
-        assert Fraction(max(column), min(column)) <= exp_interval(Fraction(matrix.epsilon))[1]
+        assert Fraction(max(column), min(column)) <= exp_enclosure(Fraction(matrix.epsilon))[1]
     assert [sum(row) for row in matrix.weights.tolist()] == [1 << 63] * 3
     assert math.isinf(from_probabilities([[1.0, 0.0], [0.5, 0.5]]).epsilon)
     assert math.isinf(from_probabilities(np.eye(3)).epsilon)

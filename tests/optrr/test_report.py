@@ -10,9 +10,9 @@ from optrr import advise, allocate, design
 from optrr import parts as report
 from optrr.charts import figure_svg, new_figure
 from optrr.cli.main import run
+from optrr.pages.advice_pages import advice_page, allocation_page, comparison_page, curves_around
+from optrr.pages.writing import write_page
 from optrr.records.domain import Domain
-from optrr.reports.advice_pages import advice_page, allocation_page, comparison_page, curves_around
-from optrr.reports.writing import write_page
 
 
 def chart(label="rising"):

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
-from optrr.matrix.intervals import exp_interval
+from optrr.matrix.enclosures import exp_enclosure
 from optrr.spent import checked_epsilon
 from optrr.studies.graphs.graph import Graph, as_graph, from_slots
 from optrr_solvers.arrays import IntArray
@@ -78,13 +78,13 @@ class EdgeChannel:
 def response_channel(epsilon: float) -> EdgeChannel:
     """Randomized response at ε nats."""
     checked_epsilon(epsilon)
-    return _channel(1 / (1 + exp_interval(Fraction(epsilon))[0]))
+    return _channel(1 / (1 + exp_enclosure(Fraction(epsilon))[0]))
 
 
 def laplace_channel(epsilon: float) -> EdgeChannel:
     """Laplace noise of scale 1/ε on the bit, cut at 1/2; the channel's own ``epsilon`` is below the one given."""
     checked_epsilon(epsilon)
-    return _channel(exp_interval(Fraction(-epsilon) / 2)[1] / 2)
+    return _channel(exp_enclosure(Fraction(-epsilon) / 2)[1] / 2)
 
 
 def _channel(flip: Fraction) -> EdgeChannel:

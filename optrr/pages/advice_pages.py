@@ -14,10 +14,10 @@ from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
 from optrr.asking import Asking
 from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
 from optrr.designing.design import Design
+from optrr.pages.design_page import MEANING, PAIRS, bought
+from optrr.pages.sections import ROWS, checked, told, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import crossed
-from optrr.reports.design_page import MEANING, PAIRS, bought
-from optrr.reports.sections import ROWS, checked, told, warnings
 from optrr.rounding import bound_text, epsilon_text
 
 if TYPE_CHECKING:

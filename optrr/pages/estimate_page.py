@@ -9,10 +9,10 @@ from optrr.charts import figure_svg
 from optrr.estimation.derived import Derived
 from optrr.estimation.fake_reports import Poisoning
 from optrr.estimation.result import Estimate
+from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import crossed, sentence
 from optrr.records.counts import Counts
-from optrr.reports.sections import CHARTED, ROWS, Given, warnings
 
 # Cells of a shaded table on a page.
 _SHADED = 400

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from optrr.charts import figure_svg
 from optrr.estimation.result import Estimate
 from optrr.inference.result import TestResult
+from optrr.pages.estimate_page import estimate_parts
+from optrr.pages.sections import Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.printable import crossed
-from optrr.reports.estimate_page import estimate_parts
-from optrr.reports.sections import Given, warnings
 
 _MEANING = (
     "The p-value is the chance of a statistic at least as large as this one where the hypothesis holds: a small one speaks "

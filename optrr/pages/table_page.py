@@ -6,10 +6,10 @@ from optrr.charts import figure_svg
 from optrr.measures.measure import Measures
 from optrr.models.likelihood_ratio import Comparison
 from optrr.models.loglinear import LogLinear
+from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import cell, crossed
 from optrr.regression.result import Regression
-from optrr.reports.sections import CHARTED, ROWS, Given, warnings
 from optrr.weighting.result import WeightedEstimate
 
 _Warned = Measures | LogLinear | Regression | WeightedEstimate

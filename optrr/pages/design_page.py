@@ -8,9 +8,9 @@ import numpy as np
 
 from optrr.charts import figure_svg
 from optrr.designing.design import Design
+from optrr.pages.sections import CHARTED, ROWS, checked, told, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.promise import changed_of_hundred
-from optrr.reports.sections import CHARTED, ROWS, checked, told, warnings
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Status
 

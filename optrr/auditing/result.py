@@ -112,7 +112,7 @@ class Audit(TableResult):
         }
 
 
-# Names of the checks, in the order of a report.
+# Names of the checks, in the order of an audit's table.
 DECLARED = "categories"
 TOTAL = "total epsilon"
 CONDITIONAL = "conditional epsilon"

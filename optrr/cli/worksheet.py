@@ -6,16 +6,17 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.output import json_option, print_json, say
+from optrr.cli.printing import json_option, print_json, say
 from optrr.designing.design import Design
-from optrr.designing.worksheet import Worksheet, worksheet
+from optrr.designing.worksheet import Worksheet
+from optrr.designing.worksheet import worksheet as answered
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
 
 _RECORDS = 10_000
 
 
-@click.command("worksheet")
+@click.command()
 @click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
 @click.option(
     "--records",
@@ -26,14 +27,14 @@ _RECORDS = 10_000
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write Markdown to this file, to be filled in.")
 @json_option
-def evaluate(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
+def worksheet(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
     """An evaluator's questions, by the topics of NIST SP 800-226, answered where DESIGN answers them and open where you must.
 
     The questions are in our words, not quoted, and NIST has not seen them.
 
     Only what was recomputed from DESIGN, or holds for every design, is stated.
     """
-    sheet = worksheet(Design.load(design_file), records)
+    sheet = answered(Design.load(design_file), records)
     if output is not None:
         _write(output, design_file, sheet)
     if as_json:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from optrr.bayes.result import PROMISE, Posterior
 from optrr.charts import figure_svg
+from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Text
 from optrr.printable import crossed
-from optrr.reports.sections import CHARTED, ROWS, Given, warnings
 
 
 def posterior_page(result: Posterior, given: Given) -> Page:
