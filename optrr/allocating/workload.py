@@ -26,7 +26,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Domain
-from optrr.records.small_files import read_small
+from optrr.records.small_files import read_named
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -218,13 +218,10 @@ def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
 def read_workload(path: str | Path, domain: Domain) -> Workload:
     """The workload of a TOML or JSON file. Raises InvalidInput with the place in the file and the remedy."""
     source = Path(path)
+    held = read_named(source, "workload")
     try:
-        text = read_small(source).decode("utf-8")
+        text = held.decode("utf-8")
         raw = tomllib.loads(text) if source.suffix.lower() == ".toml" else json.loads(text)
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot read workload {source}: {in_one_line(error.strerror or error)}; check the path"
-        ) from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"workload {source} is not UTF-8; save it in that encoding") from error
     except (ValueError, RecursionError) as error:

@@ -39,7 +39,7 @@ from optrr.records.reading.source import RecordsAt
 if TYPE_CHECKING:
     from optrr.asking import Asking
     from optrr.estimation.derived import Derived
-    from optrr.estimation.fake_reports import Poisoning
+    from optrr.estimation.reach import Poisoning
     from optrr.estimation.result import Estimate
     from optrr.mechanisms.randomizer import Randomizer
 

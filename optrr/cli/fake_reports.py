@@ -9,7 +9,7 @@ import click
 from optrr.cli.printing import print_shown
 
 if TYPE_CHECKING:
-    from optrr.estimation.fake_reports import Poisoning
+    from optrr.estimation.reach import Poisoning
 
 fake_reports_option = click.option(
     "--fake-reports",

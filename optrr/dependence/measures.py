@@ -43,10 +43,10 @@ def bias_corrected_v(table: ArrayLike, n: int) -> float:
     return min(1.0, math.sqrt(phi2 / room)) if room > 0 else 0.0
 
 
-def pearson(table: ArrayLike, scores_a: ArrayLike | None = None, scores_b: ArrayLike | None = None) -> float:
-    """|r| in 0..1 of the scores (positions unless given); 0 where one attribute does not vary."""
+def pearson(table: ArrayLike) -> float:
+    """|r| in 0..1 of the categories' positions; 0 where one attribute does not vary."""
     joint = _proportions(table)
-    a, b = (_centred(scores_a, joint.sum(axis=1)), _centred(scores_b, joint.sum(axis=0)))
+    a, b = (_centred(joint.sum(axis=1)), _centred(joint.sum(axis=0)))
     covariance = float(a @ joint @ b)
     variances = float(joint.sum(axis=1) @ a**2) * float(joint.sum(axis=0) @ b**2)
     return min(1.0, abs(covariance) / math.sqrt(variances)) if variances > 0 else 0.0
@@ -62,8 +62,6 @@ def _proportions(table: ArrayLike) -> FloatArray:
     return np.asarray(values / values.sum())
 
 
-def _centred(scores: ArrayLike | None, weights: FloatArray) -> FloatArray:
-    values = np.arange(weights.size, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
-    if values.shape != weights.shape:
-        raise InvalidInput(f"{values.size} scores for {weights.size} categories; give one score for each")
-    return np.asarray(values - weights @ values)
+def _centred(weights: FloatArray) -> FloatArray:
+    positions = np.arange(weights.size, dtype=np.float64)
+    return np.asarray(positions - weights @ positions)

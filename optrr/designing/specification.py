@@ -30,7 +30,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.records.bins import Bins, bins_of
 from optrr.records.domain import Attribute, Category, Domain, category_text, shown
 from optrr.records.public import NONE, PublicColumns
-from optrr.records.small_files import read_small
+from optrr.records.small_files import read_named
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import SIZE_RANGE
 
@@ -101,11 +101,7 @@ def read_specification(path: str | Path) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
     source = Path(path)
     try:
-        text = read_small(source).decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot read specification {source}: {in_one_line(error.strerror or error)}; check the path"
-        ) from error
+        text = read_named(source, "specification").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"specification {source} is not UTF-8; save it in that encoding") from error
     suffix = source.suffix.lower()

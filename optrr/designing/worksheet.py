@@ -66,24 +66,21 @@ class Worksheet:
         return "\n".join(_lines(self))
 
 
-def worksheet(design: Design, records: int, verification: Verification | None = None) -> Worksheet:
+def worksheet(design: Design, records: int) -> Worksheet:
     """An evaluator's questions, answered as far as the design goes; the rest are put to those who deploy it.
 
     Parameters
     ----------
     records
         how many people will answer, for what is said of errors.
-    verification
-        of this design, where it has been verified already.
     """
-    checked = design.verify() if verification is None else verification
     entries = (
         _epsilon(design),
         _attributes(design),
         _unit(design),
         _composition(design),
         _trust(),
-        _implementation(design, checked),
+        _implementation(design, design.verify()),
         _randomness(),
         _side_channels(),
         _utility(design, records),

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from optrr.estimation.consistency import ConsistentTables, consistent_tables
     from optrr.estimation.derived import Derived, derive
     from optrr.estimation.estimator import METHODS, estimate
-    from optrr.estimation.fake_reports import Poisoning, poisoning
+    from optrr.estimation.fake_reports import poisoning
     from optrr.estimation.queries import QueryAnswer, count_query, estimated_count, query_errors, synthetic_records
+    from optrr.estimation.reach import Poisoning
     from optrr.estimation.result import Convergence, Estimate
     from optrr.estimation.statistics import STATISTICS
 
@@ -46,7 +47,8 @@ _HOMES = {
     "estimation.consistency": ("ConsistentTables", "consistent_tables"),
     "estimation.derived": ("Derived", "derive"),
     "estimation.estimator": ("METHODS", "estimate"),
-    "estimation.fake_reports": ("Poisoning", "poisoning"),
+    "estimation.fake_reports": ("poisoning",),
+    "estimation.reach": ("Poisoning",),
     "estimation.queries": ("QueryAnswer", "count_query", "estimated_count", "query_errors", "synthetic_records"),
     "estimation.statistics": ("STATISTICS",),
     "estimation.result": ("Convergence", "Estimate"),

@@ -27,7 +27,7 @@ from optrr.errors import InvalidInput, MethodTooLarge, in_one_line
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.small_files import read_small
+from optrr.records.small_files import read_named
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.randomness import Words
 
@@ -64,12 +64,7 @@ class Key:
     @staticmethod
     def load(path: str | Path) -> Key:
         """Read a key file. Raises InvalidInput where it is none."""
-        try:
-            text = read_small(path).decode("ascii", "replace").replace("\r\n", "\n")
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot read the key {path}: {in_one_line(error.strerror or error)}; check the path"
-            ) from error
+        text = read_named(path, "the key").decode("ascii", "replace").replace("\r\n", "\n")
         if not _HEXADECIMAL.fullmatch(text):
             raise InvalidInput(f"{path} is no key: a key is a line of 64 hexadecimal digits; make one with --new-key")
         return Key(bytes.fromhex(text.strip()))

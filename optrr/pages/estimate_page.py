@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from optrr.charts import figure_svg
 from optrr.estimation.derived import Derived
-from optrr.estimation.fake_reports import Poisoning
+from optrr.estimation.reach import Poisoning
 from optrr.estimation.result import Estimate
 from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text

@@ -4,12 +4,8 @@ The table is drawn with public probabilities that do not depend on the record, i
 (:mod:`optrr.protocols.oracles`), so the record's ε is the largest of the reports'. Nobody's answers can be linked: only the
 tables asked for can ever be estimated. With one table, everybody answers it.
 
-What is released is in :mod:`optrr.protocols.released_answers`. A table asked of N people has C_v supports of cell v, binomial
-with chance q + π_v (p − q), so
-
-    π̂_v = (C_v/N − q)/(p − q)
-
-is unbiased, and its interval inverts the exact binomial test of every share (:mod:`optrr.estimation.score_interval`).
+What is released is in :mod:`optrr.protocols.released_answers`, and how a table is estimated from it in
+:mod:`optrr.protocols.supports`.
 """
 
 from __future__ import annotations
@@ -28,11 +24,7 @@ from numpy.typing import NDArray
 
 from optrr.asking import Asking
 from optrr.errors import InvalidInput
-from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.estimation.result import Estimate, check_confidence
-from optrr.estimation.score_interval import score_intervals
-from optrr.estimation.weighted_mean import cell_means
-from optrr.kernel import MatrixKernel
 from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
 from optrr.protocols.oracles import (
     ORACLES,
@@ -46,6 +38,7 @@ from optrr.protocols.oracles import (
 )
 from optrr.protocols.released_answers import SCHEMA, counted, in_words, released, report_texts
 from optrr.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
+from optrr.protocols.supports import estimate_of_supports
 from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
 from optrr.records.origins import check_design, randomized_before
@@ -58,7 +51,7 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 if TYPE_CHECKING:
-    from optrr.estimation.fake_reports import Poisoning
+    from optrr.estimation.reach import Poisoning
 
 # A report by bits holds one for each cell; a table of more cells should be coarsened first.
 MAX_CELLS = 1 << 16
@@ -273,7 +266,8 @@ class SampledTables(Asking):
         """
         check_confidence(confidence)
         place, supports, n = self._counted(answers, attributes)
-        return self._estimated(place, supports, n, confidence)
+        chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
+        return estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.estimation.fake_reports`).
@@ -304,32 +298,6 @@ class SampledTables(Asking):
         check_design(answers, self.digest)
         return place, *counted(answers, place, self.sizes[place], self._supported(place))
 
-    def _estimated(self, place: int, supports: FloatArray, n: int, confidence: float) -> Estimate:
-        p, q = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
-        domain = self.domain.subset(self.tables[place])
-        shape = tuple(a.size for a in domain)
-        observed = supports / n
-        # "holds the cell" is a binary attribute that is reported by the supports
-        kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
-        means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
-        held = np.arange(0, 2 * supports.size, 2)
-        lower, upper = (x.reshape(shape) for x in score_intervals(means[held], 1 - confidence))
-        error = np.sqrt(observed * (1 - observed) / max(n - 1, 1)) / (p - q)
-        return Estimate(
-            domain=domain,
-            n=n,
-            method="unbiased",
-            proportions=((observed - q) / (p - q)).reshape(shape),
-            standard_errors=error.reshape(shape),
-            lower=lower,
-            upper=upper,
-            confidence=confidence,
-            target="population",
-            interval="score",
-            bias="unbiased; cells may be negative",
-            warnings=tuple(impossible_tables([_supported(domain, supports, n, kernel)])),
-        )
-
     def _supported(self, place: int) -> int | None:
         """How many cells each answer to a table supports; None where it may be any number."""
         if self.oracles[place] == "ss":
@@ -356,9 +324,3 @@ class SampledTables(Asking):
                 f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
             )
         return asking
-
-
-def _supported(domain: Domain, supports: FloatArray, n: int, kernel: MatrixKernel) -> Observed:
-    """The supports of every cell and the answers that do not support it, tables of two cells."""
-    both = np.stack([supports, n - supports], axis=1).astype(np.int64)
-    return Observed(" × ".join(domain.names), both, kernel)

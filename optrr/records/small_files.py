@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, in_one_line
 
 # Twice the design file of a million different attributes.
 MOST_BYTES = 1 << 28
@@ -20,3 +20,13 @@ def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
     if len(held) > most:
         raise InvalidInput(f"{path} has more than {most} bytes, which no file of this kind has; check the path")
     return held
+
+
+def read_named(path: str | Path, what: str) -> bytes:
+    """The same. Raises InvalidInput where the file cannot be opened, too, with ``what`` it should be."""
+    try:
+        return read_small(path)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read {what} {path}: {in_one_line(error.strerror or error)}; check the path"
+        ) from error

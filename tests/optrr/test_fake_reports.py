@@ -14,7 +14,7 @@ import optrr
 from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal, poisoning
 from optrr.cli.main import run
 from optrr.estimation import METHODS, simplex
-from optrr.estimation.fake_reports import Reach
+from optrr.estimation.reach import Reach
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.matrix import MatrixMechanism, from_probabilities

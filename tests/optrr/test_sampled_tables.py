@@ -22,6 +22,7 @@ from optrr.protocols.oracles import (
     support_probabilities,
 )
 from optrr.protocols.sampled_tables import SampledTables
+from optrr.protocols.supports import estimate_of_supports
 from optrr.records.domain import Domain
 from optrr_solvers.randomness import as_source, threshold
 
@@ -118,7 +119,9 @@ def test_intervals_cover_and_the_mean_is_right():
         cells = rng.choice(12, n, p=truth.ravel())
         answers = report(cells, way.oracles[0], 12, way.answer_epsilon, source)
         bits = answers if answers.ndim == 2 else np.eye(12, dtype=int)[answers]
-        estimated = way._estimated(0, bits.sum(axis=0).astype(float), n, 0.95)
+        estimated = estimate_of_supports(
+            way.domain.subset(way.tables[0]), bits.sum(axis=0).astype(float), n, (p, q), 0.95
+        )
         covered += (estimated.lower <= truth) & (truth <= estimated.upper)
         total += estimated.proportions
     assert covered.min() / runs >= 0.93 - 4 * math.sqrt(0.05 * 0.95 / runs)

@@ -1,0 +1,55 @@
+"""A table estimated from reports that support cells: the true one with chance p, each other one with chance q.
+
+A table asked of N people has C_v supports of cell v, binomial with chance q + π_v (p − q), so
+
+    π̂_v = (C_v/N − q)/(p − q)
+
+is unbiased, and its interval inverts the exact binomial test of every share (:mod:`optrr.estimation.score_interval`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optrr.estimation.impossible import Observed, impossible_tables
+from optrr.estimation.result import Estimate
+from optrr.estimation.score_interval import score_intervals
+from optrr.estimation.weighted_mean import cell_means
+from optrr.kernel import MatrixKernel
+from optrr.records.domain import Domain
+from optrr_solvers.arrays import FloatArray
+
+
+def estimate_of_supports(
+    domain: Domain, supports: FloatArray, n: int, chances: tuple[float, float], confidence: float
+) -> Estimate:
+    """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q."""
+    p, q = chances
+    shape = tuple(a.size for a in domain)
+    observed = supports / n
+    # "holds the cell" is a binary attribute that is reported by the supports
+    kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
+    means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
+    held = np.arange(0, 2 * supports.size, 2)
+    lower, upper = (x.reshape(shape) for x in score_intervals(means[held], 1 - confidence))
+    error = np.sqrt(observed * (1 - observed) / max(n - 1, 1)) / (p - q)
+    return Estimate(
+        domain=domain,
+        n=n,
+        method="unbiased",
+        proportions=((observed - q) / (p - q)).reshape(shape),
+        standard_errors=error.reshape(shape),
+        lower=lower,
+        upper=upper,
+        confidence=confidence,
+        target="population",
+        interval="score",
+        bias="unbiased; cells may be negative",
+        warnings=tuple(impossible_tables([_observed(domain, supports, n, kernel)])),
+    )
+
+
+def _observed(domain: Domain, supports: FloatArray, n: int, kernel: MatrixKernel) -> Observed:
+    """The supports of every cell and the answers that do not support it, tables of two cells."""
+    both = np.stack([supports, n - supports], axis=1).astype(np.int64)
+    return Observed(" × ".join(domain.names), both, kernel)
