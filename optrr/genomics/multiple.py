@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import chdtrc
 from scipy.stats import chi2, false_discovery_control
 
+from optrr.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 
 # Genome-wide significance for common variants (Pe'er et al. 2008).
@@ -39,7 +39,5 @@ def controlled_p(statistic: FloatArray, df: int) -> FloatArray:
     """χ² p-values of the statistics divided by max(1, λ_GC)."""
     factor = genomic_control(statistic, df)
     return (
-        np.asarray(chdtrc(df, statistic / max(factor, 1.0)))
-        if np.isfinite(factor)
-        else np.full(statistic.shape, np.nan)
+        chi_squared_tails(statistic / max(factor, 1.0), df) if np.isfinite(factor) else np.full(statistic.shape, np.nan)
     )

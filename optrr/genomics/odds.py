@@ -25,12 +25,12 @@ from scipy.special import ndtri
 
 from optrr.genomics.ratio_test import RatioTest, in_one_status
 from optrr.inference.genotypes import GENOTYPES
-from optrr.inference.nullfit import independence_fit
+from optrr.inference.nullfit import NullFit, independence_fit
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
 # Variants at once, so that what their tests hold stays near the cache.
-_VARIANTS = 1 << 12
+_VARIANTS = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +60,21 @@ class OddsRatios:
         return cls(*(np.concatenate([getattr(p, k) for p in parts]) for k in fields))
 
 
-def odds_ratios(counts: NDArray[np.number], kernel: Kernel, confidence: float = 0.95) -> OddsRatios:
+def odds_ratios(
+    counts: NDArray[np.number], kernel: Kernel, confidence: float = 0.95, fit: NullFit | None = None
+) -> OddsRatios:
     """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.scores.score_test`.
 
-    O(V) time, about 3 µs a variant.
+    ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
     """
     pieces = [slice(k, k + _VARIANTS) for k in range(0, counts.shape[0], _VARIANTS)]
-    return OddsRatios.joined([_piece(counts[p], kernel.part(p), confidence) for p in pieces])
+    fits = [None if fit is None else fit.part(p) for p in pieces]
+    return OddsRatios.joined(
+        [_piece(counts[p], kernel.part(p), confidence, f) for p, f in zip(pieces, fits, strict=True)]
+    )
 
 
-def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float) -> OddsRatios:
+def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: NullFit | None) -> OddsRatios:
     flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], -1)
     n = flat @ np.ones(kernel.cells)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
@@ -85,7 +90,8 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float) -> Odd
     at = np.flatnonzero(varies)
     if at.size:
         chosen, own = observed[at], kernel.part(at)
-        test = RatioTest.of(chosen, n[at], own, independence_fit(chosen, own, rows))
+        null = independence_fit(chosen, own, rows) if fit is None else fit.part(at)
+        test = RatioTest.of(chosen, n[at], own, null)
         reach = float(ndtri((1 + confidence) / 2))
         limits[:, at] = np.exp(test.crossings([reach, 0.0, -reach]))
     low, ratio, high = limits

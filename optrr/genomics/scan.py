@@ -102,7 +102,11 @@ def associations(
         options.test,
         n[kept],
         scores,
-        lambda which: odds_ratios(tables[which], kernel.part(which)),
+        lambda which: odds_ratios(
+            tables[which],
+            kernel.part(which),
+            fit=None if scores.independence is None else scores.independence.part(which),
+        ),
         naive,
         skipped,
         (*_about_missing_calls(gone, incomplete), *_doubts(scores, options.test)),

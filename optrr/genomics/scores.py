@@ -44,6 +44,12 @@ class Scores:
     tested: IntArray
     n: FloatArray
 
+    @property
+    def independence(self) -> NullFit | None:
+        """The fit where it is one of independence alone, to every variant."""
+        usable = self.fit is not None and not self.fit.hardy_weinberg and self.tested.size == self.statistic.size
+        return self.fit if usable else None
+
 
 def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", tail: bool = True) -> Scores:
     """The test for every variant.

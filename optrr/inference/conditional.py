@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
+from optrr.distributions import chi_squared_tails
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.nullfit import Fitter
 from optrr.inference.saddlepoint import conditional_p_values, conditional_tail
@@ -92,7 +92,7 @@ def tail_of_one(weights: FloatArray, law: FloatArray, counts: FloatArray, statis
     For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
     ``counts`` (B, R) the tables. NaN where the statistic is.
     """
-    p = np.asarray(chdtrc(1, statistic))
+    p = chi_squared_tails(statistic, 1)
     far = np.flatnonzero(p < _KEPT[1])
     if far.size:
         nothing = np.empty((far.size, 0, law.shape[1]))

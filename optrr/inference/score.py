@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc
 
+from optrr.distributions import chi_squared_tails
 from optrr.errors import InvalidInput
 from optrr.inference.nullfit import Fitter, NullFit, independence_fit
 from optrr.inference.simulation import HELD
@@ -128,7 +128,7 @@ def _piece(counts: FloatArray, kernel: Kernel, contrasts: FloatArray, fitter: Fi
     statistic = n * np.einsum("zk,zk->z", delta, _solved(covariance, delta))
     df = contrasts.shape[0]
     effect = np.sign(delta[:, 0]) * np.sqrt(statistic) if df == 1 else np.full(n.size, np.nan)
-    return ScoreTests(statistic, df, np.asarray(chdtrc(df, statistic)), effect, fit)
+    return ScoreTests(statistic, df, chi_squared_tails(statistic, df), effect, fit)
 
 
 def _solved(covariance: FloatArray, delta: FloatArray) -> FloatArray:
