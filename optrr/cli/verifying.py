@@ -12,14 +12,11 @@ from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
 from optrr.designing.checks import Verification
-from optrr.designing.design_file import read_design_file
 from optrr.designing.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designing.verify import verify as verified
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import is_longitudinal
 from optrr.longitudinal.verify import verify_longitudinal
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.public import NONE, PublicColumns
 
 
 @click.command()
@@ -33,7 +30,7 @@ from optrr.records.public import NONE, PublicColumns
 @click.option(
     "--no-limit",
     is_flag=True,
-    help="Check a design however long it takes and however much memory; otherwise 8 s and 0.9 GB, more for many attributes.",
+    help="Check a file however long it takes and however much memory; otherwise 8 s and 0.75 GB.",
 )
 @click.option(
     "--key",
@@ -58,25 +55,17 @@ def verify(
     result = _verified(file, design_file, limited=not no_limit)
     if signed is not None:
         result = replace(result, checks=(signed, *result.checks))
-    named, public = _named(file) if result.holds else (None, NONE)
+    named = result.design if result.holds else None
     if as_json:
-        more = {"public": public.summary()} if public else {}
+        more = {"public": result.public.summary()} if named is not None and result.public else {}
         print_json(result.summary() | ({"design": named} if named is not None else {}) | more)
     else:
         _show(result)
         if named is not None:
             say(f"design {named}")
-        if public:
-            say(public.warning())
+            if result.public:
+                say(result.public.warning())
     return 0 if result.holds else 1
-
-
-def _named(file: Path) -> tuple[str | None, PublicColumns]:
-    """The digest that reports and randomized records name a design by, and what it does not protect; None for other files."""
-    if is_deployment(file) or is_longitudinal(file):
-        return None, NONE
-    record = read_design_file(file)
-    return Mechanism(record.domain, record.solution.law).digest, record.public
 
 
 @click.command()
@@ -111,7 +100,7 @@ def _asked() -> str:
 
 def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verification:
     if is_deployment(file):
-        return verify_deployment(file, design_file)
+        return verify_deployment(file, design_file, limited=limited)
     if design_file is not None:
         raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
     if is_longitudinal(file):

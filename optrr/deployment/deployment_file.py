@@ -6,7 +6,6 @@ threshold in range. Whether the ε are true is :mod:`optrr.deployment.verify`'s 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +81,10 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     layers: list[_LayerRecord]
     epsilon: _EpsilonRecord
     digest: str
+
+
+class _Versioned(msgspec.Struct):
+    format: str
 
 
 @dataclass(frozen=True)
@@ -173,10 +176,11 @@ def is_deployment(path: str | Path) -> bool:
     """Whether a file says that it is a deployment, of whatever version; False where it cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            content = json.loads(file.read(MOST_BYTES))
+            # whatever else it holds is passed over, which takes no memory
+            written = msgspec.json.decode(file.read(MOST_BYTES), type=_Versioned).format
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(content, dict) and str(content.get("format")).startswith(FORMAT.partition("/")[0] + "/")
+    return written.startswith(FORMAT.partition("/")[0] + "/")
 
 
 def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
@@ -192,13 +196,21 @@ def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
     InvalidInput
         where the file is missing or is no deployment of this version, or its parts do not fit together.
     """
-    source = Path(path)
+    return decoded_deployment(deployment_bytes(path), path, edited=edited)
+
+
+def deployment_bytes(path: str | Path) -> bytes:
+    """A file's bytes. Raises InvalidInput where it is missing or too long."""
     try:
-        raw = read_small(source, MOST_BYTES)
+        return read_small(path, MOST_BYTES)
     except OSError as error:
         raise InvalidInput(
-            f"cannot read deployment file {source}: {in_one_line(error.strerror or error)}; check the path"
+            f"cannot read deployment file {path}: {in_one_line(error.strerror or error)}; check the path"
         ) from error
+
+
+def decoded_deployment(raw: bytes, source: str | Path, *, edited: bool = False) -> Deployment:
+    """As :func:`read_deployment`, for the bytes of a file; ``source`` is where they stand, for messages."""
     try:
         return read_deployment_text(raw, edited=edited)
     except InvalidInput as error:

@@ -1,7 +1,8 @@
 """Checks a deployment file: every ε in it is recomputed from its integers alone.
 
 Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
-done (:func:`optrr.deployment.exact.work`).
+done (:func:`optrr.deployment.exact.work`); a file that takes long is checked in a process of its own, under the limits of
+:mod:`optrr.designing.apart`.
 """
 
 from __future__ import annotations
@@ -11,23 +12,33 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from optrr.deployment.deployment_file import Deployment, read_deployment
-from optrr.deployment.exact import epsilons
+from optrr.deployment.deployment_file import Deployment, decoded_deployment, deployment_bytes, read_deployment
+from optrr.deployment.exact import epsilons, work
 from optrr.deployment.export import deployment_of
+from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import Check, Verification
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 
-__all__ = ["load_deployment", "verify_deployment"]
+__all__ = ["load_deployment", "verification_of", "verify_deployment"]
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
+# Operations on words that are done at once: a few seconds.
+_MOST_HERE = 1 << 30
+# What is asked of another process.
+_CHECKS = "optrr.deployment.verify:verification_of"
 _FORMULAS = "exact integers"
 _PAIRS = "pairs of states, rounded up"
 
 
-def verify_deployment(path: str | Path, design: str | Path | None = None) -> Verification:
+def verify_deployment(path: str | Path, design: str | Path | None = None, *, limited: bool = True) -> Verification:
     """Recompute every ε of a deployment file; with a design file, also whether it is that design's.
+
+    Parameters
+    ----------
+    limited
+        refuse a file whose checks take longer, or more memory, than :class:`optrr.designing.apart.Limits` allows.
 
     Raises
     ------
@@ -35,17 +46,32 @@ def verify_deployment(path: str | Path, design: str | Path | None = None) -> Ver
         where a file cannot be read as what it should be, or its exact sums would take too long; a number that does not
         hold is in the result.
     """
-    deployed = read_deployment(path, edited=True)
+    raw = deployment_bytes(path)
+    deployed = None if limited and is_long(raw) else decoded_deployment(raw, path, edited=True)
+    if deployed is None or (limited and work(deployed.automaton) > _MOST_HERE):
+        result = checked_apart(_CHECKS, raw, path)
+    else:
+        result = _verified(deployed)
+    if design is None:
+        return result
+    belongs = _belongs(deployed or decoded_deployment(raw, path, edited=True), Design.load(design, limited=limited))
+    return replace(result, checks=(*result.checks, belongs))
+
+
+def verification_of(raw: bytes, source: str | Path) -> Verification:
+    """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
+    return _verified(decoded_deployment(raw, source, edited=True))
+
+
+def _verified(deployed: Deployment) -> Verification:
     exact = epsilons(deployed.automaton)
     stated = deployed.stated
-    checks = [
+    checks = (
         _check("total epsilon", [stated.total], [exact.total], _FORMULAS),
         _check("attribute epsilons", stated.attributes, exact.attributes, _FORMULAS),
         _check("conditional epsilons", stated.conditional, exact.conditional, _PAIRS),
-    ]
-    if design is not None:
-        checks.append(_belongs(deployed, Design.load(design)))
-    return Verification(tuple(checks), deployed.intact)
+    )
+    return Verification(checks, deployed.intact)
 
 
 def load_deployment(path: str | Path) -> Deployment:
@@ -57,7 +83,7 @@ def load_deployment(path: str | Path) -> Deployment:
         where the file cannot be read, was changed, or states an ε that does not hold.
     """
     deployed = read_deployment(path)
-    wrong = verify_deployment(path).failed
+    wrong = _verified(deployed).failed
     if wrong:
         raise InvalidInput(f"deployment file {path} does not hold: {wrong[0].line()}; export the design again")
     return deployed

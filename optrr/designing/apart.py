@@ -2,7 +2,8 @@
 
 A file of a few kilobytes can ask for hours: wide knots, many balls, heavy certificates. What is known of that beforehand
 (:mod:`optrr.designing.work`) is hundreds of times what honest designs of many attributes take, and cannot tell one from the
-other. The limits here are known before the checks start, too, but what the checks take is measured.
+other. The limits here are known before the checks start, too, but what the checks take is measured. A file that takes long to
+be read is read there as well, and not before.
 
 The process imports the same code, gets the file's bytes through standard input, and answers with the checks or with a refusal.
 """
@@ -20,20 +21,34 @@ from pathlib import Path
 import msgspec
 
 from optrr.designing.checks import Check, Verification
+from optrr.designing.work import MOST_BYTES
 from optrr.errors import InvalidInput, OptrrError
+from optrr.records.public import PublicColumns, PublicRecord
 
-__all__ = ["Limits", "checked_apart"]
+__all__ = ["Limits", "checked_apart", "is_long"]
 
-# Honest designs of a thousand to ten thousand attributes are checked in 1 to 3 s on one core of 2024; slower computers get
-# three times that. Whatever the file, it is done within 10 s, the process's start included.
-_SECONDS, _SECONDS_EACH = 8.0, 2e-4
-_MEMORY, _MEMORY_EACH = 0.9e9, 1e4
+# Honest designs of a thousand to a hundred thousand attributes are checked in 2 to 4 s on one core of 2024; slower computers
+# get twice that. Whatever the file, a command is done within 10 s and 1 GB, the start of both processes included.
+_SECONDS, _MEMORY = 8, 0.75e9
+# For each byte of a file beyond MOST_BYTES, which is only read by who asks for it.
+_SECONDS_EACH, _MEMORY_EACH = 1e-6, 40.0
+# A file of more bytes than this is read in the other process, too: reading so many takes a tenth of a second.
+_READ_HERE = 1 << 20
 _OUT_OF_MEMORY = 3
 
 
 class _Checks(msgspec.Struct):
     checks: list[Check]
     digest: bool | None
+    design: str | None
+    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
+
+    @staticmethod
+    def of(result: Verification) -> _Checks:
+        return _Checks(list(result.checks), result.digest, result.design, result.public.record())
+
+    def verification(self) -> Verification:
+        return Verification(tuple(self.checks), self.digest, self.design, PublicColumns.of_record(self.public))
 
 
 class _Answer(msgspec.Struct):
@@ -43,28 +58,35 @@ class _Answer(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of processor time, and bytes beyond those of the process's own start."""
+    """Seconds of processor time, its own start included, and bytes beyond those of that start."""
 
     seconds: int
     memory: int
 
     @staticmethod
-    def of(attributes: int) -> Limits:
-        """What the file of a design of so many attributes may take."""
-        return Limits(math.ceil(_SECONDS + _SECONDS_EACH * attributes), round(_MEMORY + _MEMORY_EACH * attributes))
+    def of(raw: bytes) -> Limits:
+        """What a file of these bytes may take."""
+        more = max(0, len(raw) - MOST_BYTES)
+        return Limits(math.ceil(_SECONDS + _SECONDS_EACH * more), round(_MEMORY + _MEMORY_EACH * more))
 
     def __str__(self) -> str:
         return f"{self.seconds} s or {self.memory / 1e9:.2g} GB"
 
 
-def checked_apart(function: str, raw: bytes, source: str | Path, limits: Limits) -> Verification:
-    """What ``function`` (``module:name``) says of a file's bytes and its name.
+def is_long(raw: bytes) -> bool:
+    """Whether a file's bytes take long to be read, so that they are read in a process of its own."""
+    return len(raw) > _READ_HERE
+
+
+def checked_apart(function: str, raw: bytes, source: str | Path) -> Verification:
+    """What ``function`` (``module:name``) says of a file's bytes and its name, within :meth:`Limits.of` those bytes.
 
     Raises
     ------
     InvalidInput
         what the function refuses; and where it does not come to an end within the limits.
     """
+    limits = Limits.of(raw)
     order = [function, str(source), str(limits.seconds), str(limits.memory)]
     # the same modules as here, wherever they were imported from
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
@@ -82,12 +104,12 @@ def checked_apart(function: str, raw: bytes, source: str | Path, limits: Limits)
         answer = msgspec.json.decode(done.stdout, type=_Answer)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
         raise InvalidInput(
-            f"the checks of {source} take more than {limits}, the most that a design of as many attributes may take; where you "
-            "trust who wrote it, use --no-limit (limited=False)"
+            f"the checks of {source} take more than {limits}, the most that a file of its size may take; where you trust who "
+            "wrote it, use --no-limit (limited=False)"
         ) from None
     if answer.verification is None:
         raise InvalidInput(answer.refused)
-    return Verification(tuple(answer.verification.checks), answer.verification.digest)
+    return answer.verification.verification()
 
 
 def _limit(limits: Limits) -> None:
@@ -96,10 +118,10 @@ def _limit(limits: Limits) -> None:
         return
     import resource  # noqa: PLC0415 (POSIX only)
 
-    used, sizes = resource.getrusage(resource.RUSAGE_SELF), Path("/proc/self/statm")
+    sizes = Path("/proc/self/statm")
     started = int(sizes.read_text().split()[0]) * resource.getpagesize() if sizes.exists() else 0
     for kind, most in (
-        (resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime) + limits.seconds),
+        (resource.RLIMIT_CPU, limits.seconds),
         (resource.RLIMIT_AS, started + limits.memory),
         (resource.RLIMIT_CORE, 0),
     ):
@@ -111,11 +133,11 @@ def _limit(limits: Limits) -> None:
 def _main(function: str, source: str, seconds: str, memory: str) -> None:
     module, _, name = function.partition(":")
     checks = getattr(importlib.import_module(module), name)
-    raw = sys.stdin.buffer.read()
     _limit(Limits(int(seconds), int(memory)))
+    raw = sys.stdin.buffer.read()
     try:
         result: Verification = checks(raw, source)
-        answer = _Answer(_Checks(list(result.checks), result.digest))
+        answer = _Answer(_Checks.of(result))
     except OptrrError as error:
         answer = _Answer(refused=str(error))
     except MemoryError:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.mechanisms.labelled import drawn_epsilon
+from optrr.records.public import NONE, PublicColumns
 from optrr.results import TableResult
 from optrr_solvers import Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray
@@ -60,10 +61,16 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Verification(TableResult):
-    """All checks of one design, and whether its file is as it was written (None where it comes from no file)."""
+    """All checks of one design, and whether its file is as it was written (None where it comes from no file).
+
+    Of a design file also ``design``, the digest that reports and randomized records name it by, and the columns
+    that it does not protect.
+    """
 
     checks: tuple[Check, ...]
     digest: bool | None = None
+    design: str | None = None
+    public: PublicColumns = NONE
 
     @property
     def failed(self) -> tuple[Check, ...]:

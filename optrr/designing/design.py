@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from optrr.asking import FullRecords
 from optrr.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
-from optrr.designing.apart import Limits, checked_apart
+from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import FELT, Verification, checks
-from optrr.designing.design_file import DesignRecord, read_design_file, save_design
+from optrr.designing.design_file import DesignRecord, decoded_design, design_bytes, save_design
 from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
@@ -38,6 +38,8 @@ from optrr_solvers.solution import shortfalls
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# What is asked of another process (optrr.designing.apart).
+_CHECKS = "optrr.designing.verify:verification_of"
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
 # A file of more categories than this is larger than a person expects; each takes about so many bytes.
@@ -86,25 +88,20 @@ class Design(Labelled, FullRecords, TableResult):
         ----------
         limited
             refuse a file whose checks take longer, or more memory, than :class:`optrr.designing.apart.Limits` allows to a
-            design of as many attributes.
+            file of its size.
 
         Raises
         ------
         InvalidInput
             where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
-        return Design.checked(read_design_file(path), path, limited=limited)
-
-    @staticmethod
-    def checked(record: DesignRecord, path: str | Path, *, limited: bool = True) -> Design:
-        """The design of a file's record; parameters and errors as :meth:`load`, naming ``path``."""
-        if not record.intact:
-            raise InvalidInput(
-                f"design file {path} was changed after it was written (its digest differs); design again"
-            )
-        wrong = verified_record(record, path, limited=limited).failed
-        if wrong:
-            raise InvalidInput(f"design file {path} does not hold: {wrong[0].line()}; design again")
+        raw = design_bytes(path)
+        if limited and is_long(raw):
+            _refuse_wrong(checked_apart(_CHECKS, raw, path), path)
+            record = decoded_design(raw, path)
+        else:
+            record = decoded_design(raw, path)
+            _refuse_wrong(verified_record(record, path, limited=limited), path)
         return Design(record.domain, record.solution, record.earlier, record.public)
 
     def verify(self) -> Verification:
@@ -335,6 +332,20 @@ class Design(Labelled, FullRecords, TableResult):
         return out
 
 
+def _refuse_wrong(result: Verification, path: str | Path) -> None:
+    if not result.digest:
+        raise InvalidInput(f"design file {path} was changed after it was written (its digest differs); design again")
+    if result.failed:
+        raise InvalidInput(f"design file {path} does not hold: {result.failed[0].line()}; design again")
+
+
+def verified_bytes(raw: bytes, source: str | Path, *, limited: bool) -> Verification:
+    """All checks of a design file's content; errors as :func:`verified_record`, and where it is no design."""
+    if limited and is_long(raw):
+        return checked_apart(_CHECKS, raw, source)
+    return verified_record(decoded_design(raw, source), source, limited=limited)
+
+
 def verified_record(record: DesignRecord, source: str | Path, *, limited: bool) -> Verification:
     """All checks of what a design file holds; where they may take long and are ``limited``, in a process of their own.
 
@@ -345,9 +356,9 @@ def verified_record(record: DesignRecord, source: str | Path, *, limited: bool) 
     """
     try:
         if not (limited and is_heavy(record.solution)):
-            checked = checks(Design(record.domain, record.solution), record.stated)
-            return Verification(tuple(checked), record.intact)
+            made = Design(record.domain, record.solution)
+            return Verification(tuple(checks(made, record.stated)), record.intact, made.digest, record.public)
     # laws compute their numbers only when asked, so that a wrong law may be refused only here
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return checked_apart("optrr.designing.verify:verification_of", record.raw, source, Limits.of(record.domain.m))
+    return checked_apart(_CHECKS, record.raw, source)

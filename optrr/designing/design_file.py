@@ -158,14 +158,17 @@ def read_design_file(path: str | Path) -> DesignRecord:
     InvalidInput
         where the file is missing, malformed, or of an unknown version.
     """
-    source = Path(path)
+    return decoded_design(design_bytes(path), path)
+
+
+def design_bytes(path: str | Path, what: str = "design file") -> bytes:
+    """A file's bytes; ``what`` it is, for messages. Raises InvalidInput where it is missing or too long."""
     try:
-        raw = read_small(source)
+        return read_small(path)
     except OSError as error:
         raise InvalidInput(
-            f"cannot read design file {source}: {in_one_line(error.strerror or error)}; check the path"
+            f"cannot read {what} {path}: {in_one_line(error.strerror or error)}; check the path"
         ) from error
-    return decoded_design(raw, source)
 
 
 def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:

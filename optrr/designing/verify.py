@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from optrr.designing.checks import Verification
-from optrr.designing.design import Design, verified_record
-from optrr.designing.design_file import decoded_design, read_design_file
+from optrr.designing.design import Design, verified_bytes
+from optrr.designing.design_file import design_bytes
 from optrr.designing.work import refuse_large
 
 __all__ = ["Verification", "verification_of", "verify"]
@@ -20,7 +20,7 @@ def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> 
     ----------
     limited
         refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
-        :class:`optrr.designing.apart.Limits` allows to a design of as many attributes.
+        :class:`optrr.designing.apart.Limits` allows to a file of its size.
 
     Raises
     ------
@@ -33,9 +33,9 @@ def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> 
     path = Path(design)
     if limited:
         refuse_large(path)
-    return verified_record(read_design_file(path), path, limited=limited)
+    return verified_bytes(design_bytes(path), path, limited=limited)
 
 
 def verification_of(raw: bytes, source: str | Path) -> Verification:
     """The checks of a design file's content, without a limit; ``source`` is where it stands, for messages."""
-    return verified_record(decoded_design(raw, source), source, limited=False)
+    return verified_bytes(raw, source, limited=False)

@@ -27,9 +27,9 @@ from optrr_solvers.laws.weighted_ball import WeightedBall
 __all__ = ["MOST_MEMORY", "MOST_SECONDS", "Work", "is_heavy", "refuse_large", "work"]
 
 # Checks that are done at once take no more by these estimates, which came out at two to twenty times what was measured.
-MOST_SECONDS = 10.0
-MOST_MEMORY = 1 << 30
-# Reading a file takes some ten times its size in memory.
+MOST_SECONDS = 8.0
+MOST_MEMORY = 7 << 27
+# Reading a file takes some ten times its size in memory; the design of 250,000 attributes has as many bytes.
 MOST_BYTES = 1 << 26
 # Seconds for one state of an automaton: in words of 64 bits, and more where a threshold has many.
 _STATE, _STATE_WORD = 1e-6, 5e-8

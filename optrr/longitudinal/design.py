@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from optrr.designing.design import Design
+from optrr.designing.design_file import design_bytes
 from optrr.errors import InvalidInput
-from optrr.longitudinal.design_file import read_longitudinal_file, save_longitudinal
+from optrr.longitudinal.design_file import decoded_longitudinal, save_longitudinal
 from optrr.longitudinal.spending import ReportsEpsilon
 from optrr.longitudinal.two_stage import TwoStage
-from optrr.longitudinal.verify import verified_longitudinal
+from optrr.longitudinal.verify import verified_bytes
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
@@ -101,14 +102,15 @@ class LongitudinalDesign(TableResult):
         InvalidInput
             where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
-        record = read_longitudinal_file(path)
-        if not record.intact:
+        raw = design_bytes(path, "longitudinal design")
+        result = verified_bytes(raw, path, limited=True)
+        if not result.digest:
             raise InvalidInput(
                 f"longitudinal design {path} was changed after it was written (its digest differs); design again"
             )
-        wrong = verified_longitudinal(record, path, limited=True).failed
-        if wrong:
-            raise InvalidInput(f"longitudinal design {path} does not hold: {wrong[0].line()}; design again")
+        if result.failed:
+            raise InvalidInput(f"longitudinal design {path} does not hold: {result.failed[0].line()}; design again")
+        record = decoded_longitudinal(raw, path)
         optimum = Design(record.optimum.domain, record.optimum.solution, record.optimum.earlier)
         return LongitudinalDesign(optimum, record.mechanism, record.requested)
 

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.designing.apart import Limits, checked_apart
+from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks
 from optrr.designing.design import Design
+from optrr.designing.design_file import design_bytes
 from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
-from optrr.longitudinal.design_file import LongitudinalRecord, decoded_longitudinal, read_longitudinal_file
+from optrr.longitudinal.design_file import LongitudinalRecord, decoded_longitudinal
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from optrr.longitudinal.two_stage import TwoStage
 
-__all__ = ["verification_of", "verified_longitudinal", "verify_longitudinal"]
+# What is asked of another process (optrr.designing.apart).
+_CHECKS = "optrr.longitudinal.verify:verification_of"
+
+__all__ = ["verification_of", "verified_bytes", "verified_longitudinal", "verify_longitudinal"]
 
 
 def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verification:
@@ -32,12 +36,19 @@ def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verificati
     """
     if limited:
         refuse_large(Path(path))
-    return verified_longitudinal(read_longitudinal_file(path), path, limited=limited)
+    return verified_bytes(design_bytes(path, "longitudinal design"), path, limited=limited)
 
 
 def verification_of(raw: bytes, source: str | Path) -> Verification:
     """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
-    return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=False)
+    return verified_bytes(raw, source, limited=False)
+
+
+def verified_bytes(raw: bytes, source: str | Path, *, limited: bool) -> Verification:
+    """All checks of a file's content; errors as :func:`verified_longitudinal`, and where it is no longitudinal design."""
+    if limited and is_long(raw):
+        return checked_apart(_CHECKS, raw, source)
+    return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=limited)
 
 
 def verified_longitudinal(record: LongitudinalRecord, source: str | Path, *, limited: bool) -> Verification:
@@ -54,8 +65,7 @@ def verified_longitudinal(record: LongitudinalRecord, source: str | Path, *, lim
             return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
-    limits = Limits.of(record.optimum.domain.m)
-    return checked_apart(f"{__name__}:{verification_of.__name__}", record.raw, source, limits)
+    return checked_apart(_CHECKS, record.raw, source)
 
 
 def stage_checks(record: LongitudinalRecord) -> list[Check]:

@@ -123,11 +123,11 @@ LIES: dict[str, tuple[str, Callable[[Content], None]]] = {
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks in another process are ended after a second, so that tests need not wait for more."""
-    monkeypatch.setattr(apart, "_SECONDS", 0.5)
+    """Checks in another process are ended after two seconds, so that tests need not wait for more."""
+    monkeypatch.setattr(apart, "_SECONDS", 2)
 
 
-# what takes minutes is ended after a second in a process of its own, whose start and end take two more
+# what takes minutes is ended after two seconds in a process of its own
 @pytest.mark.parametrize(
     "lie", [pytest.param(lie, marks=[pytest.mark.slow] if lie.startswith("so many") else []) for lie in LIES]
 )
@@ -199,7 +199,7 @@ def test_the_limit_can_be_lifted(
     assert run(["verify", str(path)]) == 2
     assert "use --no-limit" in capsys.readouterr().err
     assert run(["verify", str(path), "--no-limit"]) == 0
-    with pytest.raises(InvalidInput, match=r"take more than 9 s or 0\.00024 GB.*limited=False"):
+    with pytest.raises(InvalidInput, match=r"take more than 8 s or 1e-09 GB.*limited=False"):
         Design.load(path)
     assert Design.load(path, limited=False).epsilon > 0
     monkeypatch.undo()
@@ -315,7 +315,7 @@ def test_work_is_limited(tell: Callable[[Content], None], tmp_path: Path) -> Non
     path = resealed(content, tmp_path / "d.json")
     with measured() as cost:
         for read in (verify, Design.load):
-            with pytest.raises(InvalidInput, match=r"take more than 1 s or 0\.9 GB"):
+            with pytest.raises(InvalidInput, match=r"take more than 2 s or 0\.75 GB"):
                 read(path)
     assert cost.seconds < 10 and cost.memory < 1 << 30
 
@@ -346,8 +346,7 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
             print(
                 f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
             )
-            # what the limits allow, reading the file, and the start of a process
-            assert cost.seconds < apart.Limits.of(m).seconds + 2 and cost.memory < 1 << 30
+            assert cost.seconds < 10 and cost.memory < 1 << 30
 
 
 def loaded(path: Path) -> bool:

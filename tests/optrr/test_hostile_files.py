@@ -1,0 +1,185 @@
+"""Files made to take long: ``optrr verify`` ends each within 10 s of processor time and 1 GB, whatever it says of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr.deployment.canonical import canonical, digest_of
+from optrr.designing.design_file import encoded_design
+from tests.mutations import Content, cost_of_command
+from tests.optrr.test_design_file_lies import each_ball, resealed
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory of processes is read from /proc")
+
+MOST_SECONDS, MOST_MEMORY = 10.0, 1e9
+
+
+@cache
+def honest(m: int) -> str:
+    """A design of so many different attributes."""
+    rng = np.random.default_rng(m)
+    sizes = {f"a{i}": int(r) for i, r in enumerate(rng.integers(2, 8, m))}
+    return encoded_design(optrr.design(sizes, rng.uniform(0.2, 2, m).tolist())).decode()
+
+
+def balls(times: int) -> Callable[[Content], None]:
+    def tell(c: Content) -> None:
+        c["law"]["balls"] = [{**x, "share": x["share"] / times} for x in c["law"]["balls"] for _ in range(times)]
+
+    return tell
+
+
+def finer(times: int) -> Callable[[Content], None]:
+    def tell(c: Content) -> None:
+        for field in ("floors", "knots"):
+            each_ball(c, field, lambda numbers: [x * times for x in numbers])
+
+    return tell
+
+
+def heavier(times: int) -> Callable[[Content], None]:
+    """Larger multipliers, so that the lower bound's sums have more totals."""
+
+    def tell(c: Content) -> None:
+        c["certificate"]["weights"] = [str(int(w) * times) for w in c["certificate"]["weights"]]
+
+    return tell
+
+
+def long_names(c: Content) -> None:
+    for a in c["attributes"]:
+        a["name"] += "x" * (60_000_000 // len(c["attributes"]))
+
+
+def many_categories(c: Content) -> None:
+    for a in c["attributes"]:
+        a["categories"] = list(range(4_000_000 // len(c["attributes"])))
+
+
+RESEALED: dict[str, tuple[int, Callable[[Content], None]]] = {
+    "many balls of few attributes": (100, balls(8000)),
+    "many balls": (1000, balls(200)),
+    "very many balls": (1000, balls(2500)),
+    "many balls of many attributes": (10_000, balls(60)),
+    "very many balls of many attributes": (10_000, balls(1000)),
+    "a fine grid": (1000, finer(16)),
+    "a finer grid": (1000, finer(256)),
+    "a grid of many attributes": (10_000, finer(16)),
+    "heavy multipliers": (1000, heavier(100)),
+    "multipliers of hundreds of digits": (1000, heavier(10**400)),
+    "multipliers of many attributes": (10_000, heavier(10)),
+    "long names": (1000, long_names),
+    "long names of many attributes": (10_000, long_names),
+    "many categories": (100, many_categories),
+}  # fmt: skip
+
+# What is written where in the file of an honest design, before the rest of it.
+MORE: dict[str, tuple[str, str]] = {
+    "deep lists": ('"notes": [', "[" * 30_000_000 + "]" * 30_000_000 + ","),
+    "deep objects": ('"law": {', '"a":{' * 12_000_000),
+    "a key repeated": ("{", '"epsilon": 1,' * 4_500_000),
+    "many keys": ('"law": {', "".join(f'"k{i}":1,' for i in range(4_000_000))),
+    "many keys and one twice": ('"law": {', "".join(f'"k{i}":1,' for i in range(4_000_000)) + '"k7":1,'),
+    "many notes": ('"notes": [', '"",' * 20_000_000),
+    "one long note": ('"notes": [', '"' + "x" * 60_000_000 + '",'),
+    "many pairs": ('"pairs": [', ",".join(["[0,1]"] * 10_000_000) + ","),
+    "many numbers": ('"floors": [', "1," * 30_000_000),
+    "a number of many digits": ('"knots": [', "1" * 60_000_000 + ","),
+    "many classes": ('"classes": [', "[]," * 20_000_000),
+    "too many bytes": ('"notes": [', '"' + "x" * 300_000_000 + '",'),
+}  # fmt: skip
+# The quickest of them; the others take minutes together.
+ALWAYS = {"deep lists"}
+
+
+def refused_in_time(path: Path) -> str:
+    code, said, cost = cost_of_command("verify", str(path))
+    print(f"{path.stat().st_size / 1e6:.0f} MB: exit {code}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB")
+    assert code in (0, 1, 2) and said.count("\n") <= 1, said[:300]
+    assert cost.seconds < MOST_SECONDS and cost.memory < MOST_MEMORY
+    return said
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", RESEALED)
+def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
+    m, tell = RESEALED[kind]
+    content = json.loads(honest(m))
+    tell(content)
+    refused_in_time(resealed(content, tmp_path / "d.json"))
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in ALWAYS else [pytest.mark.full]) for k in MORE])
+def test_a_design_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
+    before, more = MORE[kind]
+    text = json.dumps(json.loads(honest(24)))
+    assert before in text
+    path = tmp_path / "d.json"
+    path.write_text(text.replace('"pairs": []', '"pairs": [[0, 1]]').replace(before, before + more, 1))
+    assert refused_in_time(path).startswith("error: ")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("m", [100, 1000, 10_000, 100_000])
+def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(honest(m))
+    assert not refused_in_time(path)
+    code, _, cost = cost_of_command("verify", str(path))
+    assert code == 0 and cost.seconds < MOST_SECONDS / 2
+
+
+def automaton(m: int, states: int, bits: int) -> bytes:
+    """A deployment of so many binary attributes whose thresholds and next states are random; its ε are wrong."""
+    rng = np.random.default_rng([m, states, bits])
+    widths = [min(states, 1 << min(k, 30)) for k in range(m)] + [1]
+    layers = [
+        {
+            "kind": "change",
+            "attribute": k,
+            "threshold": "".join(rng.bytes(bits // 8).hex() for _ in range(widths[k])),
+            "kept": rng.integers(widths[k + 1], size=widths[k]).tolist(),
+            "changed": rng.integers(widths[k + 1], size=widths[k]).tolist(),
+        }
+        for k in range(m)
+    ]
+    stated = {"total": f"{50:.15f}", "attributes": [f"{1:.15f}"] * m, "conditional": [f"{50:.15f}"] * m}
+    content = {
+        "format": "optrr-deployment/1",
+        "software": "optrr",
+        "design": "0" * 64,
+        "attributes": [{"name": f"a{k}", "categories": ["0", "1"]} for k in range(m)],
+        "bits": bits,
+        "layers": layers,
+        "epsilon": stated,
+    }
+    return canonical(content | {"digest": digest_of(content)})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("m", "states", "bits"),
+    [(12, 1000, 64), (30, 180, 64), (40, 18, 6144), (100, 30, 1024), (250, 15, 1024), (500, 30, 512), (16_000, 60, 64)],
+)
+def test_a_deployment_that_asks_for_much_work(m: int, states: int, bits: int, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_bytes(automaton(m, states, bits))
+    refused_in_time(path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "more", ['"a":[' + "1," * 100_000_000 + "1]", '"a":' + "[" * 60_000_000, '"a":1,' * 40_000_000 + '"a":1']
+)
+def test_a_deployment_file_that_is_mostly_something_else(more: str, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text('{"format":"optrr-deployment/1",' + more + "}")
+    assert refused_in_time(path).startswith("error: ")
