@@ -30,7 +30,7 @@ from optrr.longitudinal.verify import verify_longitudinal
 @click.option(
     "--no-limit",
     is_flag=True,
-    help="Check a file however long it takes and however much memory; otherwise 8 s and 0.75 GB.",
+    help="Check a file however long it takes and however much memory; otherwise 8 s and 0.65 GB.",
 )
 @click.option(
     "--key",

@@ -29,7 +29,7 @@ __all__ = ["Limits", "checked_apart", "is_long"]
 
 # Honest designs of a thousand to a hundred thousand attributes are checked in 2 to 4 s on one core of 2024; slower computers
 # get twice that. Whatever the file, a command is done within 10 s and 1 GB, the start of both processes included.
-_SECONDS, _MEMORY = 8, 0.75e9
+_SECONDS, _MEMORY = 8, 0.65e9
 # For each byte of a file beyond MOST_BYTES, which is only read by who asks for it.
 _SECONDS_EACH, _MEMORY_EACH = 1e-6, 40.0
 # A file of more bytes than this is read in the other process, too: reading so many takes a tenth of a second.

@@ -28,7 +28,7 @@ from optrr.designing.specification_record import AttributeSpec, Spec, spec_recor
 from optrr.designing.specification_toml import toml_of
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.bins import Bins, bins_of
-from optrr.records.domain import Attribute, Category, Domain, category_text, shown
+from optrr.records.domain import Attribute, Category, Domain, category_text, numbered, shown
 from optrr.records.public import NONE, PublicColumns
 from optrr.records.small_files import read_named
 from optrr_solvers.arrays import FloatArray
@@ -192,7 +192,7 @@ def _attribute(spec: AttributeSpec) -> Attribute:
     marks = () if isinstance(spec.missing, bool) else tuple(str(category_text(m)) for m in spec.missing)
     categories = _categories(spec, bins)
     if spec.missing is True and None not in categories:
-        categories = (*categories, None)
+        categories = (*categories, None) if spec.size is None else numbered(spec.size, missing=True)
     return Attribute(spec.name, categories, spec.ordered or bins is not None, bins, marks, spec.rest)
 
 
@@ -214,7 +214,4 @@ def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
             f"attribute {shown(spec.name)} has size {str(spec.size)[:_SHOWN]}; a size is a whole number from "
             f"{SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
         )
-    if not spec.missing and spec.rest is None:
-        # the categories that a domain makes of a size: it knows that they need no check, which is slow for a million
-        return Domain.of({spec.name: spec.size})[spec.name].categories
-    return tuple(range(spec.size))
+    return numbered(spec.size)

@@ -50,16 +50,16 @@ def toml_of(
 def _fields(attribute: Attribute) -> dict[str, Any]:
     """The keys of an attribute: nothing that would follow from the others."""
     out: dict[str, Any] = {"name": attribute.name}
-    known = [c for c in attribute.categories if c is not None]
-    bins = attribute.bins
+    bins, numbers = attribute.bins, attribute.numbers
+    known = range(numbers) if numbers is not None else [c for c in attribute.categories if c is not None]
     if bins is not None:
         out["bins"] = [e if isinstance(e, date) or math.isinf(e) or not e.is_integer() else int(e) for e in bins.edges]
         if bins.closed != "left":
             out["closed"] = bins.closed
-    if bins is None and len(known) > _SHORT and _are_numbered(known):
-        out["size"] = len(known)
-    elif bins is None or known != list(bins.labels):
-        out["categories"] = known
+    if bins is None and numbers is not None and numbers > _SHORT:
+        out["size"] = numbers
+    elif bins is None or list(known) != list(bins.labels):
+        out["categories"] = list(known)
     if attribute.ordered and bins is None:
         out["ordered"] = True
     if len(known) < attribute.size:
@@ -67,11 +67,6 @@ def _fields(attribute: Attribute) -> dict[str, Any]:
     if attribute.rest is not None:
         out["rest"] = attribute.rest
     return out
-
-
-def _are_numbered(known: list[Any]) -> bool:
-    """Whether these are the numbers 0..r−1, of which True and False are none."""
-    return all(type(c) is int and c == k for k, c in enumerate(known))
 
 
 def _entry(key: str, value: Any, note: str | None) -> str:

@@ -27,6 +27,10 @@ from optrr_solvers.problem import SIZE_RANGE
 
 Category = str | int | float | bool | None
 
+# Types of categories that need no second look.
+_PLAIN = {str, int, bool, type(None)}
+# More digits than the number of any category has.
+_DIGITS = 10
 # An error message lists this many names or categories, and then says how many more there are.
 _LISTED = 10
 # Characters of one name or category that a message shows.
@@ -53,9 +57,39 @@ def listed(values: Sequence[object]) -> str:
     return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
 
 
+# Sizes up to which the numbers of a domain's categories are made anew for each.
+_FEW = 1024
+
+
+def numbered(size: int, missing: bool = False) -> tuple[Category, ...]:
+    """The categories 0..size−1, and the missing value behind them: one tuple for all attributes, known to be valid."""
+    return _numbered(size, missing)
+
+
 @lru_cache(maxsize=256)
-def _numbered(size: int) -> tuple[int, ...]:
-    return tuple(range(size))
+def _numbered(size: int, missing: bool) -> tuple[Category, ...]:
+    numbers = tuple(range(size)) if size <= _FEW else _all_numbers()[:size]
+    return (*numbers, None) if missing else numbers
+
+
+@lru_cache(maxsize=1)
+def _all_numbers() -> tuple[int, ...]:
+    # the tuples of many large attributes then hold the same numbers
+    return tuple(range(SIZE_RANGE[1]))
+
+
+def _as_numbered(categories: tuple[Category, ...]) -> tuple[Category, ...] | None:
+    """The shared tuple that is equal to this one, where there is one."""
+    missing = bool(categories) and categories[-1] is None
+    size = len(categories) - missing
+    if not 1 <= size <= SIZE_RANGE[1]:
+        return None
+    shared = numbered(size, missing)
+    # True and 1.0 are equal to 1, and are other categories
+    whole = categories is shared or (
+        categories[size - 1] == size - 1 and categories == shared and set(map(type, categories[:size])) == {int}
+    )
+    return shared if whole else None
 
 
 # Attributes that a domain names when it is printed.
@@ -99,15 +133,14 @@ class Attribute:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
-        if isinstance(self.categories, tuple) and self.categories and self.categories is _numbered(self.size):
-            # these categories are our own numbers and are known to be valid; checking them would be slow for a million
-            # attributes
-            return
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
-        object.__setattr__(self, "categories", tuple(self._checked(c) for c in self.categories))
+        given = tuple(self.categories)
+        if not set(map(type, given)) <= _PLAIN:
+            given = tuple(self._checked(c) for c in given)
+        object.__setattr__(self, "categories", _as_numbered(given) or given)
         self._check_missing()
-        if self.rest is not None and self.rest not in self.codes:
+        if self.rest is not None and not self._lists(self.rest):
             raise InvalidInput(
                 f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
             )
@@ -115,7 +148,8 @@ class Attribute:
             self._check_bins(self.bins)
         if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
             raise InvalidInput(_bad_size(self.name, self.size))
-        if len(self.codes) < self.size:
+        # of a million numbers it is known that they differ; looking would be slow
+        if self.numbers is None and len(self.codes) < self.size:
             raise InvalidInput(f"attribute {self.name!r} lists category {self._repeated()!r} twice; list it once")
 
     def _checked(self, value: object) -> Category:
@@ -134,16 +168,17 @@ class Attribute:
     def _check_missing(self) -> None:
         marks = (self.missing,) if isinstance(self.missing, str | int | float) else self.missing
         texts = tuple(category_text(self._checked(mark)) for mark in marks)
-        categories = {category_text(c) for c in self.categories}
+        known = set() if self.numbers is not None or not texts else {category_text(c) for c in self.categories}
         for text in texts:
-            if text is None or text in categories:
+            if text is None or (text in known if self.numbers is None else self._lists(text)):
                 raise InvalidInput(
                     f"attribute {self.name!r} has {text!r} among the marks of a missing value and among its categories; "
                     "keep it in one of the two"
                 )
         object.__setattr__(self, "missing", texts)
-        if texts and None not in self.categories:
-            object.__setattr__(self, "categories", (*self.categories, None))
+        if texts and None not in self.categories[-1:] and None not in self.categories:
+            n = self.numbers
+            object.__setattr__(self, "categories", (*self.categories, None) if n is None else numbered(n, missing=True))
 
     def _check_bins(self, bins: Bins) -> None:
         object.__setattr__(self, "ordered", True)
@@ -157,6 +192,20 @@ class Attribute:
     def _repeated(self) -> str | None:
         seen: set[str | None] = set()
         return next(t for t in self.texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
+
+    @property
+    def numbers(self) -> int | None:
+        """How many numbers 0, 1, … the categories are, the missing value behind them aside; None where they are others."""
+        missing = self.categories[-1:] == (None,)
+        size = self.size - missing
+        return size if 1 <= size <= SIZE_RANGE[1] and self.categories is numbered(size, missing) else None
+
+    def _lists(self, text: str) -> bool:
+        """Whether a text is that of a category."""
+        if self.numbers is None:
+            return text in self.codes
+        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+        return short and str(int(text)) == text and int(text) < self.numbers
 
     @property
     def size(self) -> int:
@@ -305,7 +354,7 @@ def _declared(name: str, value: int | Iterable[Category]) -> tuple[Category, ...
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
             raise InvalidInput(_bad_size(name, int(value)))
-        return _numbered(int(value))
+        return numbered(int(value))
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidInput(f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories")
     return tuple(value)

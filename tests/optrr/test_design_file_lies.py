@@ -315,7 +315,7 @@ def test_work_is_limited(tell: Callable[[Content], None], tmp_path: Path) -> Non
     path = resealed(content, tmp_path / "d.json")
     with measured() as cost:
         for read in (verify, Design.load):
-            with pytest.raises(InvalidInput, match=r"take more than 2 s or 0\.75 GB"):
+            with pytest.raises(InvalidInput, match=r"take more than 2 s or 0\.65 GB"):
                 read(path)
     assert cost.seconds < 10 and cost.memory < 1 << 30
 

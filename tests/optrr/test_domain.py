@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from optrr.designing.specification import read_specification
 from optrr.errors import InvalidInput
 from optrr.records.domain import Attribute, Domain
 from optrr.records.observed import observed_domain
@@ -97,3 +102,49 @@ def test_observed_domain_of_public_data(tmp_path):
 def test_no_silent_inference():
     assert not hasattr(Domain, "infer")
     assert "public" in observed_domain.__doc__.lower()
+
+
+@pytest.mark.parametrize("categories", [(0, 1), (0, 1, 2), (0, 1, None), (0, 1, 2, None)])
+def test_numbers_are_known_by_what_they_are_and_not_by_what_they_equal(categories: tuple[object, ...]) -> None:
+    n = sum(c is not None for c in categories)
+    assert Attribute("a", list(categories)).numbers == n
+    assert Attribute("a", list(categories)).categories is Attribute("b", categories).categories
+    for other in (
+        tuple(True if c == 1 else c for c in categories),
+        categories[::-1],
+        tuple(c if c is None else str(c) for c in categories),
+    ):
+        attribute = Attribute("a", other)
+        assert attribute.numbers is None and attribute.categories == other
+        assert [type(c) for c in attribute.categories] == [type(c) for c in other]
+    floats = Attribute("a", tuple(c if c is None else float(c) for c in categories))
+    assert floats.numbers == n and all(type(c) is not float for c in floats.categories)
+
+
+@pytest.mark.parametrize(
+    ("mark", "declared"), [("1", True), ("2", False), ("01", False), ("١", False), ("-1", False), ("1" * 40, False)]
+)
+def test_marks_and_the_rest_are_compared_with_numbers(mark: str, declared: bool) -> None:
+    for categories in ((0, 1), (0, 1, False)):
+        listed = mark in Attribute("a", categories).texts
+        assert listed == declared
+        with pytest.raises(InvalidInput) if listed else contextlib.nullcontext():
+            assert Attribute("a", categories, missing=(mark,)).categories == (*categories, None)
+        with contextlib.nullcontext() if listed else pytest.raises(InvalidInput):
+            assert Attribute("a", categories, rest=mark).rest == mark
+
+
+def test_many_attributes_of_a_million_categories_are_read_and_written_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    kinds = ["", "missing = true", 'missing = ["NA"]', 'rest = "7"', "ordered = true"]
+    path.write_text(
+        "epsilon = 1.0\n"
+        + "".join(f'[[attributes]]\nname = "a{k}"\nsize = {999_999 - k // 5}\n{kinds[k % 5]}\n' for k in range(50))
+    )
+    started = time.process_time()
+    read = read_specification(path)
+    written = read.to_toml()
+    # one by one, labels took more than a second for an attribute
+    assert time.process_time() - started < 5
+    path.write_text(written)
+    assert read_specification(path).domain == read.domain
