@@ -23,12 +23,12 @@ if TYPE_CHECKING:
         relative_error,
     )
     from optrr.estimation.adjusted_table import estimate_adjusted
-    from optrr.estimation.adjustment import AdjustedRecords, adjust, distinct_records
+    from optrr.estimation.adjustment import AdjustedRecords, adjust
     from optrr.estimation.consistency import ConsistentTables, consistent_tables
     from optrr.estimation.derived import Derived, derive
     from optrr.estimation.estimator import METHODS, estimate
     from optrr.estimation.fake_reports import poisoning
-    from optrr.estimation.queries import QueryAnswer, count_query, estimated_count, query_errors, synthetic_records
+    from optrr.estimation.queries import QueryAnswer, count_query, query_errors, synthetic_records
     from optrr.estimation.reach import Poisoning
     from optrr.estimation.result import Convergence, Estimate
     from optrr.estimation.statistics import STATISTICS
@@ -43,13 +43,13 @@ _HOMES = {
         "relative_error",
     ),
     "estimation.adjusted_table": ("estimate_adjusted",),
-    "estimation.adjustment": ("AdjustedRecords", "adjust", "distinct_records"),
+    "estimation.adjustment": ("AdjustedRecords", "adjust"),
     "estimation.consistency": ("ConsistentTables", "consistent_tables"),
     "estimation.derived": ("Derived", "derive"),
     "estimation.estimator": ("METHODS", "estimate"),
     "estimation.fake_reports": ("poisoning",),
     "estimation.reach": ("Poisoning",),
-    "estimation.queries": ("QueryAnswer", "count_query", "estimated_count", "query_errors", "synthetic_records"),
+    "estimation.queries": ("QueryAnswer", "count_query", "query_errors", "synthetic_records"),
     "estimation.statistics": ("STATISTICS",),
     "estimation.result": ("Convergence", "Estimate"),
 }
@@ -69,10 +69,8 @@ __all__ = [
     "consistent_tables",
     "count_query",
     "derive",
-    "distinct_records",
     "estimate",
     "estimate_adjusted",
-    "estimated_count",
     "expected_squared_error",
     "independence_bound",
     "mean_absolute_error",

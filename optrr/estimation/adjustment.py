@@ -52,12 +52,6 @@ class AdjustedRecords:
     forced: int
 
 
-def distinct_records(codes: NDArray[np.integer]) -> tuple[IntArray, FloatArray]:
-    """Distinct rows of (n, m) codes, sorted, and their shares."""
-    rows, counts = np.unique(np.asarray(codes), axis=0, return_counts=True)
-    return rows.astype(np.int64), counts / counts.sum()
-
-
 def margin_groups(mechanism: Randomizer) -> tuple[tuple[str, ...], ...]:
     """Attributes whose tables the records are adjusted to: clusters that were randomized together, else single attributes.
 

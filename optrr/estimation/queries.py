@@ -95,11 +95,6 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     return QueryAnswer(value, error, low, high, confidence)
 
 
-def estimated_count(estimate: Estimate, subset: Subset) -> float:
-    """n Σ π̂ over the subset, from any method's estimate."""
-    return float(estimate.counts[_checked(subset, estimate.domain)].sum())
-
-
 def query_errors(estimated: float, true: float) -> tuple[float, float]:
     """e_S and r_S of MDR §6.5, eq. 16; r_S is infinite where the true count is 0 and the estimate is not."""
     absolute = abs(estimated - true)

@@ -43,11 +43,6 @@ class Terms:
             sets |= {part for k in range(1, len(chosen) + 1) for part in combinations(chosen, k)}
         return Terms(domain, tuple(sorted(sets, key=lambda s: (len(s), s))))
 
-    @staticmethod
-    def all_of(domain: Domain, order: int) -> Terms:
-        """All sets of up to so many attributes."""
-        return Terms.of(domain, combinations(domain.names, min(order, domain.m)))
-
     @property
     def generators(self) -> tuple[tuple[int, ...], ...]:
         """The sets that lie in no other: they name the model."""

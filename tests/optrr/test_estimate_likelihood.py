@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from optrr import Domain, InvalidInput, design
-from optrr.estimation import adjust, distinct_records, likelihood
+from optrr.estimation import adjust, likelihood
 from optrr.estimation.adjustment import adjust_once
 from optrr.estimation.likelihood import closed_form, ibu, log_likelihood
 from optrr.kernel import MatrixKernel
@@ -120,12 +120,18 @@ def test_a_million_cells():
     assert fit.convergence.converged
 
 
+def with_shares(codes):
+    """Distinct records, and their shares."""
+    rows, counts = np.unique(codes, axis=0, return_counts=True)
+    return rows, counts / len(codes)
+
+
 EXAMPLE = np.array([[0, 0]] * 4 + [[1, 0]] * 2 + [[1, 1]] * 4)
 
 
 def test_mdr_example_1():
     """MDR §5, Example 1: 1/8 and 1/12 after the first attribute, then (2/3, 1/3); in the limit 1/2, 0, 0, 1/2."""
-    rows, shares = distinct_records(EXAMPLE)
+    rows, shares = with_shares(EXAMPLE)
     assert rows.tolist() == [[0, 0], [1, 0], [1, 1]]
     np.testing.assert_allclose(shares, [0.4, 0.2, 0.4])
     half = np.array([0.5, 0.5])
@@ -152,7 +158,7 @@ def test_distinct_records_give_the_weights_of_the_rows():
     rng = np.random.default_rng(2)
     codes = rng.integers(0, [3, 2, 4], size=(200, 3))
     margins = [rng.dirichlet(np.full(r, 5.0)) for r in (3, 2, 4)]
-    rows, shares = distinct_records(codes)
+    rows, shares = with_shares(codes)
     adjusted = adjust(rows, shares, margins)
     by_row = slow_adjustment(codes, margins, 200)
     at = [int(np.flatnonzero((rows == c).all(axis=1))[0]) for c in codes]
@@ -162,7 +168,7 @@ def test_distinct_records_give_the_weights_of_the_rows():
 
 def test_groups_of_attributes_are_adjusted_together():
     rng = np.random.default_rng(3)
-    rows, shares = distinct_records(rng.integers(0, [3, 2, 4], size=(500, 3)))
+    rows, shares = with_shares(rng.integers(0, [3, 2, 4], size=(500, 3)))
     pair = rng.dirichlet(np.full(12, 5.0)).reshape(3, 4)
     adjusted = adjust(rows, shares, [pair, [0.3, 0.7]], groups=[(0, 2), (1,)])
     reached = np.zeros((3, 4))

@@ -14,7 +14,6 @@ from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design,
 from optrr.cli.main import run
 from optrr.matrix import MatrixMechanism
 from optrr.matrix.distortion import from_probabilities
-from optrr.models.terms import Terms
 from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.synthesis.pairs import proper_pairs
 from optrr.synthesis.raking import candidates, raked
@@ -84,7 +83,7 @@ def test_raking_all_records_gives_the_likeliest_model_of_all_pairs() -> None:
     records = candidates(tables, sizes, 3000, np.random.default_rng(0))
     assert len(records) == 36
     plain = MatrixMechanism(DOMAIN, tuple(from_probabilities(np.eye(r)) for r in sizes))
-    fitted = fit_loglinear(count(codes, DOMAIN, DOMAIN.names), plain, Terms.all_of(DOMAIN, 2))
+    fitted = fit_loglinear(count(codes, DOMAIN, DOMAIN.names), plain, combinations(DOMAIN.names, 2))
     np.testing.assert_allclose(raked(records, tables).reshape(sizes), fitted.proportions, atol=1e-3)
 
 
