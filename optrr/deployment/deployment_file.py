@@ -19,7 +19,7 @@ import numpy as np
 from optrr.deployment.canonical import canonical, digest_of, from_canonical
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
-from optrr.records.small_files import read_small
+from optrr.records.small_files import MOST_BYTES, read_named
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
@@ -30,8 +30,6 @@ from optrr_solvers.randomness import Words
 FORMAT = "optrr-deployment/1"
 # Widths of a threshold; part of the format.
 WIDTHS = range(64, 6144 + 1, 64)
-# A file with as many states as the format allows has about this many bytes; larger ones are not read at all.
-MOST_BYTES = 1 << 28
 _EPSILON = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]{15}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]*")
@@ -196,17 +194,7 @@ def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
     InvalidInput
         where the file is missing or is no deployment of this version, or its parts do not fit together.
     """
-    return decoded_deployment(deployment_bytes(path), path, edited=edited)
-
-
-def deployment_bytes(path: str | Path) -> bytes:
-    """A file's bytes. Raises InvalidInput where it is missing or too long."""
-    try:
-        return read_small(path, MOST_BYTES)
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot read deployment file {path}: {in_one_line(error.strerror or error)}; check the path"
-        ) from error
+    return decoded_deployment(read_named(path, "deployment file"), path, edited=edited)
 
 
 def decoded_deployment(raw: bytes, source: str | Path, *, edited: bool = False) -> Deployment:

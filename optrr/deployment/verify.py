@@ -12,13 +12,14 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from optrr.deployment.deployment_file import Deployment, decoded_deployment, deployment_bytes, read_deployment
+from optrr.deployment.deployment_file import Deployment, decoded_deployment, read_deployment
 from optrr.deployment.exact import epsilons, work
 from optrr.deployment.export import deployment_of
 from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import Check, Verification
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
+from optrr.records.small_files import read_named
 
 __all__ = ["load_deployment", "verification_of", "verify_deployment"]
 
@@ -46,7 +47,7 @@ def verify_deployment(path: str | Path, design: str | Path | None = None, *, lim
         where a file cannot be read as what it should be, or its exact sums would take too long; a number that does not
         hold is in the result.
     """
-    raw = deployment_bytes(path)
+    raw = read_named(path, "deployment file")
     deployed = None if limited and is_long(raw) else decoded_deployment(raw, path, edited=True)
     if deployed is None or (limited and work(deployed.automaton) > _MOST_HERE):
         result = checked_apart(_CHECKS, raw, path)

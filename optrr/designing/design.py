@@ -19,7 +19,7 @@ from optrr.asking import FullRecords
 from optrr.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import FELT, Verification, checks
-from optrr.designing.design_file import DesignRecord, decoded_design, design_bytes, save_design
+from optrr.designing.design_file import DesignRecord, decoded_design, save_design
 from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
@@ -28,6 +28,7 @@ from optrr.parts import Table
 from optrr.records.account import Release, total_epsilon
 from optrr.records.domain import Domain
 from optrr.records.public import NONE, PublicColumns
+from optrr.records.small_files import read_named
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, Status
@@ -95,7 +96,7 @@ class Design(Labelled, FullRecords, TableResult):
         InvalidInput
             where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
-        raw = design_bytes(path)
+        raw = read_named(path, "design file")
         if limited and is_long(raw):
             _refuse_wrong(checked_apart(_CHECKS, raw, path), path)
             record = decoded_design(raw, path)

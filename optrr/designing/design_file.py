@@ -31,7 +31,7 @@ from optrr.records.account import Release, ReleaseRecord
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
 from optrr.records.public import NONE, PublicColumns, PublicRecord
-from optrr.records.small_files import read_small
+from optrr.records.small_files import read_named
 from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -158,17 +158,7 @@ def read_design_file(path: str | Path) -> DesignRecord:
     InvalidInput
         where the file is missing, malformed, or of an unknown version.
     """
-    return decoded_design(design_bytes(path), path)
-
-
-def design_bytes(path: str | Path, what: str = "design file") -> bytes:
-    """A file's bytes; ``what`` it is, for messages. Raises InvalidInput where it is missing or too long."""
-    try:
-        return read_small(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"cannot read {what} {path}: {in_one_line(error.strerror or error)}; check the path"
-        ) from error
+    return decoded_design(read_named(path, "design file"), path)
 
 
 def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from optrr.designing.checks import Verification
 from optrr.designing.design import Design, verified_bytes
-from optrr.designing.design_file import design_bytes
 from optrr.designing.work import refuse_large
+from optrr.records.small_files import read_named
 
 __all__ = ["Verification", "verification_of", "verify"]
 
@@ -33,7 +33,7 @@ def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> 
     path = Path(design)
     if limited:
         refuse_large(path)
-    return verified_bytes(design_bytes(path), path, limited=limited)
+    return verified_bytes(read_named(path, "design file"), path, limited=limited)
 
 
 def verification_of(raw: bytes, source: str | Path) -> Verification:

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from optrr.designing.design import Design
-from optrr.designing.design_file import design_bytes
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import decoded_longitudinal, save_longitudinal
 from optrr.longitudinal.spending import ReportsEpsilon
@@ -23,6 +22,7 @@ from optrr.longitudinal.verify import verified_bytes
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
+from optrr.records.small_files import read_named
 from optrr.results import TableResult
 from optrr.rounding import epsilon_text
 from optrr_solvers.arrays import FloatArray
@@ -102,7 +102,7 @@ class LongitudinalDesign(TableResult):
         InvalidInput
             where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
-        raw = design_bytes(path, "longitudinal design")
+        raw = read_named(path, "longitudinal design")
         result = verified_bytes(raw, path, limited=True)
         if not result.digest:
             raise InvalidInput(

@@ -18,12 +18,13 @@ import msgspec
 import numpy as np
 
 from optrr import __version__
-from optrr.designing.design_file import DesignRecord, decoded_design, design_bytes, encoded_design, refuse_repeats
+from optrr.designing.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
 from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.small_files import read_named
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
@@ -124,7 +125,7 @@ def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
     InvalidInput
         where the file is missing, malformed, or of an unknown version.
     """
-    return decoded_longitudinal(design_bytes(path, "longitudinal design"), path)
+    return decoded_longitudinal(read_named(path, "longitudinal design"), path)
 
 
 def decoded_longitudinal(raw: bytes, source: str | Path) -> LongitudinalRecord:

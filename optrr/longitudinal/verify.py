@@ -10,11 +10,11 @@ import numpy as np
 from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks
 from optrr.designing.design import Design
-from optrr.designing.design_file import design_bytes
 from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.design_file import LongitudinalRecord, decoded_longitudinal
 from optrr.longitudinal.whole import WholeOrUniform
+from optrr.records.small_files import read_named
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verificati
     """
     if limited:
         refuse_large(Path(path))
-    return verified_bytes(design_bytes(path, "longitudinal design"), path, limited=limited)
+    return verified_bytes(read_named(path, "longitudinal design"), path, limited=limited)
 
 
 def verification_of(raw: bytes, source: str | Path) -> Verification:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from optrr.errors import InvalidInput, in_one_line
 
-# Twice the design file of a million different attributes.
+# Twice the design file of a million different attributes; a deployment with as many states as its format allows takes as much.
 MOST_BYTES = 1 << 28
 
 
