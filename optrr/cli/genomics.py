@@ -25,6 +25,7 @@ from optrr.cli.releases import again_option, epsilon_phrase, release_summary, re
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
+from optrr.designing.design_warnings import solution_warnings
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_cohort, variant_names
 from optrr.genomics.csv_genotypes import text_column
@@ -98,7 +99,7 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
         print_json(made.summary())
     else:
         _show_design(made)
-    warn([*made.solution_warnings(), *association_warnings(made)])
+    warn([*solution_warnings(made), *association_warnings(made)])
 
 
 def _check_budget(options: dict[str, Any]) -> None:

@@ -18,8 +18,9 @@ import pyarrow as pa
 from optrr.asking import FullRecords
 from optrr.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.designing.apart import checked_apart, is_long
-from optrr.designing.checks import FELT, Verification, checks
+from optrr.designing.checks import Verification, checks
 from optrr.designing.design_file import DesignRecord, decoded_design, save_design
+from optrr.designing.design_warnings import design_warnings
 from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
@@ -34,7 +35,6 @@ from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, Status
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
-from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,19 +43,10 @@ if TYPE_CHECKING:
 _CHECKS = "optrr.designing.verify:verification_of"
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
-# A file of more categories than this is larger than a person expects; each takes about so many bytes.
-_MANY_CATEGORIES = 100_000
-_CATEGORY_BYTES = 12
-_NO_AUTOMATON = (
-    "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
-    "total covers by a proven bound, and an export solves it again on a coarser grid"
-)
 # Decimals of an epsilon in a table for people.
 _DECIMALS = 4
 # Attributes up to which a chart of pairs has room for numbers.
 _MOST_NUMBERED = 12
-# Below this share of Kronecker's visibility a pair's table takes four times the records or more.
-_FAINT = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -255,52 +246,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
-        out = [*([self.public.warning()] if self.public else []), *self.solution_warnings()]
-        categories = int(self.domain.sizes.sum())
-        if categories > _MANY_CATEGORIES:
-            out.append(
-                f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
-                "merge categories, or declare ranges, if nobody needs them apart"
-            )
-        if self.law.automaton is None:
-            lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))
-            out.append(
-                f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy"
-                if lost > FELT
-                else _NO_AUTOMATON
-            )
-        faint = self.faintest_pair
-        if faint is not None and abs(faint[0]) < _FAINT:
-            out.append(
-                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
-                f"Kronecker at the requested epsilons; if you need its table, {self._how_to_keep(faint[1], faint[2])}"
-            )
-        return tuple(out)
-
-    def _how_to_keep(self, first: str, second: str) -> str:
-        """What to ask for so that a pair stays visible, given what was asked for."""
-        problem = self.solution.problem
-        if self.solution.status is Status.BASELINE:
-            return "use method 'auto' with --preserve pairs (preserve='pairs')"
-        if (self.domain.index(first), self.domain.index(second)) in problem.pairs:
-            return f"raise kappa, which is {problem.kappa:g}"
-        if problem.pairs:
-            return "name it among the pairs to preserve"
-        return "use --preserve pairs (preserve='pairs')"
-
-    def solution_warnings(self) -> tuple[str, ...]:
-        """What a user must know of how far this design was solved, one line each."""
-        out = list(self.solution.notes)
-        if self.solution.status is Status.BASELINE:
-            out.append(f"method {self.method!r} is a baseline, not certified: {self._where_the_optimum_is()}")
-        elif self.solution.status is Status.BRACKETED:
-            out.append(f"stopped early: the optimum is only known to lie within {self.gap:.3g} nats below this total")
-        return tuple(out)
-
-    def _where_the_optimum_is(self) -> str:
-        if shortfalls(self.solution.problem, self.law).any():
-            return f"it misses requested epsilons; with them a total is at least {bound_text(self.lower_bound, 4)} nats"
-        return f"the optimum lies between {bound_text(self.lower_bound, 4)} and {epsilon_text(self.epsilon, 4)} nats"
+        return design_warnings(self)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""

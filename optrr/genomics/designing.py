@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from optrr.designing.design import Design
+from optrr.designing.design_warnings import FAINT
 from optrr.errors import InvalidInput
 from optrr.genomics.layout import Kind, Layout, genomic_domain, layout_of
 from optrr.genomics.star import star_eigenvalues
@@ -33,8 +34,6 @@ _STATUS = 0.01
 _MOST_STATUS = 10.0
 # Below half a nat a status is too faint to be the best choice at any larger total.
 _LEAST_STATUS = 0.5
-# An association that keeps less than this share of its visibility under Kronecker is mentioned in a warning.
-_FAINT = 0.5
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def association_warnings(design: Design) -> tuple[str, ...]:
     wished = design.solution.problem.eigenvalues
     seen = star_eigenvalues(design.law, leaves, layout.status)[:, 1, 1] / (wished[leaves] * wished[layout.status])
     k = int(np.argmin(np.abs(seen)))
-    if abs(seen[k]) >= _FAINT:
+    if abs(seen[k]) >= FAINT:
         return ()
     return (
         f"the association of variant {layout.names[k]!r} and the status keeps only {abs(seen[k]):.3g} of its visibility under "

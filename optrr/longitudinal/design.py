@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from optrr.designing.design import Design
+from optrr.designing.design_warnings import solution_warnings
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import decoded_longitudinal, save_longitudinal
 from optrr.longitudinal.spending import ReportsEpsilon
@@ -139,7 +140,7 @@ class LongitudinalDesign(TableResult):
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
         return (
-            *self.optimum.solution_warnings(),
+            *solution_warnings(self.optimum),
             f"for ever means while a person's record stays as it is: each further record that a person comes to have spends "
             f"another {epsilon_text(self.epsilon)} nats, and reports may show when it changed",
         )
