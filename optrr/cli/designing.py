@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,6 +127,7 @@ def design(
     """
     wanted = read_wanted(spec, attributes)
     keep_specification(spec, output, report)
+    beside = wanted.public.merged(PublicColumns.parsed(public))
     with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
         made = make_design(
             wanted.domain,
@@ -137,8 +137,8 @@ def design(
             preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
             conditional_cap=conditional_cap,
             options=options,
+            public=beside,
         )
-    made = replace(made, public=wanted.public.merged(PublicColumns.parsed(public)))
     if output is not None:
         save_design(made, output)
     write_report(report, lambda: _page(made, output))

@@ -212,7 +212,7 @@ def _print_estimate(estimated: _Estimated) -> None:
         f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * result.confidence:g}% intervals",
         result.shown(),
     )
-    click.echo(f"{result.method}: {result.bias}")
+    click.echo(result.method_note)
     click.echo(result.interval_note)
     if estimated.derived:
         _print_derived(estimated.derived)

@@ -87,11 +87,15 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         summary["design"] = str(design_beside(output))
         _keep(design_file, design_beside(output))
     fitted.save(output)
+    left_out = design.public.left_out("a deployment file")
+    if left_out:
+        summary["warnings"] = left_out
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"
     )
     _report(summary, line, as_json)
+    warn(left_out)
     if fitted.anew:
         cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
         warn([f"solved again on a coarser grid to fit, {cost} nats above {before}; estimate with {summary['design']}"])

@@ -21,7 +21,16 @@ from optrr.cli.genomic_options import (
 from optrr.cli.inputs import FILE
 from optrr.cli.outputs import design_output_option
 from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.cli.releases import again_option, epsilon_phrase, release_summary, replaced_release, seed_option
+from optrr.cli.releases import (
+    after_option,
+    again_option,
+    epsilon_phrase,
+    limit_option,
+    release_summary,
+    releases_in,
+    replaced_release,
+    seed_option,
+)
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
@@ -39,8 +48,7 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
-from optrr.mechanisms.release import released_by
-from optrr.records.origins import randomized_before
+from optrr.mechanisms.release import ReleaseOptions
 from optrr.records.provenance import SEEDED
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
@@ -171,6 +179,8 @@ def _show_design(made: Design) -> None:
     help="Missing calls. exclude: they stay missing, and which ones are missing is not protected.",
 )
 @again_option
+@after_option()
+@limit_option
 @seed_option
 @phenotype_options
 @json_option
@@ -185,11 +195,13 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
-    known = randomized_before(input, options["again"])
+    how = ReleaseOptions(
+        again=options["again"], earlier=(*design.earlier, *releases_in(options["after"])), limit=options["limit"]
+    )
+    source = as_source(options["random_state"])
+    provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
     cohort = read_cohort(input, phenotype_of(options))
-    source = as_source(options["random_state"])
-    provenance = released_by(design.mechanism, source, known)
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)

@@ -10,6 +10,7 @@ import click
 from optrr.asking import Asking
 from optrr.cli.inputs import design_option, input_argument
 from optrr.cli.printing import json_option, late_bar, warn
+from optrr.cli.public_columns import public_option
 from optrr.cli.releases import (
     after_option,
     again_option,
@@ -27,6 +28,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.protocols.saved import load_asking
 from optrr.records.provenance import SEEDED
+from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 
 
@@ -35,6 +37,7 @@ from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 @design_option
 @records_output_option(", or - for CSV on standard output")
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
+@public_option
 @again_option
 @after_option()
 @limit_option
@@ -45,6 +48,7 @@ def perturb(
     design_file: Path,
     output: Path,
     drop: tuple[str, ...],
+    public: tuple[str, ...],
     again: bool,
     after: tuple[Path, ...],
     limit: float | None,
@@ -59,7 +63,12 @@ def perturb(
     asking = load_asking(design_file)
     earlier = (*asking.earlier, *releases_in(after))
     replaced = replaced_release(output)
-    options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit)
+    beside = PublicColumns.parsed(public)
+    if beside and not isinstance(asking, Design):
+        raise InvalidInput(
+            f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
+        )
+    options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit, public=beside)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:

@@ -14,7 +14,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease
 from optrr.records.account import Release
 from optrr.records.origins import check_design, origins_of
-from optrr.records.provenance import SEEDED, Provenance
+from optrr.records.provenance import PERSON, SEEDED, Provenance
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
@@ -59,7 +59,12 @@ def releases_in(files: Sequence[Path]) -> list[Release]:
     InvalidInput
         for a file that does not say, or that cannot be read.
     """
-    out: list[Release] = []
+    return [release for known in provenances_in(files) for release in known.releases]
+
+
+def provenances_in(files: Sequence[Path]) -> list[Provenance]:
+    """What files of randomized records say of themselves, in order. Raises InvalidInput as :func:`releases_in`."""
+    out: list[Provenance] = []
     for path in files:
         for origin in origins_of(path):
             if origin.bound is None:
@@ -69,7 +74,7 @@ def releases_in(files: Sequence[Path]) -> list[Release]:
                 raise InvalidInput(
                     f"{origin.what} does not say what was spent: {said}; give the file as optrr wrote it"
                 )
-            out += origin.bound.releases
+            out.append(origin.bound)
     return out
 
 
@@ -79,9 +84,10 @@ def doubts_about(inputs: Sequence[str | Path | RecordsAt], digest: str) -> list[
 
 
 def release_summary(provenance: Provenance) -> dict[str, Any]:
-    """For JSON: ε spent in all and by this release, in nats, and whether it is private."""
+    """For JSON: ε spent in all and by this release, in nats, by what unit, and whether it is private."""
     return {
         "epsilon": provenance.epsilon,
+        "unit": provenance.unit,
         "release_epsilon": provenance.randomizations[-1].epsilon,
         "randomizations": len(provenance.randomizations),
         "seeded": provenance.seeded,
@@ -91,12 +97,13 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
 
 
 def epsilon_phrase(provenance: Provenance) -> str:
-    """The total; where several releases add up to it, also each of them."""
+    """The total; where several releases add up to it, also each of them; where it is of all rounds, that."""
     spent = provenance.releases
+    total = f"total epsilon {epsilon_text(provenance.epsilon)}" + (" for ever" if provenance.unit == PERSON else "")
     if len(spent) == 1:
-        return f"total epsilon {epsilon_text(provenance.epsilon)}"
+        return total
     parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
-    return f"total epsilon {epsilon_text(provenance.epsilon)} in all ({parts})"
+    return f"{total} in all ({parts})"
 
 
 def replaced_release(output: Path) -> list[str]:

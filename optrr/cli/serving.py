@@ -10,7 +10,7 @@ import click
 
 from optrr.cli.designing import preserve_option
 from optrr.cli.inputs import refuse_longitudinal
-from optrr.cli.printing import json_option, print_json, watched
+from optrr.cli.printing import json_option, print_json, warn, watched
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
 
@@ -66,6 +66,7 @@ def serve(
         # the choices are the literals
         settings = Settings(source, token, database, wording, public_url, preserve)  # type: ignore[arg-type]
         start = started(settings, options)
+    warn(start.warnings)
     with listening(host, port) as bound:
         base = (public_url or _own_address(host, bound.getsockname()[1])).rstrip("/")
         said = {

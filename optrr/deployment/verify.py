@@ -18,6 +18,7 @@ from optrr.deployment.export import deployment_of
 from optrr.designing.apart import checked_apart, is_long
 from optrr.designing.checks import Check, Verification
 from optrr.designing.design import Design
+from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput
 from optrr.records.small_files import read_named
 
@@ -39,7 +40,8 @@ def verify_deployment(path: str | Path, design: str | Path | None = None, *, lim
     Parameters
     ----------
     limited
-        refuse a file whose checks take longer, or more memory, than :class:`optrr.designing.apart.Limits` allows.
+        refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
+        :class:`optrr.designing.apart.Limits` allows.
 
     Raises
     ------
@@ -47,6 +49,8 @@ def verify_deployment(path: str | Path, design: str | Path | None = None, *, lim
         where a file cannot be read as what it should be, or its exact sums would take too long; a number that does not
         hold is in the result.
     """
+    if limited:
+        refuse_large(Path(path), "deployment file")
     raw = read_named(path, "deployment file")
     deployed = None if limited and is_long(raw) else decoded_deployment(raw, path, edited=True)
     if deployed is None or (limited and work(deployed.automaton) > _MOST_HERE):

@@ -14,6 +14,7 @@ from optrr.designing.design import Design
 from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
+from optrr.records.public import NONE, PublicColumns
 from optrr_solvers import Solution, SolveOptions, solve
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate, scale_range
@@ -30,6 +31,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     kappa: float = 1.0,
     conditional_cap: Limits = None,
     options: SolveOptions = SolveOptions(),
+    public: PublicColumns | Mapping[str, Any] = NONE,
 ) -> Design:
     """Mechanism with the smallest total ε whose attribute i is as accurate as randomized response at ε_i (POR §IV).
 
@@ -49,6 +51,10 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         see :class:`optrr.designing.wishes.Wishes`.
     options
         tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
+    public
+        columns that stand beside the attributes and are not randomized, by what they are for, such as
+        ``{"weight": "w", "group": ["region"]}``: perturbing passes them on, every label names them as not protected, and
+        :func:`optrr.estimate_weighted` takes them into account.
 
     Returns
     -------
@@ -64,11 +70,14 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         where a solver's answer did not survive its check.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
     wishes = Wishes(preserve, kappa, conditional_cap)
     asked = epsilon_vector(declared, epsilons)
     if total_epsilon is not None:
-        return Design(declared, _at_total(declared, asked, total_epsilon, wishes, method, options))
-    return Design(declared, solve(wishes.problem(declared, asked), method, options))
+        solution = _at_total(declared, asked, total_epsilon, wishes, method, options)
+    else:
+        solution = solve(wishes.problem(declared, asked), method, options)
+    return Design(declared, solution, public=beside)
 
 
 def _at_total(  # noqa: PLR0913 (what is asked for, and how)

@@ -62,12 +62,12 @@ class Work:
         return Work(self.seconds + other.seconds, self.memory + other.memory)
 
 
-def refuse_large(path: Path) -> None:
+def refuse_large(path: Path, what: str = "design file") -> None:
     """Raise InvalidInput where a file has more than ``MOST_BYTES``; one that is missing is left to its reader."""
     size = path.stat().st_size if path.is_file() else 0
     if size > MOST_BYTES:
         raise InvalidInput(
-            f"design file {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use "
+            f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use "
             "--no-limit (limited=False)"
         )
 

@@ -119,6 +119,11 @@ class Estimate(TableResult):
         return bool(self.proportions.min() >= 0)
 
     @property
+    def method_note(self) -> str:
+        """One sentence on the method and its bias."""
+        return f"method {self.method}: {self.bias.removeprefix(f'{self.method}; ')}"
+
+    @property
     def interval_note(self) -> str:
         """One sentence on what the intervals hold for, and where they come from."""
         if self.interval == "none":

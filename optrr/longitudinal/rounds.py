@@ -26,7 +26,7 @@ from optrr.records.account import Release, check_limit
 from optrr.records.domain import Domain, category_text, listed, shown
 from optrr.records.frames import FrameCodec
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import Provenance
+from optrr.records.provenance import PERSON, Provenance
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
@@ -81,7 +81,7 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
 def round_provenance(design: LongitudinalDesign, key: Key, earlier: Any = ()) -> Provenance:
     """What a round's reports say of themselves: ε for ever, under one id for all rounds."""
     release = Release(design.digest, design.epsilon, id=key.release_id(design.digest))
-    return Provenance((release,), tuple(earlier))
+    return Provenance((release,), tuple(earlier), PERSON)
 
 
 class _People:

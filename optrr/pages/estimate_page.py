@@ -33,7 +33,7 @@ def estimate_page(
     told = [*given.doubts, *estimated.warnings, *(line for each in derived for line in each.warnings)]
     sections = [
         *warnings(told),
-        Section("Estimate", [*estimate_parts(estimated), Text(f"Method {estimated.method}: {estimated.bias}.")]),
+        Section("Estimate", [*estimate_parts(estimated), Text(f"M{estimated.method_note[1:]}.")]),
         *([_statistics(derived)] if derived else []),
         *([_fakes(moved)] if moved is not None else []),
         given.told(),

@@ -13,8 +13,10 @@ same people that these followed); each entry of the two has ``design`` (digest o
 ``id``. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing in it
 depends on the records.
 
-The unit is a record: ε is what one record's contributor spends. ε add up (sequential composition). Where the second
-randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an upper bound.
+The unit is a record: ε is what one record's contributor spends. Of rounds of a longitudinal design it is a person over time: ε
+is then of everything that the person ever reports, while the true record stays as it is. ε add up (sequential composition).
+Where the second randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an
+upper bound.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from optrr.records.public import NONE, PublicColumns, PublicRecord
 
 FORMAT = "optrr-records/1"
 SYNTHETIC = "optrr-synthetic/1"
-UNIT = "record"
+UNIT, PERSON = "record", "person over time"
 # Under which the JSON text stands in schema metadata (Arrow, Parquet) and in a pandas frame's attrs.
 KEY = "optrr"
 # The column that carries it through databases.
@@ -193,6 +195,8 @@ def _is_synthetic(text: str | bytes) -> bool:
 def _checked(record: _Record) -> Provenance:
     if record.format != FORMAT:
         raise InvalidInput(f"its format is {record.format[:40]!r} and this version reads {FORMAT!r}")
+    if record.unit not in (UNIT, PERSON):
+        raise InvalidInput(f"its unit is {record.unit[:40]!r} and this version knows {UNIT!r} and {PERSON!r}")
     known = Provenance(
         tuple(map(Release.from_record, record.randomizations)),
         tuple(map(Release.from_record, record.earlier)),

@@ -96,6 +96,15 @@ class PublicColumns:
         """One line on what they are and that nothing protects them; for every label."""
         return f"public columns, not protected ({self.said()}): {UNPROTECTED}"
 
+    def left_out(self, what: str) -> list[str]:
+        """One line where ``what`` carries the attributes alone; none where no column is declared."""
+        if not self:
+            return []
+        return [
+            f"{what} carries the attributes alone: the public columns ({self.said()}) must reach the reports by another way, "
+            "unprotected, or estimates cannot use them"
+        ]
+
     def ignored(self) -> list[str]:
         """One line for results that do not take the sample into account; none where the columns say nothing of it."""
         if not self.samples:

@@ -35,12 +35,13 @@ class _Named(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A design, the bytes of its file, what its page says, and the deployment file that the page draws with."""
+    """A design, the bytes of its file, what its page says, the deployment file that it draws with, and one-line warnings."""
 
     design: Design
     design_file: Path
     wording: Wording
     deployment: Deployment
+    warnings: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -87,15 +88,16 @@ def prepared(
             raise InvalidInput(f"{path} is a design: what it preserves is settled; leave out --preserve")
         file, fitted = path, _unchanged(fitted_deployment(Design.load(path), _MOST_BYTES), path)
         wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
+        public = fitted.design.public
     else:
         if wording_from is not None:
             raise InvalidInput(
                 f"{path} is a specification and has texts of its own; leave out --wording {wording_from}"
             )
         wanted = read_specification(path)
-        file, wording = path.with_name(f"{path.stem}.design.json"), wanted.wording
+        file, wording, public = path.with_name(f"{path.stem}.design.json"), wanted.wording, wanted.public
         fitted = _designed(wanted, path, file, options, preserve)
-    return Survey(fitted.design, file, wording, fitted.deployment)
+    return Survey(fitted.design, file, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
 
 
 def _is_design(path: Path) -> bool:

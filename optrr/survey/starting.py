@@ -47,11 +47,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Start:
-    """An application ready to be served, its total ε in nats, and where its reports are kept, for people."""
+    """An application ready to be served, its total ε in nats, where its reports are kept, and warnings, for people."""
 
     app: ASGIApp
     epsilon: float
     database: str
+    warnings: tuple[str, ...] = ()
 
 
 def started(settings: Settings, options: SolveOptions) -> Start:
@@ -69,7 +70,8 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     beside = settings.source.parent / f"{settings.source.name.split('.')[0] or 'survey'}.db"
     url = database_url(settings.database or str(beside))
     survey = prepared(settings.source, settings.wording, options, settings.preserve)
-    return Start(survey_app(survey, open_database(url), admission, secure), survey.design.epsilon, shown(url))
+    app = survey_app(survey, open_database(url), admission, secure)
+    return Start(app, survey.design.epsilon, shown(url), survey.warnings)
 
 
 def _is_secure(public_url: str | None) -> bool:

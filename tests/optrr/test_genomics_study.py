@@ -270,6 +270,25 @@ def test_randomized_people_may_all_have_one_status(tmp_path, capsys):
     assert seen & {"11111", "22222"}
 
 
+def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
+    data = write_csv(tmp_path / "g.csv", associated_cohort(40, 2))
+    who = ("--phenotype-column", "disease", "--case", "yes")
+    design, first, second = (tmp_path / name for name in ("d.json", "one.csv", "two.csv"))
+    assert command(capsys, "gwas-design", data, "--total-epsilon", "1", "-o", design, *who)[0] == 0
+    perturb = ("gwas-perturb", data, "--design", design, *who)
+    code, out, _ = command(capsys, *perturb, "-o", first, "--limit", "1", "--json")
+    assert code == 0 and json.loads(out)["epsilon"] <= 1
+    code, out, err = command(capsys, *perturb, "-o", second, "--after", first, "--limit", "1.9")
+    assert (code, out) == (2, "") and "above the limit of 1.9" in err and not second.exists()
+    code, out, _ = command(capsys, *perturb, "-o", second, "--after", first, "--limit", "2")
+    assert code == 0 and "in all (1.000000 + 1.000000)" in out
+    # a copy of the first release counts once
+    code, out, _ = command(capsys, "account", first, second, "--json")
+    assert code == 0 and len(json.loads(out)["releases"]) == 2
+    code, _, err = command(capsys, *perturb, "-o", second, "--limit", "2", "--random-state", "1")
+    assert code == 2 and "keeps to no limit" in err
+
+
 def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
     data = write_csv(tmp_path / "g.csv", associated_cohort(40, 3))
     lines = data.read_text().splitlines()

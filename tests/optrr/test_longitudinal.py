@@ -341,10 +341,13 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     design, files = rounds()
     spent = json.loads(said(capsys, "account", *files, "--json").out)
     assert spent["epsilon"] == design.epsilon and len(spent["releases"]) == 1
+    assert spent["unit"] == "person over time"
+    assert "for each person over time (all their reports for ever" in said(capsys, "account", *files).out
     # records that another design randomized come on top
     optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 0.5).save("other.json")
     said(capsys, "perturb", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
     both = json.loads(said(capsys, "account", *files, "other.csv", "--json").out)
+    assert both["unit"] == "person over time and record"
     assert both["epsilon"] == pytest.approx(design.epsilon + Design.load("other.json").epsilon)
     arguments = ("--design", "design.json", "--key", "key", "--person", "who", "--round", "3", "-o", "three.csv")
     limit = ("--after", "one.csv", "--limit", str(design.epsilon))

@@ -458,3 +458,57 @@ def test_options_declare_public_columns_too(tmp_path, capsys):
     assert optrr.Design.load(out).public == PublicColumns("w", group=("x", "y"))
     assert run(["design", "--attribute", "a=2:1", "--public", "w"]) == 2
     assert "not of the form role=column" in capsys.readouterr().err
+
+
+def test_designs_made_in_python_declare_public_columns(tmp_path):
+    roles = {"weight": "w", "stratum": "region", "cluster": "school", "group": ["sex"]}
+    for public in (PUBLIC, roles):
+        of_ratios = design(DOMAIN, 1.0, total_epsilon=2.0, public=public)
+        for each in (design(DOMAIN, 1.5, public=public), of_ratios):
+            assert each.public == PUBLIC
+            each.save(tmp_path / "d.json")
+            assert optrr.Design.load(tmp_path / "d.json").public == PUBLIC
+    assert not made().public
+    with pytest.raises(InvalidInput, match="no public role 'weigth'"):
+        design(DOMAIN, 1.5, public={"weigth": "w"})
+    with pytest.raises(InvalidInput, match="'b' cannot be public"):
+        design(DOMAIN, 1.5, public={"group": "b"})
+
+
+def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
+    made().save(declared / "plain.json")
+    roles = ("--public=weight=w", "--public=stratum=region", "--public=cluster=school", "--public=group=sex")
+    given, out = declared / "true.csv", declared / "out.csv"
+    said, warned = told(capsys, "perturb", given, "--design", declared / "plain.json", "-o", out, *roles)
+    assert "public columns, not protected" in warned and said["public"]["weight"] == "w"
+    before, after = (pd.read_csv(place, keep_default_na=False) for place in (given, out))
+    assert before[["w", "region", "school", "sex"]].equals(after[["w", "region", "school", "sex"]])
+    # beside those that the design declares
+    wide = before.assign(town=1)
+    wide.to_csv(declared / "wide.csv", index=False)
+    command = ("perturb", declared / "wide.csv", "--design", declared / "design.json", "-o", out)
+    assert told(capsys, *command, "--public=group=town")[0]["public"]["group"] == ["sex", "town"]
+    assert run(list(map(str, command))) == 2
+    optrr.SampledTables(DOMAIN, (("a",), ("b",)), np.full(2, 0.5), 1.0).save(declared / "tables.json")
+    capsys.readouterr()
+    assert run(["perturb", str(given), "--design", str(declared / "tables.json"), "-o", str(out), roles[0]]) == 2
+    assert "leave out --public" in capsys.readouterr().err
+
+
+def test_what_carries_the_attributes_alone_says_so(declared, capsys):
+    alone = "carries the attributes alone: the public columns (weight 'w', stratum 'region'"
+    said, warned = told(capsys, "export", declared / "design.json", "-o", declared / "sampler.json")
+    assert alone in warned and alone in said["warnings"][0]
+    made().save(declared / "plain.json")
+    said, warned = told(capsys, "export", declared / "plain.json", "-o", declared / "sampler.json")
+    assert not warned and "warnings" not in said
+
+
+@pytest.mark.parametrize("source", ["design.json", "spec.toml"])
+def test_a_survey_says_that_its_page_carries_the_attributes_alone(declared, source):
+    pytest.importorskip("starlette", reason="the survey's server is not installed")
+    preparing = pytest.importorskip("optrr.survey.preparing")
+    told_of = preparing.prepared(declared / source).warnings
+    assert len(told_of) == 1 and "weight 'w', stratum 'region'" in told_of[0]
+    made().save(declared / "plain.json")
+    assert not preparing.prepared(declared / "plain.json").warnings
