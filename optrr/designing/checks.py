@@ -158,14 +158,14 @@ def _attributes(design: Design, stated: FloatArray) -> Check:
     if holds and bounds is not None:
         slack = SAME * (1 + np.abs(value))
         holds = np.all((stated >= bounds[0] - slack) & (stated <= bounds[1] + slack))
-    return Check("attribute epsilons", _range(stated), _range(value), how, bool(holds))
+    return Check("attribute epsilons", ends_text(stated), ends_text(value), how, bool(holds))
 
 
 def _conditional(design: Design, stated: FloatArray) -> Check:
     value = design.conditional_epsilons
     below = 0.0 if design.law.kind in _STORED else LAST_PLACES
     holds = stated.shape == value.shape and np.all(_within(stated, value, below=below, above=SAME))
-    return Check("conditional epsilons", _range(stated), _range(value), "from the law, rounded up", bool(holds))
+    return Check("conditional epsilons", ends_text(stated), ends_text(value), "from the law, rounded up", bool(holds))
 
 
 def _rounding(design: Design) -> float:
@@ -210,5 +210,6 @@ def _optimality(design: Design, lower: float, status: Status) -> Check:
     return Check("optimality", f"gap of at most {most:g}", f"{max(gap, 0.0):.3g}", how, bool(holds))
 
 
-def _range(values: FloatArray) -> str:
+def ends_text(values: FloatArray) -> str:
+    """The least and the largest of some numbers, for people."""
     return f"{values.min():.9g}..{values.max():.9g}"

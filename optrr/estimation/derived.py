@@ -160,7 +160,7 @@ def _setting(
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
-    chosen = statistics.checked_scores(shape, scores) if statistic == "correlation" else None
+    chosen = statistics.scores_of_pair(shape, scores) if statistic == "correlation" else None
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     kernel.check_invertible()
     return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)

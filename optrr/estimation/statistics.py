@@ -57,7 +57,7 @@ class _Terms:
     rc: FloatArray
 
 
-def checked_scores(shape: Sequence[int], scores: tuple[ArrayLike, ArrayLike] | None) -> tuple[FloatArray, FloatArray]:
+def scores_of_pair(shape: Sequence[int], scores: tuple[ArrayLike, ArrayLike] | None) -> tuple[FloatArray, FloatArray]:
     """Numbers for the categories of two attributes of these sizes; 0..r−1 unless given.
 
     Raises

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr.estimation.statistics import checked_scores
+from optrr.estimation.statistics import scores_of_pair
 from optrr.inference.calibration import (
     Association,
     Limit,
@@ -267,7 +267,7 @@ def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] |
     if scores is not None and test != "trend":
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
     if test == "trend":
-        return Association(test, kernel, trend_contrast(*checked_scores(kernel.sizes, scores)), independence_fit)
+        return Association(test, kernel, trend_contrast(*scores_of_pair(kernel.sizes, scores)), independence_fit)
     if test in ("genotypic", "allelic", "allelic-hwe") and rows != _GENOTYPES:
         raise InvalidInput(
             f"the {test} test takes a genotype of three categories as first attribute, got {rows}; name the genotype first"

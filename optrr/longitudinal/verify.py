@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optrr.designing.apart import checked_apart, is_long
-from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks
+from optrr.designing.checks import LAST_PLACES, SAME, Check, Verification, checks, ends_text
 from optrr.designing.design import Design
 from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.design_file import LongitudinalRecord, decoded_longitudinal
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.records.small_files import read_named
-from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from optrr.longitudinal.two_stage import TwoStage
@@ -79,9 +78,15 @@ def stage_checks(record: LongitudinalRecord) -> list[Check]:
         _total("epsilon of one report", float(stated["one_report"][0]), mechanism.epsilon, _how(mechanism)),
         _total("epsilon for ever", float(stated["epsilon"][0]), mechanism.permanent.epsilon, "rounded up"),
         Check(
-            "accuracies of one report", _ends(stated["attributes"]), _ends(accuracies), "both stages", bool(same.all())
+            "accuracies of one report",
+            ends_text(stated["attributes"]),
+            ends_text(accuracies),
+            "both stages",
+            bool(same.all()),
         ),
-        Check("accuracies asked for", _ends(record.requested), _ends(accuracies), "of one report", bool(met.all())),
+        Check(
+            "accuracies asked for", ends_text(record.requested), ends_text(accuracies), "of one report", bool(met.all())
+        ),
         _certified(record),
     ]
 
@@ -92,7 +97,9 @@ def _certified(record: LongitudinalRecord) -> Check:
     stage = record.mechanism if coin else record.mechanism.permanent
     asked, given = record.optimum.solution.law.labels.attribute, stage.attribute_epsilons
     holds = bool(np.all(given >= asked - SAME * (1 + asked)))
-    return Check("accuracies of the optimum", _ends(asked), _ends(given), "one report" if coin else "for ever", holds)
+    return Check(
+        "accuracies of the optimum", ends_text(asked), ends_text(given), "one report" if coin else "for ever", holds
+    )
 
 
 def _how(mechanism: TwoStage) -> str:
@@ -101,7 +108,3 @@ def _how(mechanism: TwoStage) -> str:
 
 def _total(name: str, stated: float, value: float, how: str) -> Check:
     return Check(name, repr(stated), repr(value), how, bool(value <= stated <= value + SAME * (1 + value)))
-
-
-def _ends(values: FloatArray) -> str:
-    return f"{values.min():.9g}..{values.max():.9g}"
