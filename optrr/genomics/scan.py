@@ -66,15 +66,16 @@ def scan(
 def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
     """The kernel of each of the cohort's variants beside the status; see :mod:`optrr.genomics.star`."""
     assert layout.status is not None
-    position = {name: k for k, name in enumerate(layout.names)}
-    unknown = [name for name in cohort.variants.name if name not in position]
+    position = dict(zip(layout.names, range(len(layout.names)), strict=True))
+    names = cohort.variants.name.tolist()
+    places = list(map(position.get, names))
+    unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
         raise InvalidInput(
             f"{len(unknown)} variants are not in the design ({listed(unknown)}): it did not randomize them; use the "
             "design file these records were randomized with"
         )
-    at = np.array([position[name] for name in cohort.variants.name], dtype=np.int64)
-    return star_kernel(law, layout.attributes[at, 0], layout.status)
+    return star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
 
 
 def associations(
