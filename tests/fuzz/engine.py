@@ -72,6 +72,7 @@ class Worker:
     def __init__(self, feed: Feed, notes: Notes, escapes: Path, folder: Path) -> None:
         self._feed, self._notes, self._escapes, self._folder = feed, notes, escapes, folder
         self._known: set[str] = set()
+        self._data = b""
 
     @property
     def count(self) -> int:
@@ -87,6 +88,8 @@ class Worker:
         # arenas and stacks of threads reserve far more than they use
         most = pages * resource.getpagesize() + 8 * MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        # what Python or a library can tell of only by printing is an escape as well
+        sys.unraisablehook = self._unraisable
         for number in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         # a parent with a large heap would have each collection look through all of it
@@ -94,6 +97,7 @@ class Worker:
 
     def one(self, data: bytes) -> None:
         """Feed one input."""
+        self._data = data
         self._notes.begin(data)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         signal.setitimer(signal.ITIMER_REAL, _WAITING)
@@ -109,6 +113,10 @@ class Worker:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _unraisable(self, told: sys.UnraisableHookArgs) -> None:
+        if told.exc_value is not None:
+            self._note(told.exc_value, self._data)
 
     def _note(self, error: BaseException, data: bytes) -> None:
         frames = traceback.extract_tb(error.__traceback__)

@@ -298,6 +298,7 @@ class Here(Source):
 REFUSED = {
     "no header": ("a.csv", b"F,yes,1\nM,no,2\n", "holds none of the names 'sé'", "yes"),
     "ragged": ("a.csv", csv_bytes() + b"F,1\n", f"record {N + 1} has 2 fields and the first line 3", "F,1"),
+    "ragged and cut off": ("a.csv", csv_bytes() + b"F,\xc3", f"record {N + 1} has 2 fields and the first line 3", "Ã"),
     "open quote": ("a.csv", csv_bytes() + b'F,"' + b"secret" * 600_000, "a quoted value is not closed", "secret"),
     "utf-8 too late": (
         "a.csv",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ BLOCK = 1 << 20
 _LARGEST_BLOCK = 1 << 24
 # Cells of a block of wide records.
 _CELLS = 1 << 25
+# What Arrow says of a record with too many fields or too few. A handler of its own would not be told of one that is not UTF-8.
+_RAGGED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected \d+ columns, got (\d+)")
 
 
 class CsvFile(Source):
@@ -44,20 +47,14 @@ class CsvFile(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of text, about a megabyte each."""
-        ragged: list[int] = []
-
-        def note(row: pa_csv.InvalidRow) -> str:
-            ragged.append(row.actual_columns)
-            return "error"
-
         try:
             with readable(self.name):
-                yield from self._read(list(columns), note)
+                yield from self._read(list(columns))
         except (pa.ArrowException, UnicodeError) as error:
             # what the library says may hold a record, so it is not passed on
-            raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error), ragged)}") from None
+            raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
 
-    def _read(self, columns: list[str], note: object) -> Iterator[pa.RecordBatch]:
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in columns},
             include_columns=columns,
@@ -69,7 +66,6 @@ class CsvFile(Source):
             delimiter=self.dialect.delimiter,
             newlines_in_values=True,
             ignore_empty_lines=len(self.schema) > 1,
-            invalid_row_handler=note,
         )
         # wide records come as many at a time as they have columns: drawing from some laws costs a pass over them
         wanted = max(2, min(len(self.schema), _CELLS // len(self.schema)))
@@ -87,12 +83,13 @@ class CsvFile(Source):
         names = sum(len(name.encode()) + 3 for name in self.schema.names)
         return names + sum(max(len((text or "").encode()) for text in a.texts) + 3 for a in self._domain or ())
 
-    def _reason(self, said: str, ragged: list[int]) -> str:
+    def _reason(self, said: str) -> str:
         """Why the file cannot be read, and the remedy, in our words."""
+        ragged = _RAGGED.match(said)
         if ragged:
             at = self._first_ragged()
             return (
-                f"{'a record' if at is None else f'record {at}'} has {ragged[0]} fields and the first line "
+                f"{'a record' if at is None else f'record {at}'} has {ragged[1]} fields and the first line "
                 f"{len(self.schema)}; quote values that hold the delimiter ({self.dialect}), or mend the record"
             )
         if "UTF8" in said or "codec" in said:
@@ -105,7 +102,8 @@ class CsvFile(Source):
         """The record of another number of fields, counted from 1; None where it cannot be looked for again."""
         if self._data.path is None:
             return None
-        text = io.TextIOWrapper(self._data.open(), encoding=self.dialect.encoding, newline="")
+        # only fields are counted, so that a text in another encoding does no harm
+        text = io.TextIOWrapper(self._data.open(), encoding=self.dialect.encoding, errors="replace", newline="")
         with text:
             rows = csv.reader(text, delimiter=self.dialect.delimiter)
             next(rows, None)
