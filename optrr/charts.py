@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.errors import InvalidInput
+from optrr.errors import not_installed
 from optrr.printable import cell
 from optrr_solvers.arrays import FloatArray
 
@@ -59,7 +59,7 @@ def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only figures need it)
     except ImportError as error:
-        raise InvalidInput("figures need matplotlib; install it with: pip install 'optrr[reports]'") from error
+        raise not_installed(error, "figures need", "reports") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -24,18 +24,28 @@ __all__ = [
     "SolveFailed",
     "did_you_mean",
     "in_one_line",
+    "not_installed",
 ]
 
 # How alike two words must be, of 0..1, for one to be taken for a slip of the other: one letter in three may differ.
 _NEAR = 0.6
 # Characters of a backend's message; ours are shorter.
 _LONGEST = 600
+# What installs a module, where that is not called as the module is.
+_PACKAGES = {"nacl": "PyNaCl", "sklearn": "scikit-learn"}
 
 
 def in_one_line(message: object) -> str:
     """A backend's message on one line, so that it can stand inside ours; cut where it is long."""
     line = " ".join(str(message).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def not_installed(error: ImportError, needs: str, extra: str, instead: str = "") -> InvalidInput:
+    """That an optional library is missing: who ``needs`` it, the extra that brings it, and what can be done ``instead``."""
+    module = (error.name or "an optional library").partition(".")[0]
+    package = _PACKAGES.get(module, module.replace("_", "-"))
+    return InvalidInput(f"{needs} {package}, which is not installed: pip install 'optrr[{extra}]'{instead}")
 
 
 def did_you_mean(written: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import click
 from optrr.cli.designing import preserve_option
 from optrr.cli.inputs import refuse_longitudinal
 from optrr.cli.printing import json_option, print_json, warn, watched
-from optrr.errors import InvalidInput
+from optrr.errors import not_installed
 from optrr.rounding import epsilon_text
 
 _TOKEN = "OPTRR_RESULTS_TOKEN"
@@ -57,7 +57,7 @@ def serve(
         from optrr.survey.session import new_token  # noqa: PLC0415
         from optrr.survey.starting import Settings, started  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise InvalidInput(f"optrr serve needs the package {error.name}; install optrr[serve]") from error
+        raise not_installed(error, "optrr serve needs", "serve") from error
 
     refuse_longitudinal(source)
     given = os.environ.get(_TOKEN)

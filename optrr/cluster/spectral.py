@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.cluster.power_iteration import Clusters, checked_affinity
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, not_installed
 
 # Without dependences some attributes would have no edge in the graph; edges of this small weight join them and change no group.
 _FAINT = 1e-9
@@ -36,9 +36,7 @@ def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: in
     try:
         from sklearn.cluster import SpectralClustering  # noqa: PLC0415  # optional extra
     except ImportError as error:
-        raise InvalidInput(
-            "spectral clustering needs scikit-learn: pip install 'optrr[cluster]', or use greedy or pic"
-        ) from error
+        raise not_installed(error, "spectral clustering needs", "cluster", ", or use greedy or pic") from error
     model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
     labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(m))
     return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))

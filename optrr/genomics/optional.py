@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from optrr.errors import InvalidInput
+from optrr.errors import not_installed
 
-_PACKAGES = {"bed_reader": ("bed-reader", "PLINK files"), "cyvcf2": ("cyvcf2", "VCF files")}
+_READ_BY = {"bed_reader": "PLINK files", "cyvcf2": "VCF files"}
 
 
 def required(module: str) -> Any:
@@ -15,5 +15,4 @@ def required(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package, what = _PACKAGES[module]
-        raise InvalidInput(f"reading {what} needs {package}; install it with: pip install 'optrr[genomics]'") from error
+        raise not_installed(error, f"reading {_READ_BY[module]} needs", "genomics") from error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.errors import InvalidInput, did_you_mean, in_one_line
+from optrr.errors import InvalidInput, did_you_mean, in_one_line, not_installed
 from optrr.measures.scores import checked_scores, has_numbers
 from optrr.printable import category_word
 from optrr.records.domain import Attribute, Domain, listed
@@ -194,10 +194,8 @@ def _formulaic() -> Any:
     try:
         import formulaic  # noqa: PLC0415 (an extra)
         import formulaic.errors  # noqa: PLC0415
-    except ImportError:
-        raise InvalidInput(
-            "formulas are read with formulaic, which is not installed; pip install 'optrr[regression]'"
-        ) from None
+    except ImportError as error:
+        raise not_installed(error, "formulas need", "regression") from error
     return formulaic
 
 

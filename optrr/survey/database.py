@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput, in_one_line, not_installed
 
 FORMAT = "optrr-survey/1"
 IDENTIFIER_BYTES = 16
@@ -118,9 +118,7 @@ def readable(url: sa.URL) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InvalidInput(f"database {shown(url)} is damaged: it holds text that is none; restore a backup") from error
     except ModuleNotFoundError as error:
-        raise InvalidInput(
-            f"database {shown(url)} needs the package {error.name}; install optrr[postgresql]"
-        ) from error
+        raise not_installed(error, f"database {shown(url)} needs", "postgresql") from error
 
 
 def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput, in_one_line, not_installed
 from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
 from optrr.records.reading.source import RecordsAt, Source
@@ -104,6 +104,4 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InvalidInput(
-            f"reading this database needs {name.split('.', maxsplit=1)[0].replace('_', '-')}; install optrr[sql]"
-        ) from error
+        raise not_installed(error, "reading this database needs", "sql") from error

@@ -13,7 +13,7 @@ from functools import cache
 from types import ModuleType
 from typing import Protocol
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, not_installed
 from optrr_solvers.randomness import BitSource
 
 _SENTENCE = b"optrr: the second base of the commitments in a secure sum"
@@ -106,8 +106,8 @@ def _bindings() -> ModuleType:
     try:
         from nacl import bindings  # noqa: PLC0415  # optional extra
     except ImportError as error:
-        raise InvalidInput(
-            "a secure sum with proofs needs PyNaCl: pip install 'optrr[secure]', or run it without proofs (proofs=False)"
+        raise not_installed(
+            error, "a secure sum with proofs needs", "secure", ", or run it without proofs (proofs=False)"
         ) from error
     if not (bindings.has_crypto_core_ed25519 and bindings.has_crypto_scalarmult_ed25519):
         raise InvalidInput(
