@@ -1,4 +1,4 @@
-"""Report pages: escaped, self-contained, the same bytes for the same content, and readable in a real browser."""
+"""Pages: escaped, self-contained, the same bytes for the same content, and readable in a real browser."""
 
 import html.parser
 import re
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from optrr import advise, allocate, design
-from optrr import parts as report
 from optrr.charts import figure_svg, new_figure
 from optrr.cli.main import run
 from optrr.pages.advice_pages import advice_page, allocation_page, comparison_page, curves_around
 from optrr.pages.writing import write_page
+from optrr.parts import Chart, Page, Section, Table, Text, page_html
 from optrr.records.domain import Domain
 
 
@@ -25,12 +25,10 @@ def chart(label="rising"):
 
 
 def page():
-    table = report.Table(
-        ["name", "error"], [["<script>alert(1)</script>", 0.123456], ["b", None]], title="Errors", strong=[0]
-    )
-    charts = [report.Chart(chart(), 'One "chart"'), report.Chart(chart("falling"), "Two")]
-    parts = [report.Text("5 < 6 & 'so on'"), table, *charts]
-    return report.Page("A <page>", [report.Section("Numbers", parts)], lead=["first of all"])
+    table = Table(["name", "error"], [["<script>alert(1)</script>", 0.123456], ["b", None]], title="Errors", strong=[0])
+    charts = [Chart(chart(), 'One "chart"'), Chart(chart("falling"), "Two")]
+    parts = [Text("5 < 6 & 'so on'"), table, *charts]
+    return Page("A <page>", [Section("Numbers", parts)], lead=["first of all"])
 
 
 class Seen(html.parser.HTMLParser):
@@ -59,7 +57,7 @@ def read(markup):
 
 
 def test_text_is_escaped_and_nothing_is_fetched():
-    markup = report.page_html(page())
+    markup = page_html(page())
     seen = read(markup)
     assert "script" not in seen.tags and "<script>alert(1)</script>" in seen.text
     assert "A <page>" in seen.text and "5 < 6 & 'so on'" in seen.text
@@ -74,7 +72,7 @@ def test_text_is_escaped_and_nothing_is_fetched():
 
 
 def test_ids_are_unique_and_every_reference_has_its_target():
-    markup = report.page_html(page())
+    markup = page_html(page())
     seen = read(markup)
     assert len(seen.ids) == len(set(seen.ids)) > 20
     targets = {r[1:] for r in seen.references} | set(re.findall(r"url\(#([^)]+)\)", markup))
@@ -83,11 +81,11 @@ def test_ids_are_unique_and_every_reference_has_its_target():
 
 @pytest.mark.slow
 def test_the_same_content_gives_the_same_bytes():
-    assert report.page_html(page()) == report.page_html(page())
+    assert page_html(page()) == page_html(page())
 
 
 def test_cells():
-    table = report.Table(["a", "b", "c", "d"], [[1, 0.5, "x", None], [np.int64(20000), np.float64(1e-7), 3, None]])
+    table = Table(["a", "b", "c", "d"], [[1, 0.5, "x", None], [np.int64(20000), np.float64(1e-7), 3, None]])
     assert table.cells == [["1", "0.5", "x", ""], ["20\u202f000", "1e-07", "3", ""]]
     assert table.numeric == [True, True, False, False]
 
@@ -96,7 +94,7 @@ def test_cells():
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     target = tmp_path / "page.html"
     write_page(target, page())
-    assert target.read_text(encoding="utf-8") == report.page_html(page())
+    assert target.read_text(encoding="utf-8") == page_html(page())
     with pytest.raises(ValueError, match="no directory"):
         write_page(tmp_path / "missing" / "page.html", page())
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
@@ -116,18 +114,18 @@ def written_pages():
 @pytest.mark.slow
 def test_the_commands_pages_hold_their_numbers():
     for written, charts in written_pages():
-        markup = report.page_html(written)
+        markup = page_html(written)
         seen = read(markup)
         assert seen.tags.count("svg") == charts and "b" not in seen.tags and "<b>" in seen.text
         assert all(r.startswith("#") for r in seen.references) and len(seen.ids) == len(set(seen.ids))
         for section in written.sections:
             for part in section.parts:
-                if isinstance(part, report.Table):
+                if isinstance(part, Table):
                     assert all(cell in seen.text for row in part.cells for cell in row)
 
 
 @pytest.mark.slow
-def test_reports_from_the_command_line(tmp_path):
+def test_pages_from_the_command_line(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text('{"epsilon": 1.0, "attributes": [{"name": "a", "size": 2}, {"name": "b", "size": 3}]}')
     for k, command in enumerate(
