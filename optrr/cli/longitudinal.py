@@ -113,7 +113,8 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
     """Print the totals by number of reports and one row per attribute."""
     summary = made.summary()
     say(made.headline())
-    say(f"certified lower bound of {summary['lower_bound_of']} {bound_text(made.lower_bound)}")
+    # "one report" or "for ever"
+    say(f"certified lower bound, {summary['lower_bound_of']}: {bound_text(made.lower_bound)}")
     print_table(
         "total epsilon of one person's reports, in nats",
         ["reports", "epsilon", ""],
@@ -178,7 +179,7 @@ def longitudinal_perturb(
     if new_key:
         Key.new().save(key_file)
     key, options = Key.load(key_file), ReleaseOptions(earlier=releases_in(after), limit=limit)
-    replaced = replaced_release(output)
+    replaced = replaced_release(output, same=key.release_id(design.digest))
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)

@@ -106,13 +106,17 @@ def epsilon_phrase(provenance: Provenance) -> str:
     return f"{total} in all ({parts})"
 
 
-def replaced_release(output: Path) -> list[str]:
-    """A warning where an output already holds a release: whoever kept a copy of it will have both."""
+def replaced_release(output: Path, same: str = "") -> list[str]:
+    """A warning where an output already holds a release: whoever kept a copy of it will have both.
+
+    A release of the id ``same`` counts once with what replaces it, and needs none.
+    """
     known = [o.bound for o in origins_of(output) if o.bound is not None] if output.is_file() else []
     return [
         f"{output} held a release of epsilon {epsilon_text(each.epsilon)}, which this one replaces; whoever kept a copy has "
         "both, and the epsilons add up (--after counts it)"
         for each in known
+        if not same or {r.id for r in each.releases} != {same}
     ]
 
 
