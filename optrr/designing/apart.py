@@ -21,7 +21,6 @@ from pathlib import Path
 import msgspec
 
 from optrr.designing.checks import Check, Verification
-from optrr.designing.work import MOST_BYTES
 from optrr.errors import InvalidInput, OptrrError
 from optrr.records.public import PublicColumns, PublicRecord
 
@@ -30,8 +29,9 @@ __all__ = ["Limits", "checked_apart", "is_long"]
 # Honest designs of a thousand to a hundred thousand attributes are checked in 2 to 4 s on one core of 2024; slower computers
 # get twice that. Whatever the file, a command is done within 10 s and 1 GB, the start of both processes included.
 _SECONDS, _MEMORY = 8, 0.65e9
-# For each byte of a file beyond MOST_BYTES, which is only read by who asks for it.
-_SECONDS_EACH, _MEMORY_EACH = 1e-6, 40.0
+# Whoever loads a design to work with it allows it more for each byte beyond so many: twice what the file of a hundred thousand
+# attributes, or of a million, takes.
+_SMALL, _SECONDS_EACH, _MEMORY_EACH = 1 << 24, 4e-7, 40.0
 # A file of more bytes than this is read in the other process, too: reading so many takes a tenth of a second.
 _READ_HERE = 1 << 20
 _OUT_OF_MEMORY = 3
@@ -64,9 +64,9 @@ class Limits:
     memory: int
 
     @staticmethod
-    def of(raw: bytes) -> Limits:
-        """What a file of these bytes may take."""
-        more = max(0, len(raw) - MOST_BYTES)
+    def of(raw: bytes, loading: bool = False) -> Limits:
+        """What a file of these bytes may take; more for a large one where it is loaded to work with."""
+        more = max(0, len(raw) - _SMALL) if loading else 0
         return Limits(math.ceil(_SECONDS + _SECONDS_EACH * more), round(_MEMORY + _MEMORY_EACH * more))
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ def is_long(raw: bytes) -> bool:
     return len(raw) > _READ_HERE
 
 
-def checked_apart(function: str, raw: bytes, source: str | Path) -> Verification:
+def checked_apart(function: str, raw: bytes, source: str | Path, loading: bool = False) -> Verification:
     """What ``function`` (``module:name``) says of a file's bytes and its name, within :meth:`Limits.of` those bytes.
 
     Raises
@@ -86,7 +86,7 @@ def checked_apart(function: str, raw: bytes, source: str | Path) -> Verification
     InvalidInput
         what the function refuses; and where it does not come to an end within the limits.
     """
-    limits = Limits.of(raw)
+    limits = Limits.of(raw, loading)
     order = [function, str(source), str(limits.seconds), str(limits.memory)]
     # the same modules as here, wherever they were imported from
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}

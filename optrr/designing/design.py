@@ -89,7 +89,7 @@ class Design(Labelled, FullRecords, TableResult):
         """
         raw = read_named(path, "design file")
         if limited and is_long(raw):
-            _refuse_wrong(checked_apart(_CHECKS, raw, path), path)
+            _refuse_wrong(checked_apart(_CHECKS, raw, path, loading=True), path)
             record = decoded_design(raw, path)
         else:
             record = decoded_design(raw, path)

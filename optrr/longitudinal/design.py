@@ -104,7 +104,7 @@ class LongitudinalDesign(TableResult):
             where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
         """
         raw = read_named(path, "longitudinal design")
-        result = verified_bytes(raw, path, limited=True)
+        result = verified_bytes(raw, path, limited=True, loading=True)
         if not result.digest:
             raise InvalidInput(
                 f"longitudinal design {path} was changed after it was written (its digest differs); design again"

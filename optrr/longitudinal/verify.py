@@ -43,10 +43,10 @@ def verification_of(raw: bytes, source: str | Path) -> Verification:
     return verified_bytes(raw, source, limited=False)
 
 
-def verified_bytes(raw: bytes, source: str | Path, *, limited: bool) -> Verification:
+def verified_bytes(raw: bytes, source: str | Path, *, limited: bool, loading: bool = False) -> Verification:
     """All checks of a file's content; errors as :func:`verified_longitudinal`, and where it is no longitudinal design."""
     if limited and is_long(raw):
-        return checked_apart(_CHECKS, raw, source)
+        return checked_apart(_CHECKS, raw, source, loading)
     return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=limited)
 
 

@@ -346,7 +346,9 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
             print(
                 f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
             )
-            assert cost.seconds < 10 and cost.memory < 1 << 30
+            # whoever loads a large file waits for it longer
+            most = 10 if read is verified else apart.Limits.of(path.read_bytes(), loading=True).seconds + 2
+            assert cost.seconds < most and cost.memory < 1 << 30
 
 
 def loaded(path: Path) -> bool:
