@@ -18,8 +18,8 @@ from optrr.printable import MISSING, one_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Rows that a notebook shows; the table itself holds all.
-_SHOWN = 40
+# Rows that people are shown, in notebooks and on terminals; the table itself, and --json, hold all.
+SHOWN = 40
 
 
 class Result(ABC):
@@ -93,7 +93,7 @@ class TableResult(Result):
         return [" × ".join(map(str, row[: self._keys()])) for row in self.shown().rows]
 
     def _parts(self) -> list[Part]:
-        return [*super()._parts(), self.shown(_SHOWN)]
+        return [*super()._parts(), self.shown(SHOWN)]
 
 
 def in_json(value: Any) -> Any:

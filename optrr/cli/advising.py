@@ -28,10 +28,8 @@ from optrr.cli.public_columns import carried
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.parts import Page
+from optrr.results import SHOWN
 from optrr.rounding import bound_text, epsilon_text
-
-# Tables listed for people; --json lists all.
-_SHOWN = 40
 
 workload_option = click.option(
     "--workload",
@@ -189,8 +187,8 @@ def _show(allocation: Allocation) -> None:
 
 
 def _show_predictions(allocation: Allocation) -> None:
-    shown = allocation.predictions[:_SHOWN]
-    more = f" (first {_SHOWN} of {len(allocation.predictions)})" if len(allocation.predictions) > _SHOWN else ""
+    shown = allocation.predictions[:SHOWN]
+    more = f" (first {SHOWN} of {len(allocation.predictions)})" if len(allocation.predictions) > SHOWN else ""
     print_table(
         "predicted errors" + more,
         ["table", "cells", "n × squared error", "standard error per cell"],

@@ -20,12 +20,11 @@ from optrr.designing.wishes import Wishes
 from optrr.errors import InvalidInput
 from optrr.parts import Page
 from optrr.records.public import PublicColumns
+from optrr.results import SHOWN
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-# Attributes listed for people; --json lists all.
-_SHOWN = 40
 
 spec_argument = click.argument("spec", required=False, type=FILE)
 attribute_option = click.option(
@@ -172,8 +171,8 @@ def show_design(made: Design) -> None:
 
 def show_attributes(made: Design) -> None:
     """Print one row per attribute."""
-    first = f" (first {_SHOWN} of {made.domain.m})" if made.domain.m > _SHOWN else ""
-    print_shown(f"epsilon per attribute, in nats{first}", made.shown(_SHOWN))
+    first = f" (first {SHOWN} of {made.domain.m})" if made.domain.m > SHOWN else ""
+    print_shown(f"epsilon per attribute, in nats{first}", made.shown(SHOWN))
 
 
 @click.command()

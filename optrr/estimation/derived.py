@@ -24,7 +24,7 @@ from optrr.estimation import statistics
 from optrr.estimation.asked_statistic import AskedStatistic
 from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Path, Sampling, interval
-from optrr.estimation.result import check_bootstrap, check_confidence
+from optrr.estimation.result import check_bootstrap, check_confidence, check_records
 from optrr.estimation.simplex import projection
 from optrr.estimation.statistics import STATISTICS, StatisticName
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -158,8 +158,7 @@ def _setting(
         raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
     if prod(shape) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
-    if counts.n < 2:
-        raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
+    check_records(counts.n)
     chosen = statistics.scores_of_pair(shape, scores) if statistic == "correlation" else None
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     kernel.check_invertible()

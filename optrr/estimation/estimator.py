@@ -25,7 +25,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.estimation import simplex
 from optrr.estimation.adjustment import adjust, estimated_margin, margin_groups
-from optrr.estimation.result import Convergence, Estimate, Target, check_bootstrap, check_confidence
+from optrr.estimation.result import Convergence, Estimate, Target, check_bootstrap, check_confidence, check_records
 from optrr.estimation.unbiased_errors import (
     INTERVAL_CELLS,
     TableErrors,
@@ -59,7 +59,6 @@ BIAS = {
 _LARGE_ITERATIONS = 2000
 # The tolerance for those joints: over all records a tenth of a nat, which no test can tell from the best fit.
 _LARGE_TOLERANCE = 0.1
-_FEWEST = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,8 +220,7 @@ def _check(  # noqa: PLR0913 (all arguments of the front door)
     if bootstrap and target == "data":
         raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
     check_bootstrap(bootstrap)
-    if counts.n < _FEWEST:
-        raise InvalidInput(f"{counts.n} records have no standard error; count at least {_FEWEST}")
+    check_records(counts.n)
     for attribute in counts.domain:
         if mechanism.domain[attribute.name] != attribute:
             raise InvalidInput(

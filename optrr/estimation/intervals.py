@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, ndtr
 
 from optrr.distributions import norm
-from optrr.estimation.outward import crossing, outward
+from optrr.estimation.outward import LIMIT, crossing, outward
 from optrr.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 
@@ -38,8 +38,6 @@ from optrr_solvers.arrays import FloatArray
 _ADDED = 0.5
 # Below this skewness the gamma law and the normal law agree to five digits at any quantile in use.
 _NO_SKEWNESS = 1e-3
-# Limits are found to this share of a half width.
-_LIMIT = 1e-3
 # Where a step does not reach the limit, the next step is this many times as long.
 _GROWTH = 1.5
 
@@ -166,5 +164,5 @@ def limit(path: Path, tail: float, side: int) -> float:
     # the first step ends near the limit where the law is normal
     reach = float(norm.isf(tail)) * path.deviation() or path.range[1] - path.range[0]
     points = outward(path.value, reach if side else -reach, _GROWTH, end)
-    limited = crossing(excess, points, _LIMIT * reach)
+    limited = crossing(excess, points, LIMIT * reach)
     return end if limited is None else limited

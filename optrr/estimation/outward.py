@@ -14,6 +14,8 @@ from math import isnan
 
 from scipy.optimize import brentq
 
+# Ends of intervals are found to this share of a step that ends near them where the law is normal.
+LIMIT = 1e-3
 # The least that an end is found to, for steps of a size near 0.
 _LEAST = 1e-15
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.estimation.result import Estimate, check_confidence
+from optrr.estimation.result import Estimate, check_confidence, check_records
 from optrr.estimation.score_interval import score_intervals
 from optrr.estimation.weighted_mean import subset_mean
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -79,8 +79,7 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     """
     inside = _checked(subset, counts.domain)
     check_confidence(confidence)
-    if counts.n < 2:
-        raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
+    check_records(counts.n)
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())

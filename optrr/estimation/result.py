@@ -32,6 +32,12 @@ def check_confidence(confidence: float) -> None:
         raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
 
 
+def check_records(n: int) -> None:
+    """Raise InvalidInput for so few records that nothing can be said of how sure an estimate is."""
+    if n < 2:
+        raise InvalidInput(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
+
+
 def check_bootstrap(samples: int) -> None:
     """Raise InvalidInput for a number of bootstrap samples that has no standard deviation; 0 asks for none."""
     if samples < 0 or samples == 1:

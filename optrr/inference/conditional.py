@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from optrr.distributions import chi_squared_tails
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.nullfit import Fitter
+from optrr.inference.result import TOO_NOISY
 from optrr.inference.saddlepoint import conditional_p_values, conditional_tail
 from optrr.inference.score import ScoreTests
 from optrr.inference.tail import tail_probability
@@ -38,8 +39,6 @@ _MOST_CATEGORIES = 64
 _SAMPLES = 4000
 # The seed of the simulation; it is always the same, so that a table always has the same p-value.
 _SEED = 20_260
-# Relative error above which a simulated tail is not used.
-_TOO_NOISY = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +74,7 @@ def calibrated(
     if scores.df > 1:
         for k in far[fewest < FEW_EXPECTED]:
             tail = _simulated(tables[k], kernel.single(k), contrasts, fitter)
-            if tail[1] < _TOO_NOISY:
+            if tail[1] < TOO_NOISY:
                 p[k], error[k], source[k] = *tail, "tilted"
         far = far[fewest >= FEW_EXPECTED]
     if far.size:

@@ -12,15 +12,15 @@ from scipy.stats import norm
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import estimate
 from optrr.estimation.result import check_confidence
-from optrr.inference.power_analysis import checked_effect
+from optrr.inference.power_analysis import LARGEST_SURVEY, checked_effect
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
 from optrr_solvers.arrays import FloatArray
 
-# No survey has more records than this; counts of them are exact doubles.
-_FEWEST, _MOST_RECORDS = 2, 10**15
+# Fewer records have no standard error.
+_FEWEST = 2
 # The width that is reached is at most this share below the wanted one.
 _CLOSE, _STEPS = 1e-3, 60
 
@@ -74,7 +74,7 @@ class IntervalWidths:
         n = 4 * norm.isf((1 - self.confidence) / 2) ** 2 * variance / width**2
         # widths fall as 1/√n, but for the ends of the range, near which a step may not suffice
         for _ in range(_STEPS):
-            n = float(np.clip(np.ceil(n), _FEWEST, _MOST_RECORDS))
+            n = float(np.clip(np.ceil(n), _FEWEST, LARGEST_SURVEY))
             ratio = self.widest(int(n)) / width
             if ratio <= 1 and (ratio >= 1 - _CLOSE or n == _FEWEST):
                 break

@@ -24,8 +24,8 @@ from optrr_solvers.arrays import FloatArray
 
 # Records of the tables at which noncentralities are read off: what is added to empty cells of margins does not count there.
 MANY_RECORDS = 1e12
-# No survey has more records than this.
-_MOST_RECORDS = 10**15
+# No survey has more records than this; counts of them are exact doubles.
+LARGEST_SURVEY = 10**15
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,9 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     """
     if not level < wanted < 1:
         raise InvalidInput(f"power = {wanted}; give a number above the level {level} and below 1")
-    if power(effect, _MOST_RECORDS, level) < wanted:
+    if power(effect, LARGEST_SURVEY, level) < wanted:
         raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
-    low, high = 1, _MOST_RECORDS
+    low, high = 1, LARGEST_SURVEY
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if power(effect, middle, level) >= wanted else (middle + 1, high)

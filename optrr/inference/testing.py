@@ -31,7 +31,7 @@ from optrr.inference.calibration import (
 )
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.conditional import calibrated
-from optrr.inference.genotypes import GENOTYPE_TESTS, genotype_test
+from optrr.inference.genotypes import GENOTYPE_TESTS, GENOTYPES, genotype_test
 from optrr.inference.likelihood_ratio import MAX_CELLS, likeliest_product
 from optrr.inference.nullfit import independence_fit
 from optrr.inference.result import TOO_NOISY, Calibration, TestResult, simulated_result
@@ -48,7 +48,6 @@ TESTS: tuple[str, ...] = get_args(TestName)
 CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
 
-_GENOTYPES = 3
 # Contrasts up to which a tilted simulation takes about a second.
 _FEW_CONTRASTS = 8
 # The bootstrap keeps an error of the fitted null hypothesis where that is near the boundary, as a likelihood ratio's is that
@@ -119,7 +118,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         return _tilted(plain, chosen, table, rng)
     if len(chosen.contrasts) == 1 and not can_be_simulated(chosen):
         return _large(plain, chosen, limit)
-    if calibration == "auto" and chosen.name in GENOTYPE_TESTS and scores is None and kernel.sizes == (_GENOTYPES, 2):
+    if calibration == "auto" and chosen.name in GENOTYPE_TESTS and scores is None and kernel.sizes == (GENOTYPES, 2):
         return _as_in_a_scan(plain, chosen, table, limit)
     if calibration == "asymptotic" or limit.holds[0]:
         return _doubted(plain, chosen, limit)
@@ -268,7 +267,7 @@ def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] |
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
     if test == "trend":
         return Association(test, kernel, trend_contrast(*scores_of_pair(kernel.sizes, scores)), independence_fit)
-    if test in ("genotypic", "allelic", "allelic-hwe") and rows != _GENOTYPES:
+    if test in ("genotypic", "allelic", "allelic-hwe") and rows != GENOTYPES:
         raise InvalidInput(
             f"the {test} test takes a genotype of three categories as first attribute, got {rows}; name the genotype first"
         )

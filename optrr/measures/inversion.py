@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from optrr.estimation.intervals import Law, Sampling
-from optrr.estimation.outward import crossing, outward
+from optrr.estimation.outward import LIMIT, crossing, outward
 from optrr.estimation.simplex import projection
 from optrr.measures.nearest import signed_distance
 from optrr.measures.quantities import Odds
@@ -37,8 +37,8 @@ _FARTHEST = 4.0
 _STEPS, _SOLVED = 6, 1e-9
 # Positions at which values beyond the nearest limits are tried: where L + U is faint, those far away may fit again.
 _TRIED = np.linspace(0.0, 1.0, 21)
-# Where a step does not reach the limit, the next is this many times as long; limits are found to this share of a first step.
-_GROWTH, _LIMIT, _LEAST = 1.6, 1e-3, 1e-12
+# Where a step does not reach the limit, the next is this many times as long; the least that a limit is found to.
+_GROWTH, _LEAST = 1.6, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class Inversion:
             reach = 1.0
 
         def limit(start: float, step: float) -> float:
-            limited = crossing(accepted, outward(start, step if side else -step, _GROWTH, end), _LIMIT * step + _LEAST)
+            limited = crossing(accepted, outward(start, step if side else -step, _GROWTH, end), LIMIT * step + _LEAST)
             return end if limited is None else limited
 
         near = limit(self.position, reach)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from optrr.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.errors import InvalidInput
 from optrr.estimation.intervals import Sampling
-from optrr.estimation.result import check_confidence
+from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
@@ -242,8 +242,7 @@ def _check(counts: Counts, name: str, comparing: Comparing) -> None:
         raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
     if name in _ORDINAL and prod(sizes) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
-    if counts.n < 2:
-        raise InvalidInput(f"{counts.n} record has no standard error; count at least 2")
+    check_records(counts.n)
     unused = {
         "reference": comparing.reference is not None and name not in _AGAINST_REFERENCE,
         "reference_outcome": comparing.reference_outcome is not None and name != "odds-ratio",

@@ -17,7 +17,7 @@ from math import copysign, inf, prod
 import numpy as np
 from scipy.stats import norm
 
-from optrr.estimation.outward import crossing, outward
+from optrr.estimation.outward import LIMIT, crossing, outward
 from optrr.models.comparing import ModelTest
 from optrr.models.margins import NullModel, TableFits, scaled_solve
 from optrr.models.terms import Terms
@@ -31,8 +31,6 @@ _FLOOR = 1e-300
 _FIRST, _GROWTH, _FARTHEST = 2.0, 1.5, 25.0
 # Where a cell goes to 0 its standard error is of no use; steps of this size do not miss a limit.
 _LARGEST_ERROR = 1.0
-# Limits are found to this share of a standard error.
-_LIMIT = 1e-3
 # Parameters cubed times cells: a limit takes some ten fits, so that the intervals of such a model take about ten seconds.
 _MOST_WORK = 20_000_000
 
@@ -140,7 +138,7 @@ def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float
 def _middle(deviation: Callable[[float], float], start: float, error: float) -> float:
     """A value near the estimate at which the score is 0; the estimate where there is none. Scores fall as values rise."""
     side = copysign(1.0, deviation(start))
-    middle = crossing(lambda value: side * deviation(value), _points(start, side * error), _LIMIT * error)
+    middle = crossing(lambda value: side * deviation(value), _points(start, side * error), LIMIT * error)
     return start if middle is None else middle
 
 
@@ -153,7 +151,7 @@ def _limit(deviation: Callable[[float], float], middle: float, error: float, qua
 
     if excess(middle) <= 0:
         return middle
-    limited = crossing(excess, _points(middle, _FIRST * error), _LIMIT * abs(error))
+    limited = crossing(excess, _points(middle, _FIRST * error), LIMIT * abs(error))
     return side * inf if limited is None else limited
 
 

@@ -8,8 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from optrr.errors import InvalidInput
-from optrr.estimation.result import check_confidence
+from optrr.estimation.result import check_confidence, check_records
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.coefficients import affordable, coefficient_intervals
 from optrr.models.comparing import LEAST_WORTH
@@ -52,8 +51,7 @@ def fit_loglinear(
 
 def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
     """The fit of a model without intervals. Raises as :func:`fit_loglinear`."""
-    if counts.n < 2:
-        raise InvalidInput(f"{counts.n} record shows no proportions; count at least 2")
+    check_records(counts.n)
     terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
     check_seen(terms, checked_mechanism(mechanism))
     fitted = fit(terms, counts.proportions, mechanism.kernel(counts.domain.names))

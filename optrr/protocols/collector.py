@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput
 from optrr.estimation.adjusted_table import ADJUSTMENT_ROUNDS
 from optrr.estimation.adjustment import AdjustedRecords, adjust
-from optrr.estimation.result import Estimate, check_confidence
+from optrr.estimation.result import Estimate, check_confidence, check_records
 from optrr.estimation.simplex import clip
 from optrr.estimation.unbiased_errors import TableErrors, with_intervals, with_standard_errors
 from optrr.protocols.message import Message
@@ -28,8 +28,6 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Up to this many reasons of refused messages are stored; the number of refusals is counted in full.
 _REASONS = 100
-
-_FEWEST = 2
 
 _BIAS = (
     "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
@@ -154,8 +152,7 @@ class Collector:
     def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> Estimate:
         """The unbiased estimate's errors, from the same messages, around the protocol's table."""
         check_confidence(confidence)
-        if self.n < _FEWEST:
-            raise InvalidInput(f"{self.n} message has no standard error; collect at least {_FEWEST}")
+        check_records(self.n)
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
         named = TableErrors(asked, self.n, self.protocol.name, confidence, simultaneous=together)
