@@ -25,9 +25,9 @@ from optrr.cli.releases import (
     after_option,
     again_option,
     epsilon_phrase,
+    following,
     limit_option,
     release_summary,
-    releases_in,
     replaced_release,
     seed_option,
 )
@@ -48,7 +48,6 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
-from optrr.mechanisms.release import ReleaseOptions
 from optrr.records.provenance import SEEDED
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
@@ -195,9 +194,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
-    how = ReleaseOptions(
-        again=options["again"], earlier=(*design.earlier, *releases_in(options["after"])), limit=options["limit"]
-    )
+    how = following(design.earlier, options["after"], again=options["again"], limit=options["limit"])
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)

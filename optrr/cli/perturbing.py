@@ -15,9 +15,9 @@ from optrr.cli.releases import (
     after_option,
     again_option,
     epsilon_phrase,
+    following,
     limit_option,
     records_output_option,
-    releases_in,
     replaced_release,
     report_release,
     seed_option,
@@ -61,14 +61,13 @@ def perturb(
     with --query, or - for standard input.
     """
     asking = load_asking(design_file)
-    earlier = (*asking.earlier, *releases_in(after))
     replaced = replaced_release(output)
     beside = PublicColumns.parsed(public)
     if beside and not isinstance(asking, Design):
         raise InvalidInput(
             f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
         )
-    options = ReleaseOptions(drop=drop, again=again, earlier=earlier, limit=limit, public=beside)
+    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=beside)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:

@@ -11,10 +11,10 @@ import click
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import print_json, warn
 from optrr.errors import InvalidInput
-from optrr.mechanisms.release import FileRelease
+from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.account import Release
 from optrr.records.origins import check_design, origins_of
-from optrr.records.provenance import PERSON, SEEDED, Provenance
+from optrr.records.provenance import PERSON, SEEDED, UNIT, Provenance
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import epsilon_text
@@ -60,6 +60,13 @@ def releases_in(files: Sequence[Path]) -> list[Release]:
         for a file that does not say, or that cannot be read.
     """
     return [release for known in provenances_in(files) for release in known.releases]
+
+
+def following(earlier: Sequence[Release], after: Sequence[Path], **options: Any) -> ReleaseOptions:
+    """How records are released that follow earlier releases, and those of files; ``options`` are of ReleaseOptions."""
+    known = provenances_in(after)
+    unit = PERSON if any(each.unit == PERSON for each in known) else UNIT
+    return ReleaseOptions(earlier=(*earlier, *(r for each in known for r in each.releases)), unit=unit, **options)
 
 
 def provenances_in(files: Sequence[Path]) -> list[Provenance]:

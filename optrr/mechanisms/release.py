@@ -10,7 +10,7 @@ import numpy as np
 
 from optrr.records.account import Release, check_limit
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import Provenance
+from optrr.records.provenance import PERSON, UNIT, Provenance
 from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.source import Source
 from optrr_solvers.randomness import BitSource, SystemSource
@@ -56,6 +56,8 @@ class ReleaseOptions:
         nats that everything together may cost; None for no limit.
     public
         columns that go through as they are.
+    unit
+        whose ε everything together is, where the other releases say so: of a record, or of a person over time.
     """
 
     progress: Callable[[int], None] | None = None
@@ -64,6 +66,7 @@ class ReleaseOptions:
     earlier: Sequence[Release] = ()
     limit: float | None = None
     public: PublicColumns = NONE
+    unit: str = UNIT
 
     def provenance(
         self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
@@ -77,7 +80,7 @@ class ReleaseOptions:
         """
         known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
         check_limit(known.releases, self.limit)
-        return replace(known, public=self.public) if self.public else known
+        return replace(known, public=self.public, unit=PERSON if PERSON in (known.unit, self.unit) else UNIT)
 
 
 def is_seeded(source: BitSource) -> bool:

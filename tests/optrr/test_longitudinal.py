@@ -357,6 +357,10 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     said(capsys, "perturb", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
     both = json.loads(said(capsys, "account", *files, "other.csv", "--json").out)
     assert both["unit"] == "person over time and record"
+    # what follows rounds is of the person, too
+    followed = ("--design", "other.json", "-o", "then.csv", "--drop", "who", "--after", files[0])
+    assert "for ever in all" in said(capsys, "perturb", "true.csv", *followed).out
+    assert json.loads(said(capsys, "account", "then.csv", "--json").out)["unit"] == "person over time"
     assert both["epsilon"] == pytest.approx(design.epsilon + Design.load("other.json").epsilon)
     arguments = ("--design", "design.json", "--key", "key", "--person", "who", "--round", "3", "-o", "three.csv")
     limit = ("--after", "one.csv", "--limit", str(design.epsilon))
