@@ -6,6 +6,9 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := $(shell find optrr solvers clients/javascript -name '*.py' -o -name '*.csv.gz' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.svg')
 CHECKED := optrr solvers proofs tests benchmarks clients docs
 
+# Checks start hundreds of interpreters, so Python keeps what it compiles, and pytest the assertions that it rewrites.
+unexport PYTHONDONTWRITEBYTECODE
+
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
 INSTALLED := .venv/$(if $(WHEEL),wheel,editable)
 

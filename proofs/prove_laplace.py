@@ -176,20 +176,26 @@ def prove_theorem_4_fails_at_an_end_for_the_plain_reader_too():
 @pytest.mark.slow
 def prove_the_small_epsilon_coefficients():
     """Second-order coefficients of Pr(v → v) − 1/t, times t: (t−1)/t² and (v − (t+1)/2)²/(t−1)²."""
-    epsilon = sp.Symbol("epsilon", positive=True)
+    x = sp.Symbol("x", positive=True)
     for t in (2, 3, 4):
-        E = sp.exp(epsilon)
-        keep, move = E / (t - 1 + E), 1 / (t - 1 + E)
-        # every output is equally likely under a uniform prior
-        gain = sp.series(t * (keep**2 + (t - 1) * move**2) / t - sp.Rational(1, t), epsilon, 0, 3).removeO()
-        assert same(gain.coeff(epsilon, 2), sp.Rational(t - 1, t**2) / t)
-        x = sp.exp(-epsilon / (2 * (t - 1)))
+        # every output is equally likely under a uniform prior; x = e^ε
+        gain = (x**2 + (t - 1)) / (t - 1 + x) ** 2
+        assert same(_second_order(gain, x, 1), sp.Rational(t - 1, t**2) / t)
+        # x = e^(−ε/(2(t−1)))
         rows = [[_entry(u, v, t, x) for u in range(1, t + 1)] for v in range(1, t + 1)]
         for v in range(t):
             total = sum(rows[v][u] ** 2 / sum(rows[w][u] for w in range(t)) for u in range(t))
-            second = sp.series(total - sp.Rational(1, t), epsilon, 0, 3).removeO()
             expected = (v + 1 - sp.Rational(t + 1, 2)) ** 2 / sp.Integer(t - 1) ** 2 / t
-            assert same(sp.expand(second).coeff(epsilon, 2), expected)
+            assert same(_second_order(total, x, -sp.Rational(1, 2 * (t - 1))), expected)
+
+
+def _second_order(function, x, rate):
+    """Coefficient of ε² of a rational function of x = e^(rate·ε); that of ε is 0."""
+    # what is 0/0 at x = 1 is divided out first
+    reduced = sp.cancel(sp.together(function))
+    first, second = (sp.diff(reduced, x, k).subs(x, 1) for k in (1, 2))
+    assert first == 0
+    return rate**2 * second / 2
 
 
 def _entry(u, v, t, x):

@@ -122,7 +122,7 @@ def test_many_alike_attributes_share_their_work():
 
 @pytest.mark.slow
 def test_kl_is_below_and_kronecker_above():
-    for problem in (draw(20, 0.05, 1), draw(20, 1, 8)):
+    for problem in (draw(12, 0.05, 1), draw(12, 1, 8)):
         solution = solve(problem)
         assert lower_bound(problem, None) <= solution.lower <= solution.upper <= problem.kronecker_epsilon
 
