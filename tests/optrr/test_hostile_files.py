@@ -14,6 +14,7 @@ import pytest
 import optrr
 from optrr.deployment.canonical import canonical, digest_of
 from optrr.designing.design_file import encoded_design
+from optrr.longitudinal.solving import longitudinal
 from tests.mutations import Content, cost_of_command
 from tests.optrr.test_design_file_lies import each_ball, resealed
 
@@ -135,6 +136,28 @@ def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
     assert not refused_in_time(path)
     code, _, cost = cost_of_command("verify", str(path))
     assert code == 0 and cost.seconds < MOST_SECONDS / 2
+
+
+# The same for a longitudinal design, which holds the file of a design.
+LONGITUDINAL: dict[str, tuple[str, str]] = {
+    "many pairs": ('"pairs": [', ",".join(["[0,1]"] * 9_000_000)),
+    "many numbers": ('"requested": [', "1.0," * 14_000_000),
+    "deep lists": ('"requested": [', "[" * 50_000_000),
+    "a key repeated": ('"software"', '"epsilon":1,' * 4_000_000),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", LONGITUDINAL)
+def test_a_longitudinal_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
+    place, more = LONGITUDINAL[kind]
+    path = tmp_path / "d.json"
+    longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0).save(path)
+    text = json.dumps(json.loads(path.read_text(encoding="utf-8")))
+    assert place in text
+    hostile = text.replace(place, place + more if place.endswith("[") else more + place, 1)
+    path.write_text(hostile, encoding="utf-8")
+    assert refused_in_time(path).startswith("error: ")
 
 
 def automaton(m: int, states: int, bits: int) -> bytes:
