@@ -4,7 +4,7 @@
 projects, ``likelihood`` and ``adjustment`` fit. Intervals: of a cell in ``score_interval``, of a derived statistic in
 ``intervals``, errors in ``unbiased_errors``; ``faint`` and ``support`` say when noise hides too much, ``impossible``
 when records cannot come from this mechanism. Statistics such as Cramér's V are in ``statistics`` and ``derived``,
-sums over cells in ``queries``.
+sums over cells in ``queries``. How far fake reports can move an estimate is computed in ``fake_reports``.
 """
 
 from __future__ import annotations

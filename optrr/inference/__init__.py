@@ -1,4 +1,11 @@
-"""Tests of hypotheses about the true records, made on randomized ones; every p-value comes with how far it can be trusted."""
+"""Tests of hypotheses about the true records, made on randomized ones; every p-value comes with how far it can be trusted.
+
+Associations: ``testing`` is the front door, ``nullfit`` fits the null hypothesis, ``score`` and ``likelihood_ratio``
+make the statistic. ``calibration`` says where χ² holds for it, and where a p-value is simulated instead:
+``simulation`` draws until that is known well enough, ``tail`` and ``saddlepoint`` go far into the tail; scans take
+theirs from ``conditional``. ``goodness`` and ``homogeneity`` test tables of one or several groups, with ``exact`` for
+what they share. Power is in ``power_analysis``, records needed for narrow intervals in ``interval_width``.
+"""
 
 from optrr.inference.goodness import goodness_of_fit
 from optrr.inference.homogeneity import homogeneity
