@@ -106,7 +106,7 @@ def test_missing_calls_in_a_study():
     with pytest.raises(InvalidInput, match="missing"):
         run_study(cohort, StudyOptions((4.0,), 2))
     for options in (
-        StudyOptions((8.0,), 2, ("optimum", "sampling"), missing="exclude"),
+        StudyOptions((8.0,), 2, ("kronecker", "sampling"), missing="exclude"),
         StudyOptions((8.0,), 2, ("optimum", "sampling"), missing_category=True),
     ):
         study = run_study(cohort, options)

@@ -171,6 +171,8 @@ def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
     script = (
         "import os, signal, sys\n"
         "from optrr.cli.signals import Ended, cleaned_up, die_of\n"
+        # what runs in the background of a terminal is started with SIGHUP ignored, and ignored signals stay ignored
+        "if sys.argv[1] != 'SIGINT': signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)\n"
         "try:\n"
         "    with cleaned_up():\n"
         "        try:\n"
