@@ -1,6 +1,6 @@
 """Coverage of the 95 % intervals of log-linear coefficients, the common odds ratio among them.
 
-Run as ``python benchmarks/model_coverage.py [jobs]`` (three minutes of processor time). 60 settings, all drawn at random:
+Run as ``python benchmarks/model_coverage.py [jobs]`` (two minutes of processor time). 100 settings, all drawn at random:
 tables of 2 × 2 × 2 to 3 × 3 × 3 with log odds and log odds ratios from a normal law, so that some cells are rare; one pair of
 attributes, two or all three associated, or all at once; 1000 to 100,000 records, ε_i of 0.5 to 6, randomized by Kronecker's
 mechanism, the optimum and the optimum that keeps pairs. 2000 data sets each: standard error 0.5 %.
@@ -25,7 +25,7 @@ from optrr.models.coefficients import PinnedModel
 from optrr.models.comparing import LEAST_WORTH
 from optrr.models.margins import NullModel
 
-SETTINGS, RUNS = 60, 2000
+SETTINGS, RUNS = 100, 2000
 SHAPES = ((2, 2, 2), (2, 2, 3), (2, 2, 6), (3, 2, 3), (3, 3, 2), (3, 3, 3))
 MODELS = (
     [("a", "b")],

@@ -28,7 +28,7 @@ from optrr.models import STRATIFIED, Terms
 from optrr.models.comparing import LEAST_WORTH, ModelTest, model_test, within_strata
 from optrr_solvers.arrays import FloatArray
 
-RUNS, MORE_RUNS = 6_000, 30_000
+RUNS, MORE_RUNS = 20_000, 60_000
 SHAPES = ((2, 2, 2), (2, 2, 3), (2, 2, 6), (3, 2, 3), (3, 3, 2), (3, 3, 3))
 PAIRS_OF_MODELS = (
     ([], [("a", "b"), ("a", "c"), ("b", "c")]),

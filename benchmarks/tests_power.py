@@ -1,9 +1,10 @@
-"""Power at 5 % of every test that `optrr test` offers, on randomized records beside the test on the true ones.
+"""Power at 5 % of every test that `optrr test` and `optrr regress` offer, on randomized and on true records.
 
-Run as ``python benchmarks/tests_power.py`` (20 seconds of processor time). Three attributes of sizes 2, 3 and 2, ε_i of 1 to 6
-for each, randomized jointly by the optimum that keeps pairs, 2,000 and 6,000 records. 600 data sets in each row, drawn from
+Run as ``python benchmarks/tests_power.py`` (half a minute of processor time). Three attributes of sizes 2, 3 and 2, ε_i of 1 to
+6 for each, randomized jointly by the optimum that keeps pairs, 2,000 and 6,000 records. 600 data sets in each row, drawn from
 the true shares: standard errors of 2 % at most. Beside them what `optrr power` predicts, and how many times as many records
-give a power of 80 % as without randomization, by the same formula.
+give a power of 80 % as without randomization, by the same formula. Regressions test the coefficient of one attribute beside
+another: of b, as a number, on a, and of the odds of a on b, each beside c.
 
 The genetic tests are in genomics_study.py. Writes results/tests_power.csv and .md.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from inference_level import RESULTS, markdown, write
+from scipy.stats import chi2
 
 from optrr import Domain, design
 from optrr.inference import alternative_of, goodness_alternative, homogeneity_alternative, power, required_records
@@ -27,6 +29,11 @@ from optrr.inference.testing import association
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.models import STRATIFIED, Terms, model_alternative
 from optrr.models.comparing import LEAST_WORTH, ModelTest, model_test, within_strata
+from optrr.regression.equations import Equations
+from optrr.regression.fitting import equations, model
+from optrr.regression.formulas import Formula
+from optrr.regression.reports import Reports, every_combination
+from optrr.regression.solving import solve, test
 from optrr_solvers.arrays import FloatArray
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
@@ -38,6 +45,9 @@ RUNS, LEVEL, WANTED = 600, 0.05, 0.8
 # Enough draws to tell which side of 5 % a p-value lies on.
 RULE = Simulation(hits=10, most=199)
 ASSOCIATIONS = ("independence", "trend", "likelihood-ratio")
+# The families and the formulas; the coefficient tested is that of the attribute named first.
+REGRESSIONS = {"linear regression": ("linear", "b ~ a + c"), "logistic regression": ("logistic", "a ~ b + c")}
+MANY = 1e9
 SMALLER, LARGER = [("a", "b")], [("a", "b"), ("a", "c"), ("b", "c")]
 
 PValues = Callable[[int, np.random.Generator], FloatArray]
@@ -122,11 +132,37 @@ def of_models(name: str, mechanism: Randomizer) -> Tested:
     return Tested(p_values, model_alternative(truth(name), test))
 
 
+def of_regression(name: str, mechanism: Randomizer) -> Tested:
+    family, formula = REGRESSIONS[name]
+    kernel, codes = (
+        mechanism.kernel(DOMAIN.names),
+        every_combination(np.zeros((1, 0), dtype=np.int64), tuple(DOMAIN.sizes)),
+    )
+    law = kernel.expected(truth(name)).ravel()
+
+    def with_numbers(numbers: FloatArray) -> Equations:
+        reports = Reports(DOMAIN, codes, numbers, mechanism)
+        return equations(model(Formula.of(formula), reports, family, {}), reports)
+
+    # so many records that they show the law itself
+    exact = with_numbers(MANY * law[None] / law.sum())
+    found = solve(exact, exact.start()).theta
+    # the intercept is the first parameter, the attribute named first in the formula the second
+    seen = float(test(exact, (1,), np.zeros(1), found).statistic[0])
+
+    def p_values(n: int, rng: np.random.Generator) -> FloatArray:
+        data = with_numbers(drawn(law, n, rng))
+        return np.asarray(chi2.sf(test(data, (1,), np.zeros(1), np.repeat(found, RUNS, axis=0)).statistic, 1))
+
+    return Tested(p_values, Alternative(seen / MANY, 1, 1.0))
+
+
 TESTS: dict[str, Callable[[str, Randomizer], Tested]] = {
     **dict.fromkeys(ASSOCIATIONS, of_association),
     "goodness-of-fit": of_goodness,
     "homogeneity": of_homogeneity,
     **dict.fromkeys((*STRATIFIED, "models"), of_models),
+    **dict.fromkeys(REGRESSIONS, of_regression),
 }
 
 
