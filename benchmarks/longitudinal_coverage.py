@@ -7,7 +7,7 @@ the settings a tenth of the reports is missing. Of each, RUNS panels of people d
 
 Shown: coverage over all cells of each setting, its mean, quantiles and the least, for averages and for changes; and the largest
 mean error over its standard error, which for unbiased estimates behaves like the largest of as many normal numbers as there are
-cells. Run as ``python benchmarks/longitudinal_coverage.py [SETTINGS] [RUNS]`` (80 and 1000 unless told; six minutes). Writes
+cells. Run as ``python benchmarks/longitudinal_coverage.py [SETTINGS] [RUNS]`` (80 and 400 unless told; two minutes). Writes
 longitudinal_coverage.csv and .md.
 """
 
@@ -25,7 +25,7 @@ from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
 from optrr.longitudinal.panel import ABSENT
 
 RESULTS = Path(__file__).parent / "results"
-SETTINGS, RUNS = 80, 1000
+SETTINGS, RUNS = 80, 400
 
 
 @dataclass(frozen=True, eq=False)
