@@ -146,13 +146,13 @@ def of_regression(name: str, mechanism: Randomizer) -> Tested:
 
     # so many records that they show the law itself
     exact = with_numbers(MANY * law[None] / law.sum())
-    found = solve(exact, exact.start()).theta
+    theta = solve(exact, exact.start()).theta
     # the intercept is the first parameter, the attribute named first in the formula the second
-    seen = float(test(exact, (1,), np.zeros(1), found).statistic[0])
+    seen = float(test(exact, (1,), np.zeros(1), theta).statistic[0])
 
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
         data = with_numbers(drawn(law, n, rng))
-        return np.asarray(chi2.sf(test(data, (1,), np.zeros(1), np.repeat(found, RUNS, axis=0)).statistic, 1))
+        return np.asarray(chi2.sf(test(data, (1,), np.zeros(1), np.repeat(theta, RUNS, axis=0)).statistic, 1))
 
     return Tested(p_values, Alternative(seen / MANY, 1, 1.0))
 
