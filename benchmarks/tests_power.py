@@ -89,7 +89,7 @@ def of_association(name: str, mechanism: Randomizer) -> Tested:
             p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE).p_value
         return p
 
-    return Tested(p_values, alternative_of(name, pair, kernel))  # type: ignore[arg-type]  # one of the names
+    return Tested(p_values, alternative_of(name, pair, kernel, domain=DOMAIN.subset(("a", "b"))))  # type: ignore[arg-type]  # one of the names
 
 
 def of_goodness(name: str, mechanism: Randomizer) -> Tested:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,10 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.posterior import check_posterior, give_posterior, posterior_options
-from optrr.cli.printing import json_option, print_shown, print_table
+from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
 from optrr.cli.releases import doubts_about
+from optrr.cli.scores import scores_of_two, scores_option
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import METHODS
@@ -35,6 +36,7 @@ from optrr.parts import Page
 from optrr.protocols.saved import load_asking
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
+from optrr.records.scores import GivenScores, told_scores
 
 if TYPE_CHECKING:
     from optrr.asking import Asking
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     type=click.Choice(STATISTICS),
     help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
 )
+@scores_option
 @posterior_options
 @fake_reports_option
 @sampled_options
@@ -77,6 +80,7 @@ def estimate(
     confidence: float,
     simultaneous: bool,
     statistics: tuple[str, ...],
+    scores: tuple[str, ...],
     posterior: bool,
     prior: float | None,
     random_state: int | None,
@@ -92,12 +96,13 @@ def estimate(
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics)}
+    names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
     wished = {"confidence": confidence, "simultaneous": simultaneous}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
-        estimated = _of_answers(asking, input, split_names(attributes), confidence, fakes)
+        estimated = _of_answers(asking, input, names, confidence, fakes)
     elif columns := sample.columns(asking.public):
         sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
         give_weighted(asking, design_file, input, attributes, outputs, columns=columns, **wished, **sample.how)
@@ -107,9 +112,7 @@ def estimate(
         give_posterior(input, asking, design_file, attributes, drawn, outputs)
         return
     else:
-        known = counted(asking, [input], split_names(attributes))
-        estimated = _of_records(input, known, method, wished, statistics, fakes)
-
+        estimated = _of_records(input, counted(asking, [input], names), method, wished, derived, fakes)
     _give(estimated, asking, design_file, input, outputs)
 
 
@@ -128,7 +131,7 @@ def _of_records(
     known: Counted,
     method: str,
     wished: dict[str, Any],
-    statistics: tuple[str, ...],
+    statistics: Mapping[str, GivenScores | None],
     fakes: int | None,
 ) -> _Estimated:
     """A table from randomized records, and whatever else was asked about it."""
@@ -162,13 +165,25 @@ def _moved(counts: Counts, mechanism: Randomizer, fakes: int, method: str) -> Po
     return poisoning(counts, mechanism, fakes, method)
 
 
-def _derived(counts: Counts, mechanism: Randomizer, statistics: Sequence[str], confidence: float) -> list[Derived]:
+def _asked(
+    attributes: str, statistics: Sequence[str], scores: Sequence[str]
+) -> tuple[tuple[str, ...], dict[str, GivenScores | None]]:
+    """The attributes' names, and every statistic with its scores."""
+    names = split_names(attributes)
+    if scores and "correlation" not in statistics:
+        raise InvalidInput("--scores is for --derive correlation; leave it out")
+    return names, {s: scores_of_two(scores, names) if s == "correlation" else None for s in statistics}
+
+
+def _derived(
+    counts: Counts, mechanism: Randomizer, statistics: Mapping[str, GivenScores | None], confidence: float
+) -> list[Derived]:
     # takes longer to import than most tables take to estimate, and few ask for it
     from optrr.estimation.derived import derive  # noqa: PLC0415
 
     return [
-        derive(counts, mechanism, s, confidence=confidence)  # type: ignore[arg-type]  # the choices are the literals
-        for s in statistics
+        derive(counts, mechanism, s, confidence=confidence, scores=scores)  # type: ignore[arg-type]  # the literals
+        for s, scores in statistics.items()
     ]
 
 
@@ -215,14 +230,16 @@ def _print_estimate(estimated: _Estimated) -> None:
     click.echo(result.method_note)
     click.echo(result.interval_note)
     if estimated.derived:
-        _print_derived(estimated.derived)
+        _print_derived(estimated.derived, estimated.result.domain.names)
     if estimated.poisoning is not None:
         print_poisoning(estimated.poisoning)
 
 
-def _print_derived(derived: list[Derived]) -> None:
+def _print_derived(derived: list[Derived], names: Sequence[str]) -> None:
     print_table(
         f"statistics of the table, {100 * derived[0].confidence:g}% intervals",
         ["statistic", "value", "standard error", "lower", "upper", "reliable"],
         [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
     )
+    for line in (line for d in derived for line in told_scores(names, d.scores)):
+        say(line)

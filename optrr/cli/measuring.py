@@ -18,12 +18,13 @@ from optrr.cli.inputs import (
 )
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
-from optrr.cli.printing import json_option, print_shown
+from optrr.cli.printing import json_option, print_shown, say
 from optrr.errors import InvalidInput
 from optrr.measures import MEASURES, Comparing, Measures
 from optrr.measures import measure as measure_table
 from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
+from optrr.records.scores import told_scores
 
 
 @click.command()
@@ -92,3 +93,5 @@ def _print(result: Measures) -> None:
     together = ", for all together" if result.simultaneous else ""
     title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
     print_shown(f"{title}, {100 * result.confidence:g}% intervals{together}", result.shown())
+    for line in told_scores([result.outcomes], None if result.scores is None else [result.scores], 2):
+        say(line)

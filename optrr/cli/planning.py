@@ -9,6 +9,7 @@ import click
 
 from optrr.cli.inputs import confidence_option, design_option, simultaneous_option, split_names
 from optrr.cli.printing import json_option, print_json, say
+from optrr.cli.scores import scores_of_trend, scores_option
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -24,6 +25,7 @@ from optrr.inference import (
 from optrr.inference import power as power_of
 from optrr.models import STRATIFIED, stratified_alternative
 from optrr.records.domain import Domain
+from optrr.records.scores import PairScores, plain_scores, told_scores
 
 # What --against means, for the tests that need it.
 _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
@@ -53,6 +55,7 @@ _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's
 @click.option(
     "--shares", metavar="S,S,…", help="For homogeneity: each group's share of the records; alike unless given."
 )
+@scores_option
 @click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
 @click.option(
     "--power", "wanted", type=float, default=0.8, show_default=True, help="Power that the number of records must reach."
@@ -71,6 +74,7 @@ def power(
     given: str | None,
     against: tuple[str, ...],
     shares: str | None,
+    scores: tuple[str, ...],
     n: int | None,
     wanted: float,
     level: float,
@@ -83,15 +87,20 @@ def power(
     design = Design.load(design_file)
     domain = design.domain.subset([*split_names(attributes), *([] if given is None else split_names(given))])
     if width is not None:
-        _check_alone(name, given, shares, n, *against)
+        _check_alone(name, given, shares, n, *against, *scores)
         true = read_proportions(proportions, domain)
         _print_width(IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width, as_json)
         return
     name = name or ("independence" if given is None else "conditional-independence")
-    effect = _effect(name, design, domain, given, [proportions, *against], shares)
-    answers: dict[str, Any] = {
-        "attributes": list(domain.names),
-        "test": name,
+    _check_options(name, given, [proportions, *against], shares)
+    pair = scores_of_trend(name, scores, domain)
+    effect = _effect(name, design, domain, [proportions, *against], shares, pair)
+    answers: dict[str, Any] = {"attributes": list(domain.names), "test": name, "scores": plain_scores(pair)}
+    _print_power(answers | _planned(effect, n, wanted, level), as_json)
+
+
+def _planned(effect: Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
+    return {
         "df": effect.df,
         "noncentrality": effect.noncentrality,
         "level": level,
@@ -100,19 +109,16 @@ def power(
         "wanted_power": wanted,
         "required_n": required_records(effect, wanted, level),
     }
-    _print_power(answers, as_json)
 
 
 def _check_alone(*others: object) -> None:
     if any(option is not None for option in others):
         raise InvalidInput(
-            "--width is about intervals of a table; leave out --test, --given, --against, --shares and --n"
+            "--width is about intervals of a table; leave out --test, --given, --against, --shares, --scores and --n"
         )
 
 
-def _effect(
-    name: str, design: Design, domain: Domain, given: str | None, texts: list[str], shares: str | None
-) -> Alternative:
+def _check_options(name: str, given: str | None, texts: list[str], shares: str | None) -> None:
     if (given is not None) != (name in STRATIFIED):
         raise InvalidInput(f"--given is for {', '.join(STRATIFIED)}, and they need it; the test is {name}")
     if (len(texts) > 1) != (name in _AGAINST) or (name == "goodness-of-fit" and len(texts) > 2):
@@ -121,9 +127,14 @@ def _effect(
         )
     if shares is not None and name != "homogeneity":
         raise InvalidInput(f"--shares is for homogeneity; leave it out for {name}")
+
+
+def _effect(
+    name: str, design: Design, domain: Domain, texts: list[str], shares: str | None, scores: PairScores | None
+) -> Alternative:
     tables = [read_proportions(text, domain) for text in texts]
     if name in STRATIFIED:
-        return stratified_alternative(tables[0], domain, design.mechanism, name)  # type: ignore[arg-type]  # a literal
+        return stratified_alternative(tables[0], domain, design.mechanism, name, scores)  # type: ignore[arg-type]  # a literal
     kernel = design.mechanism.kernel(domain.names)
     if name == "goodness-of-fit":
         return goodness_alternative(tables[0], tables[1], kernel)
@@ -131,7 +142,7 @@ def _effect(
         return homogeneity_alternative(tables, kernel, None if shares is None else _numbers(shares))
     if domain.m != 2:
         raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
-    return alternative_of(name, tables[0], kernel)  # type: ignore[arg-type]  # the choices are the literals
+    return alternative_of(name, tables[0], kernel, scores, domain)  # type: ignore[arg-type]  # the choices are the literals
 
 
 def _numbers(text: str) -> list[float]:
@@ -153,6 +164,8 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
     )
     if answers["n"] is not None:
         say(f"power {answers['power']:.4f} with {answers['n']} records")
+    for line in told_scores(answers["attributes"], answers["scores"]):
+        say(line)
 
 
 def _print_width(intervals: IntervalWidths, width: float, as_json: bool) -> None:

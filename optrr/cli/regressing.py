@@ -12,8 +12,8 @@ from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
 from optrr.cli.releases import doubts_about
+from optrr.cli.scores import scores_by_name, scores_option
 from optrr.designing.design import Design
-from optrr.errors import InvalidInput
 from optrr.estimation.impossible import impossible
 from optrr.estimation.result import check_confidence
 from optrr.parts import Page
@@ -34,9 +34,7 @@ from optrr.regression.reports import read_reports
     "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
 )
 @click.option("--public", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
-@click.option(
-    "--scores", multiple=True, metavar="A=S,S,…", help="Numbers for the categories of A, in their declared order."
-)
+@scores_option
 @confidence_option
 @table_option
 @report_option
@@ -60,7 +58,7 @@ def regress(
     check_confidence(confidence)
     design = Design.load(design_file)
     doubts = [*doubts_about([input], design.digest), *design.public.ignored()]
-    read, given = Formula.of(formula), dict(map(_scores, scores))
+    read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
     reports = read_reports(input, design.mechanism, read.names, () if public is None else split_names(public))
     doubts += impossible(reports.pairs(), design.mechanism)
@@ -73,13 +71,3 @@ def regress(
         return regression_page(result, page_given(design, design_file, [input], doubts))
 
     outputs.give(result, {**summary, "doubts": doubts}, [*doubts, *result.warnings], page, lambda: say(str(summary)))
-
-
-def _scores(text: str) -> tuple[str, list[float]]:
-    name, equals, numbers = text.rpartition("=")
-    try:
-        if equals:
-            return name, [float(part) for part in numbers.split(",")]
-    except ValueError:
-        pass
-    raise InvalidInput(f"--scores {text} is not understood; write --scores age=20,30,40")

@@ -14,6 +14,7 @@ from optrr.cli.inputs import attributes_option, design_option, input_argument, s
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
+from optrr.cli.scores import check_trend, scores_of_two, scores_option
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.errors import InvalidInput
 from optrr.inference import (
@@ -29,6 +30,7 @@ from optrr.models import STRATIFIED, stratified_test
 from optrr.parts import Page
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
+from optrr.records.scores import told_scores
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
@@ -57,6 +59,7 @@ _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
     metavar="INPUT",
     help="For homogeneity: records of another group, randomized by the same design; repeatable.",
 )
+@scores_option
 @click.option(
     "--calibration",
     type=click.Choice(CALIBRATIONS),
@@ -83,6 +86,7 @@ def test(
     given: str | None,
     proportions: str | None,
     groups: tuple[str, ...],
+    scores: tuple[str, ...],
     calibration: str,
     bootstrap: int,
     random_state: int | None,
@@ -97,15 +101,17 @@ def test(
     name = name or ("independence" if given is None else "conditional-independence")
     stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
     _check_options(name, stated, calibration)
+    check_trend(name, scores)
     places = [input, *(replace(input, place=group) for group in groups)]
     outputs = Outputs(None, report, as_json)
     outputs.check(places)
     names, strata = _table(attributes, given)
     known = counted(design_file, places, [*names, *strata])
+    drawn: dict[str, Any] = {"random_state": random_state, "scores": scores_of_two(scores, names)}
     if name in _STATED_BY:
-        result = _other_test(name, known.counts, known.mechanism, proportions, random_state)
+        result = _other_test(name, known.counts, known.mechanism, proportions, drawn)
     else:
-        drawn: dict[str, Any] = {"calibration": calibration, "bootstrap": bootstrap, "random_state": random_state}
+        drawn |= {"calibration": calibration, "bootstrap": bootstrap}
         result = test_table(known.counts[0], known.mechanism, name, **drawn)  # type: ignore[arg-type]  # a literal
     of = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
     outputs.give(
@@ -113,7 +119,7 @@ def test(
         result.summary() | {"attributes": names, "given": strata, "doubts": list(known.doubts)},
         [*known.doubts, *result.warnings],
         lambda: _page(result, known, design_file, places),
-        lambda: _print_result(result, of),
+        lambda: _print_result(result, of, names),
     )
 
 
@@ -153,25 +159,23 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
 
 
 def _other_test(
-    name: str, tables: Sequence[Counts], mechanism: Randomizer, proportions: str | None, random_state: int | None
+    name: str, tables: Sequence[Counts], mechanism: Randomizer, proportions: str | None, drawn: dict[str, Any]
 ) -> TestResult:
+    random_state = drawn["random_state"]
     if name == "homogeneity":
         return homogeneity(tables, mechanism, random_state=random_state)
     if proportions is not None:
         hypothesis = read_proportions(proportions, tables[0].domain)
         return goodness_of_fit(tables[0], mechanism, hypothesis, random_state=random_state)
-    return stratified_test(
-        tables[0],
-        mechanism,
-        name,  # type: ignore[arg-type]  # the choices are the literals
-        random_state=random_state,
-    )
+    return stratified_test(tables[0], mechanism, name, **drawn)  # type: ignore[arg-type]  # the choices are the literals
 
 
-def _print_result(result: TestResult, of: str) -> None:
+def _print_result(result: TestResult, of: str, names: Sequence[str]) -> None:
     say(
         f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.freedom}, "
         f"p = {result.p_value:.4g} ({result.source}), n = {result.n}"
     )
+    for line in told_scores(names, result.scores):
+        say(line)
     if not result.reliable:
         say(result.unreliable)

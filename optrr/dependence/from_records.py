@@ -21,6 +21,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count_many
 from optrr.records.domain import Domain
 from optrr.records.origins import check_design
+from optrr.records.scores import PairScores
 from optrr.spent import Account, Spent
 
 
@@ -72,9 +73,9 @@ def dependences_from_tables(
     """The same from :func:`pair_tables`, for records whose design is checked."""
     domain = needing_pairs(mechanism.domain)
 
-    def measure(names: tuple[str, str], both: bool) -> float:
+    def measure(names: tuple[str, str], scores: PairScores | None) -> float:
         pair = RandomizedPair.of(tables[names].table, mechanism, names)
-        return pair.corrected(both, small_sample) if correct else pair.attenuated(both)
+        return pair.corrected(scores, small_sample) if correct else pair.attenuated(scores)
 
     matrix = dependence_matrix(domain, ordinal, measure)
     return Dependences(domain.names, matrix, Account((Spent("randomized records for dependence", mechanism.epsilon),)))
@@ -86,10 +87,10 @@ def dependences_of(
     """Dependences of TRUE records: for public or reference data, and for studies. No ε covers them otherwise."""
     tables = count_many(data, needing_pairs(domain), list(combinations(domain.names, 2)))
 
-    def measure(names: tuple[str, str], both: bool) -> float:
+    def measure(names: tuple[str, str], scores: PairScores | None) -> float:
         counts = tables[names]
-        if both:
-            return pearson(counts.table)
+        if scores is not None:
+            return pearson(counts.table, scores)
         return bias_corrected_v(counts.table, counts.n) if small_sample else cramers_v(counts.table)
 
     warning = "true records: not differentially private unless they are public"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
+from optrr.records.scores import PairScores, checked_scores
 from optrr.spent import Account
 from optrr_solvers.arrays import FloatArray
 
@@ -75,19 +76,21 @@ def needing_pairs(domain: Domain) -> Domain:
 
 
 def dependence_matrix(
-    domain: Domain, ordinal: Collection[str], measure: Callable[[tuple[str, str], bool], float]
+    domain: Domain, ordinal: Collection[str], measure: Callable[[tuple[str, str], PairScores | None], float]
 ) -> FloatArray:
-    """Fill a symmetric matrix from ``measure(names, both_ordinal)``, shape (m, m); m(m−1)/2 calls.
+    """Fill a symmetric matrix from ``measure(names, scores)``, shape (m, m); m(m−1)/2 calls.
+
+    The scores are None where one of the two is not ordinal.
 
     Raises
     ------
     InvalidInput
         where ``ordinal`` names what is no attribute.
     """
-    for name in ordinal:
-        domain.index(name)
+    scores = {name: checked_scores(domain[name], None) for name in ordinal}
     out = np.eye(domain.m)
     for a, b in combinations(domain.names, 2):
         i, j = domain.index(a), domain.index(b)
-        out[i, j] = out[j, i] = measure((a, b), a in ordinal and b in ordinal)
+        both = (scores[a], scores[b]) if a in scores and b in scores else None
+        out[i, j] = out[j, i] = measure((a, b), both)
     return out

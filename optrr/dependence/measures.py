@@ -1,6 +1,6 @@
 """Measures of dependence between two attributes, from a table (MDR §4 equations 8, 9; SIC §4 equations 5–7).
 
-    ordinal with ordinal    |r|, Pearson's correlation of the scores 0..r−1 (or scores given)
+    ordinal with ordinal    |r|, Pearson's correlation of the categories' scores (:mod:`optrr.records.scores`)
     otherwise               V = sqrt( (χ²/n) / min(r−1, c−1) ),   χ²/n = φ² = Σ (π_ab − π_a π_b)² / (π_a π_b)
 
 Both papers print f^j_ab in the denominator of χ²; it is e_ab. Categories that nobody has add nothing to φ² but stay in
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
+from optrr.records.scores import PairScores
 from optrr_solvers.arrays import FloatArray
 
 
@@ -43,13 +44,18 @@ def bias_corrected_v(table: ArrayLike, n: int) -> float:
     return min(1.0, math.sqrt(phi2 / room)) if room > 0 else 0.0
 
 
-def pearson(table: ArrayLike) -> float:
-    """|r| in 0..1 of the categories' positions; 0 where one attribute does not vary."""
-    joint = _proportions(table)
-    a, b = (_centred(joint.sum(axis=1)), _centred(joint.sum(axis=0)))
-    covariance = float(a @ joint @ b)
-    variances = float(joint.sum(axis=1) @ a**2) * float(joint.sum(axis=0) @ b**2)
-    return min(1.0, abs(covariance) / math.sqrt(variances)) if variances > 0 else 0.0
+def pearson(table: ArrayLike, scores: PairScores) -> float:
+    """|r| in 0..1 of the categories' scores; 0 where one attribute does not vary."""
+    return correlation_size(_proportions(table), scores)
+
+
+def correlation_size(joint: FloatArray, scores: PairScores) -> float:
+    """|r| of proportions, which may be unbiased estimates; 0 where a variance comes out at or below 0, as of few records."""
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    a, b = scores[0] - rows @ scores[0], scores[1] - columns @ scores[1]
+    variances = float(rows @ a**2), float(columns @ b**2)
+    covariance = abs(float(a @ joint @ b))
+    return min(1.0, covariance / math.sqrt(variances[0] * variances[1])) if min(variances) > 0 else 0.0
 
 
 def _proportions(table: ArrayLike) -> FloatArray:
@@ -60,8 +66,3 @@ def _proportions(table: ArrayLike) -> FloatArray:
             "each, with no negative entry and some positive one"
         )
     return np.asarray(values / values.sum())
-
-
-def _centred(weights: FloatArray) -> FloatArray:
-    positions = np.arange(weights.size, dtype=np.float64)
-    return np.asarray(positions - weights @ positions)

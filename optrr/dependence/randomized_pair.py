@@ -19,10 +19,11 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr.dependence.measures import cramers_v, pearson
+from optrr.dependence.measures import correlation_size, cramers_v, pearson
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.scores import PairScores
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import BoolArray
 
@@ -76,14 +77,14 @@ class RandomizedPair:
         clipped = np.maximum(self.unbiased, 0.0)
         return np.asarray(clipped / clipped.sum())
 
-    def attenuated(self, ordinal: bool) -> float:
-        """|r| or V of the randomized records as they are (MDR §4.1): smaller than the true one."""
-        return pearson(self.counts) if ordinal else cramers_v(self.counts)
+    def attenuated(self, scores: PairScores | None = None) -> float:
+        """|r| of these scores, or V, of the randomized records as they are (MDR §4.1): smaller than the true one."""
+        return cramers_v(self.counts) if scores is None else pearson(self.counts, scores)
 
-    def corrected(self, ordinal: bool, small_sample: bool = False) -> float:
+    def corrected(self, scores: PairScores | None = None, small_sample: bool = False) -> float:
         """|r| or V of the true records, from the unbiased estimate; ``small_sample`` also takes the noise off V."""
-        if ordinal:
-            return self._pearson()
+        if scores is not None:
+            return correlation_size(self.unbiased, scores)
         if not small_sample:
             return cramers_v(self.proper)
         rows, columns = self._marginals
@@ -110,14 +111,6 @@ class RandomizedPair:
             error = np.sqrt(seen * (1 - seen) / self.n) / abs(float(self.kernel.eigenvalues[lam]))
             out.append(np.asarray(marginal > _RESOLVED * error))
         return out[0], out[1]
-
-    def _pearson(self) -> float:
-        a, b = (np.arange(k, dtype=np.float64) for k in self.unbiased.shape)
-        rows, columns = self.unbiased.sum(axis=1), self.unbiased.sum(axis=0)
-        covariance = a @ self.unbiased @ b - (a @ rows) * (b @ columns)
-        variances = [float(w @ x**2 - (w @ x) ** 2) for x, w in ((a, rows), (b, columns))]
-        # the unbiased variance may come out at or below 0 when there are few records
-        return min(1.0, abs(float(covariance)) / math.sqrt(variances[0] * variances[1])) if min(variances) > 0 else 0.0
 
     @cached_property
     def _contrast_variance(self) -> FloatArray:

@@ -12,15 +12,13 @@ category, the correlation by the variances of the scores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isnan, log10, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr.estimation import statistics
 from optrr.estimation.asked_statistic import AskedStatistic
 from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Path, Sampling, interval
@@ -29,6 +27,7 @@ from optrr.estimation.simplex import projection
 from optrr.estimation.statistics import STATISTICS, StatisticName
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
+from optrr.records.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.results import Result, in_json
 from optrr_solvers.arrays import FloatArray
 
@@ -57,7 +56,7 @@ class Derived(Result):
     then name it, ``value`` is that of the projected estimate within the limits, and ``bias`` and the errors are NaN.
     ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
     ``bootstrap_error`` is NaN unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a
-    warning says why.
+    warning says why. ``scores`` are the numbers by which the categories counted, for a correlation.
     """
 
     statistic: str
@@ -72,6 +71,7 @@ class Derived(Result):
     confidence: float
     reliable: bool
     warnings: tuple[str, ...]
+    scores: PlainScores | None = None
 
     def headline(self) -> str:
         """The statistic and its interval."""
@@ -90,7 +90,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     statistic: StatisticName,
     *,
     confidence: float = 0.95,
-    scores: tuple[ArrayLike, ArrayLike] | None = None,
+    scores: GivenScores | None = None,
     bootstrap: int = 0,
     random_state: int | np.random.Generator | None = None,
 ) -> Derived:
@@ -103,7 +103,8 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     statistic
         one of `STATISTICS`.
     scores
-        numbers for the categories of the two attributes, for "correlation"; 0..r−1 unless given.
+        numbers for the categories of the two attributes, for "correlation": their own where all are numbers, 0..r−1 elsewhere,
+        unless given. The result says which they were.
     bootstrap
         also a standard error from this many parametric bootstrap samples; 0 for none.
     random_state
@@ -118,7 +119,14 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     check_bootstrap(bootstrap)
     setting = _setting(counts, mechanism, statistic, scores)
-    observed = counts.proportions.ravel()
+    derived = _derived(setting, confidence, bootstrap, random_state)
+    return replace(derived, scores=plain_scores(setting.scores))
+
+
+def _derived(
+    setting: AskedStatistic, confidence: float, bootstrap: int, random_state: int | np.random.Generator | None
+) -> Derived:
+    observed = setting.counts.proportions.ravel()
     if np.count_nonzero(observed) == 1:
         none = float("nan")
         alike = _Limits(setting.projected(observed), none, none, (_ALIKE_WARNING,))
@@ -133,8 +141,8 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     value = setting.shown(path.value)
     plug_in = setting.shown(path.plug_in)
     return Derived(
-        statistic=statistic,
-        n=counts.n,
+        statistic=setting.name,
+        n=setting.sampling.n,
         value=value,
         plug_in=plug_in,
         bias=plug_in - setting.shown(path.estimate),
@@ -148,9 +156,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     )
 
 
-def _setting(
-    counts: Counts, mechanism: Randomizer, statistic: str, scores: tuple[ArrayLike, ArrayLike] | None
-) -> AskedStatistic:
+def _setting(counts: Counts, mechanism: Randomizer, statistic: str, scores: GivenScores | None) -> AskedStatistic:
     if statistic not in STATISTICS:
         raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
     shape = tuple(map(int, counts.domain.sizes))
@@ -159,7 +165,7 @@ def _setting(
     if prod(shape) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     check_records(counts.n)
-    chosen = statistics.scores_of_pair(shape, scores) if statistic == "correlation" else None
+    chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
     kernel.check_invertible()
     return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)

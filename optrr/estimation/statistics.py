@@ -13,15 +13,13 @@ empty cells: they are estimated in :mod:`optrr.estimation.logarithms`. The deriv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from optrr.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray
 
 StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
@@ -55,25 +53,6 @@ class _Terms:
     xr: FloatArray
     xc: FloatArray
     rc: FloatArray
-
-
-def scores_of_pair(shape: Sequence[int], scores: tuple[ArrayLike, ArrayLike] | None) -> tuple[FloatArray, FloatArray]:
-    """Numbers for the categories of two attributes of these sizes; 0..r−1 unless given.
-
-    Raises
-    ------
-    InvalidInput
-        for scores of another length, all alike, or not finite numbers.
-    """
-    given = scores if scores is not None else tuple(np.arange(r) for r in shape)
-    remedy = f"the scores must be {shape[0]} and {shape[1]} numbers that are not all alike"
-    try:
-        x, y = (np.asarray(s, dtype=np.float64) for s in given)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{remedy}, got {given!r}") from None
-    if any(s.shape != (r,) or not np.isfinite(s).all() or np.ptp(s) == 0 for s, r in zip((x, y), shape, strict=True)):
-        raise InvalidInput(f"{remedy}, got {x.tolist()} and {y.tolist()}")
-    return x, y
 
 
 def entropy(pi: FloatArray) -> float:

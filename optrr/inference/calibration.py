@@ -30,6 +30,7 @@ from optrr.inference.tail import reliable_down_to
 from optrr.kernel import Kernel
 from optrr.kernel.effects import EffectKernel
 from optrr.kernel.products import ProductKernel
+from optrr.records.scores import PairScores
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Where every report expects many records, the χ² limit holds for all p-values above this.
@@ -44,13 +45,14 @@ _FEWEST_DRAWS, _LARGEST_WORK = 999, 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """A test made concrete: the kernel, the contrasts (K, r_a, r_b), the null hypothesis, and what must be said."""
+    """A test made concrete: the kernel, the contrasts (K, r_a, r_b), the null hypothesis, what is to be said, its scores."""
 
     name: str
     kernel: Kernel
     contrasts: FloatArray
     fitter: Fitter
     warnings: tuple[str, ...] = ()
+    scores: PairScores | None = None
 
     @property
     def is_ratio(self) -> bool:

@@ -20,6 +20,8 @@ from optrr.inference.nullfit import Fitter, independence_fit
 from optrr.inference.score import all_contrasts, influence, score_tests
 from optrr.inference.testing import TestName, association
 from optrr.kernel import Kernel
+from optrr.records.domain import Domain
+from optrr.records.scores import GivenScores
 from optrr_solvers.arrays import FloatArray
 
 # Records of the tables at which noncentralities are read off: what is added to empty cells of margins does not count there.
@@ -60,16 +62,43 @@ def alternative(
 
 
 def alternative_of(
-    test: TestName, proportions: ArrayLike, kernel: Kernel, scores: tuple[ArrayLike, ArrayLike] | None = None
+    test: TestName,
+    proportions: ArrayLike,
+    kernel: Kernel,
+    scores: GivenScores | None = None,
+    domain: Domain | None = None,
 ) -> Alternative:
-    """What one of `TESTS` sees of a true joint distribution (r_a, r_b) through a mechanism; ``scores`` are the trend's.
+    """What one of `TESTS` sees of a true joint distribution (r_a, r_b) through a mechanism.
+
+    Parameters
+    ----------
+    test
+        one of `TESTS`.
+    proportions
+        the truth, (r_a, r_b).
+    kernel
+        of the two attributes.
+    scores
+        the trend's, as in :func:`optrr.test`.
+    domain
+        the two attributes, whose numbers are the trend's scores where none are given; a kernel knows their sizes only.
 
     Raises
     ------
     InvalidInput
-        as :func:`alternative`, and where the table is not one that the test takes.
+        as :func:`alternative`, where the table is not one that the test takes, and for a trend of more than two categories
+        without scores and domain.
     """
-    chosen = association(kernel, test, scores)
+    if (
+        domain is None
+        and test == "trend"
+        and max(kernel.sizes) > 2
+        and (scores is None or any(s is None for s in scores))
+    ):
+        raise InvalidInput("a trend counts categories by their numbers; give their domain (domain=) or scores for both")
+    if domain is not None and tuple(domain.sizes) != kernel.sizes:
+        raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
+    chosen = association(kernel, test, scores, domain)
     if not chosen.is_ratio:
         return alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
     expected = kernel.expected(checked_effect(proportions, kernel.sizes))

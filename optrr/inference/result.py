@@ -9,6 +9,7 @@ import numpy as np
 
 from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
 from optrr.inference.simulation import Simulation
+from optrr.records.scores import PlainScores
 from optrr.results import Result
 
 # Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
@@ -64,6 +65,8 @@ class TestResult(Result):
         of a simulated p-value; None for asymptotic ones.
     reliable_down_to
         p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
+    scores
+        the numbers by which the categories of the two attributes counted, for trends; None for other tests.
     """
 
     __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
@@ -78,6 +81,7 @@ class TestResult(Result):
     relative_error: float | None = None
     reliable_down_to: float = 0.0
     warnings: tuple[str, ...] = field(default=())
+    scores: PlainScores | None = None
 
     @property
     def reliable(self) -> bool:

@@ -16,10 +16,8 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr.estimation.statistics import scores_of_pair
 from optrr.inference.calibration import (
     Association,
     Limit,
@@ -41,6 +39,8 @@ from optrr.inference.tail import reliable_down_to, tail_probability
 from optrr.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
+from optrr.records.domain import Domain
+from optrr.records.scores import GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr_solvers.arrays import FloatArray
 
 TestName = Literal["independence", "trend", "genotypic", "allelic", "allelic-hwe", "likelihood-ratio"]
@@ -56,10 +56,13 @@ SPARSE = 5.0
 _MEASURED = (
     "in tables as sparse as this one a bootstrapped test at level 5 % was measured to reject 3 to 7 % of the time"
 )
-_ALLELIC_WARNING = (
-    "without assuming Hardy–Weinberg equilibrium, the allelic test is the trend test; allelic-hwe assumes it"
-)
-_ASSUMING_WARNING = "the allelic-hwe test is valid only in Hardy–Weinberg equilibrium; prefer the trend test"
+_TREND_WARNINGS: dict[str, tuple[str, ...]] = {
+    "trend": (),
+    "allelic": (
+        "without assuming Hardy–Weinberg equilibrium, the allelic test is the trend test; allelic-hwe assumes it",
+    ),
+    "allelic-hwe": ("the allelic-hwe test is valid only in Hardy–Weinberg equilibrium; prefer the trend test",),
+}
 
 
 def test(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
@@ -67,7 +70,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
     mechanism: Randomizer | Kernel,
     test: TestName = "independence",
     *,
-    scores: tuple[ArrayLike, ArrayLike] | None = None,
+    scores: GivenScores | None = None,
     calibration: CalibrationName = "auto",
     bootstrap: int = 1999,
     random_state: int | np.random.Generator | None = None,
@@ -83,7 +86,8 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
     test
         one of `TESTS`.
     scores
-        numbers for the categories of the two attributes, for "trend"; 0..r−1 unless given.
+        numbers for the categories of the two attributes, for "trend": their own where all are numbers, 0..r−1 elsewhere, unless
+        given. The result says which they were.
     calibration
         "auto": the χ² limit where it is good to a factor of two, simulation elsewhere. "asymptotic": the χ² limit.
         "tilted": simulation of the far tail of score tests. "bootstrap": ``bootstrap`` simulated tables, no p-value below
@@ -100,7 +104,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         association.
     """
     kernel = _checked(counts, kernel_from(mechanism, counts.domain.names), test)
-    chosen = association(kernel, test, scores)
+    chosen = association(kernel, test, scores, counts.domain)
     if calibration not in CALIBRATIONS:
         raise InvalidInput(f"there is no calibration {calibration!r}; choose among {', '.join(CALIBRATIONS)}")
     if calibration == "tilted" and chosen.is_ratio:
@@ -135,6 +139,7 @@ def _plain(chosen: Association, limit: Limit, n: int) -> TestResult:
         effect=float(limit.effect[0]) if limit.df == 1 and not chosen.is_ratio else None,
         reliable_down_to=min(float(limit.down_to[0]), 1.0),
         warnings=chosen.warnings,
+        scores=plain_scores(chosen.scores),
     )
 
 
@@ -254,8 +259,12 @@ def _checked(counts: Counts, kernel: Kernel, test: str) -> Kernel:
     return kernel
 
 
-def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] | None = None) -> Association:
-    """What one of `TESTS` is for this kernel of two attributes; ``scores`` are the trend's.
+def association(
+    kernel: Kernel, test: str, scores: GivenScores | None = None, domain: Domain | None = None
+) -> Association:
+    """What one of `TESTS` is for this kernel of two attributes; ``scores`` are the trend's, else those of the ``domain``.
+
+    A kernel knows sizes only: without a domain the categories are 0..r−1.
 
     Raises
     ------
@@ -265,16 +274,13 @@ def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] |
     rows, columns = kernel.sizes
     if scores is not None and test != "trend":
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
-    if test == "trend":
-        return Association(test, kernel, trend_contrast(*scores_of_pair(kernel.sizes, scores)), independence_fit)
     if test in ("genotypic", "allelic", "allelic-hwe") and rows != GENOTYPES:
         raise InvalidInput(
             f"the {test} test takes a genotype of three categories as first attribute, got {rows}; name the genotype first"
         )
-    if test in ("allelic", "allelic-hwe"):
-        contrast = trend_contrast(np.arange(rows), np.arange(columns))
-        warning = _ALLELIC_WARNING if test == "allelic" else _ASSUMING_WARNING
-        return Association(test, kernel, contrast, genotype_test(test)[1], (warning,))
+    if test in _TREND_WARNINGS:
+        pair = scores_of_pair(domain or Domain.of(dict(zip("ab", kernel.sizes, strict=True))), scores)
+        return _trend(test, kernel, pair)
     if test == "likelihood-ratio":
         if kernel.cells > MAX_CELLS:
             raise InvalidInput(
@@ -288,3 +294,15 @@ def association(kernel: Kernel, test: str, scores: tuple[ArrayLike, ArrayLike] |
             "categories, or test 'trend', which has one"
         )
     return Association(test, kernel, all_contrasts(rows, columns), independence_fit)
+
+
+def _trend(test: str, kernel: Kernel, scores: PairScores) -> Association:
+    """A trend, or an allelic test, which is that of the copies of an allele."""
+    if test != "trend" and np.ptp(np.diff(scores[0])) > 0:
+        raise InvalidInput(
+            f"the {test} test counts copies of an allele, and the genotypes are {scores[0].tolist()}; declare them as 0, 1, 2"
+        )
+    # a trend is the same wherever its scores begin, and far from 0, as years are, their products would lose digits
+    contrast = trend_contrast(*(each - each.min() for each in scores))
+    fitter = independence_fit if test == "trend" else genotype_test(test)[1]
+    return Association(test, kernel, contrast, fitter, _TREND_WARNINGS[test], scores)

@@ -17,12 +17,12 @@ from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
-from optrr.measures.scores import checked_scores
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.parts import Table
 from optrr.printable import category_word
 from optrr.records.counts import Counts
 from optrr.records.domain import Attribute, Category, category_text
+from optrr.records.scores import checked_scores
 from optrr.results import TableResult, arrow_rows, in_json
 from optrr_solvers.arrays import FloatArray
 
@@ -80,7 +80,7 @@ class Measures(TableResult):
     ``estimate`` solves the equation of :mod:`optrr.measures.quantities` without bias and lies in the measure's range.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
-    none; intervals are not made from it.
+    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means.
     """
 
     measure: str
@@ -91,6 +91,7 @@ class Measures(TableResult):
     simultaneous: bool
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
+    scores: tuple[float, ...] | None = None
 
     def headline(self) -> str:
         """What is measured, of how many records."""
@@ -139,6 +140,7 @@ class Measures(TableResult):
             "simultaneous": self.simultaneous,
             "rows": [{k: in_json(v) for k, v in vars(row).items()} for row in self.rows],
             "warnings": list(self.warnings),
+            "scores": None if self.scores is None else list(self.scores),
         }
 
 
@@ -178,7 +180,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         outcome.
     comparing
         reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
-        their numbers where all categories are numbers, else 0..r−1).
+        their numbers where all categories are numbers, else 0..r−1; the result says which).
     simultaneous
         intervals that hold for all rows together (Bonferroni).
 
@@ -205,16 +207,18 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         rows.append(_row(named, odds, inversion, (low, high)))
         if high - low > _WIDE:
             wide.append(label(rows[-1]) or name)
-    groups, outcomes = counts.domain.names
+    groups, outcomes = counts.domain
+    scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
         measure=name,
-        groups=groups,
-        outcomes=outcomes,
+        groups=groups.name,
+        outcomes=outcomes.name,
         n=counts.n,
         confidence=confidence,
         simultaneous=simultaneous,
         rows=tuple(rows),
         warnings=tuple(map(_said_of_wide, wide)),
+        scores=scores,
     )
 
 

@@ -37,6 +37,7 @@ from optrr.errors import InvalidInput
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
 from optrr.inference.result import TestResult, simulated_result
+from optrr.inference.score import trend_contrast
 from optrr.inference.simulation import Draw, Simulation, in_blocks, simulated_p_values
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.fitting import check_size
@@ -45,6 +46,7 @@ from optrr.models.margins import NullModel, TableFits, pushed, scaled_solve
 from optrr.models.terms import Terms
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
+from optrr.records.scores import GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr_solvers.arrays import FloatArray, IntArray
 
 StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
@@ -58,11 +60,15 @@ _DRAWS, _LARGE, _CELLS = 1999, 9999, 100
 
 @dataclass(frozen=True, eq=False)
 class ModelTest:
-    """The smaller model, and the columns (d, *sizes) that the larger one adds to it; ``saturated`` where it fits any table."""
+    """The smaller model, and the columns (d, *sizes) that the larger one adds to it; ``saturated`` where it fits any table.
+
+    ``scores`` are those of the two attributes of a trend.
+    """
 
     name: str
     null: NullModel
     added: FloatArray
+    scores: PairScores | None = None
 
     @property
     def df(self) -> int:
@@ -185,6 +191,7 @@ def stratified_test(
     mechanism: Randomizer,
     name: StratifiedName = "conditional-independence",
     random_state: int | np.random.Generator | None = None,
+    scores: GivenScores | None = None,
 ) -> TestResult:
     """Test an association of the first two attributes within the strata of the others.
 
@@ -193,7 +200,9 @@ def stratified_test(
     counts
         of the two attributes, then of those whose categories together are the strata.
     name
-        one of `STRATIFIED`; "common-trend" takes the categories' positions as scores.
+        one of `STRATIFIED`.
+    scores
+        of the two attributes, for "common-trend"; as in :func:`optrr.test`.
 
     Raises
     ------
@@ -207,12 +216,22 @@ def stratified_test(
         raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
     if counts.n < 2:
         raise InvalidInput(f"{counts.n} records show no association; count at least 2")
-    test = within_strata(name, counts.domain, checked_mechanism(mechanism))
+    test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
     return _tested(test, counts, np.random.default_rng(random_state))
 
 
-def within_strata(name: StratifiedName, domain: Domain, mechanism: Randomizer) -> ModelTest:
-    """One of `STRATIFIED`, for any number of tables. Raises SingularMarginal where the mechanism hides what it is about."""
+def within_strata(
+    name: StratifiedName, domain: Domain, mechanism: Randomizer, scores: GivenScores | None = None
+) -> ModelTest:
+    """One of `STRATIFIED`, for any number of tables.
+
+    Raises
+    ------
+    InvalidInput
+        for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is about.
+    """
+    if scores is not None and name != "common-trend":
+        raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
     a, b, *strata = domain.names
     apart = Terms.of(domain, [(a, *strata), (b, *strata)])
     everything = Terms.of(domain, [domain.names])
@@ -223,9 +242,12 @@ def within_strata(name: StratifiedName, domain: Domain, mechanism: Randomizer) -
     common = model_test(mechanism, apart, apart.with_term((0, 1)), name)
     if name == "common-association":
         return common
-    x, y = (np.arange(float(r)) for r in domain.sizes[:2])
-    product = np.multiply.outer(x, y).reshape(*map(int, domain.sizes[:2]), *(1,) * len(strata))
-    return replace(common, added=np.broadcast_to(product, tuple(map(int, domain.sizes)))[None].copy())
+    pair = scores_of_pair(domain, scores)
+    product = trend_contrast(*(each - each.min() for each in pair)).reshape(
+        *common.null.kernel.sizes[:2], *(1,) * len(strata)
+    )
+    added = np.broadcast_to(product, common.null.kernel.sizes)[None].copy()
+    return replace(common, added=added, scores=pair)
 
 
 def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
@@ -236,7 +258,9 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
             f"test of more needs {LEAST_WORTH:g}; collect more, merge categories, or give the attributes a larger epsilon"
         )
-    plain = TestResult(test.name, float(out.statistic[0]), test.df, float(chi2.sf(out.statistic[0], test.df)), counts.n)
+    statistic = float(out.statistic[0])
+    p, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
+    plain = TestResult(test.name, statistic, test.df, p, counts.n, scores=scores)
     if not out.simulated[0]:
         return plain
     drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")

@@ -13,10 +13,15 @@ from optrr.inference.power_analysis import MANY_RECORDS, Alternative, checked_ef
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.comparing import ModelTest, StratifiedName, within_strata
 from optrr.records.domain import Domain
+from optrr.records.scores import GivenScores
 
 
 def stratified_alternative(
-    proportions: ArrayLike, domain: Domain, mechanism: Randomizer, name: StratifiedName = "conditional-independence"
+    proportions: ArrayLike,
+    domain: Domain,
+    mechanism: Randomizer,
+    name: StratifiedName = "conditional-independence",
+    scores: GivenScores | None = None,
 ) -> Alternative:
     """What one of `STRATIFIED` sees of a true joint distribution of two attributes and those that make strata.
 
@@ -26,7 +31,7 @@ def stratified_alternative(
         where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism hides what the
         test is about.
     """
-    return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism)))
+    return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism), scores))
 
 
 def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:

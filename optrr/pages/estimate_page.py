@@ -13,6 +13,7 @@ from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import crossed, sentence
 from optrr.records.counts import Counts
+from optrr.records.scores import told_scores
 
 # Cells of a shaded table on a page.
 _SHADED = 400
@@ -34,7 +35,7 @@ def estimate_page(
     sections = [
         *warnings(told),
         Section("Estimate", [*estimate_parts(estimated), Text(f"M{estimated.method_note[1:]}.")]),
-        *([_statistics(derived)] if derived else []),
+        *([_statistics(derived, estimated.domain.names)] if derived else []),
         *([_fakes(moved)] if moved is not None else []),
         given.told(),
         given.was_asked(estimated.n),
@@ -63,10 +64,12 @@ def _table(estimated: Estimate, counts: Counts | None) -> Table:
     return replace(shown, columns=heads, rows=rows, note=f"Proportions of the true answers; {estimated.interval_note}.")
 
 
-def _statistics(derived: Sequence[Derived]) -> Section:
+def _statistics(derived: Sequence[Derived], names: Sequence[str]) -> Section:
     rows = [(d.statistic, d.value, d.standard_error, d.lower, d.upper, d.reliable) for d in derived]
     note = f"{100 * derived[0].confidence:g}% intervals, by inverting a test; χ² and G² are those of true records, as many."
-    return Section("Statistics of the table", [Table(["statistic", *_NUMBERS, "reliable"], rows, note=note)])
+    table = Table(["statistic", *_NUMBERS, "reliable"], rows, note=note)
+    counted = [Text(sentence(line)) for d in derived for line in told_scores(names, d.scores)]
+    return Section("Statistics of the table", [table, *counted])
 
 
 def _fakes(moved: Poisoning) -> Section:

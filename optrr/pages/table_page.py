@@ -8,7 +8,8 @@ from optrr.models.likelihood_ratio import Comparison
 from optrr.models.loglinear import LogLinear
 from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import cell, crossed
+from optrr.printable import cell, crossed, sentence
+from optrr.records.scores import told_scores
 from optrr.regression.result import Regression
 from optrr.weighting.result import WeightedEstimate
 
@@ -28,7 +29,11 @@ def measures_page(measured: Measures, given: Given) -> Page:
         f"{words} of {title} among the people behind {measured.n} randomized records. Intervals hold {together} with "
         f"{100 * measured.confidence:g} % confidence; where one has no end, the noise leaves none."
     ]
-    parts: list[Part] = [measured.shown().first(ROWS)]
+    scores = None if measured.scores is None else [measured.scores]
+    parts: list[Part] = [
+        measured.shown().first(ROWS),
+        *(Text(sentence(line)) for line in told_scores([measured.outcomes], scores, 2)),
+    ]
     if len(measured.rows) <= CHARTED:
         parts.insert(0, Chart(figure_svg(measured.plot()), _FOREST, f"{measured.measure} of {title} with intervals"))
     return _page(f"{title}: {measured.measure}", lead, Section("Comparisons", parts), given, measured)

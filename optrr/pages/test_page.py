@@ -10,7 +10,8 @@ from optrr.inference.result import TestResult
 from optrr.pages.estimate_page import estimate_parts
 from optrr.pages.sections import Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
-from optrr.printable import crossed
+from optrr.printable import crossed, sentence
+from optrr.records.scores import told_scores
 
 _MEANING = (
     "The p-value is the chance of a statistic at least as large as this one where the hypothesis holds: a small one speaks "
@@ -31,7 +32,7 @@ def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Esti
     told = [*given.doubts, *tested.warnings, *(line for _, each in tables for line in each.warnings)]
     sections = [
         *warnings(told),
-        Section("The test", _result(tested)),
+        Section("The test", _result(tested, tables[0][1].domain.names)),
         *(Section(f"The table {of}".strip(), [Text(_SOUGHT), *estimate_parts(each)]) for of, each in tables),
         given.told(),
         given.was_asked(tested.n),
@@ -43,7 +44,7 @@ def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Esti
 test_page.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
 
 
-def _result(tested: TestResult) -> list[Part]:
+def _result(tested: TestResult, names: Sequence[str]) -> list[Part]:
     rows: list[tuple[str, object]] = [
         ("statistic", tested.statistic),
         ("degrees of freedom", tested.df),
@@ -53,6 +54,7 @@ def _result(tested: TestResult) -> list[Part]:
         ("signed root of the statistic", tested.effect),
     ]
     parts: list[Part] = [Table(["what", "value"], [row for row in rows if row[1] is not None]), Text(_MEANING)]
+    parts += [Text(sentence(line)) for line in told_scores(names, tested.scores)]
     if not tested.reliable:
         parts += warned([tested.unreliable])
     said = f"Density of the χ² limit with {tested.freedom} and the statistic {tested.statistic:.4g}"

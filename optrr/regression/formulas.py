@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput, did_you_mean, in_one_line, not_installed
-from optrr.measures.scores import checked_scores, has_numbers
 from optrr.printable import category_word
 from optrr.records.domain import Attribute, Domain, listed
+from optrr.records.scores import checked_scores, has_numbers
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -55,15 +55,17 @@ def test_pearson_is_numpys_on_the_records():
     rng = np.random.default_rng(2)
     table = random_table(rng, (4, 3))
     records = [(a, b) for a in range(4) for b in range(3) for _ in range(table[a, b])]
-    assert pearson(table) == pytest.approx(abs(np.corrcoef(np.asarray(records).T)[0, 1]), rel=1e-12)
+    r = np.corrcoef(np.asarray(records).T)[0, 1]
+    assert pearson(table, (np.arange(4.0), np.arange(3.0))) == pytest.approx(abs(r), rel=1e-12)
 
 
 def test_measures_at_the_ends():
     assert cramers_v(np.outer([2, 3], [1, 4, 5])) == pytest.approx(0, abs=1e-7)
     assert cramers_v(np.diag([3, 4, 5])) == 1.0
     assert cramers_v([[5, 0], [0, 0]]) == 0.0
-    assert pearson(np.diag([3, 4, 5])) == pytest.approx(1.0)
-    assert pearson([[3, 4], [0, 0]]) == 0.0
+    three, two = np.arange(3.0), np.arange(2.0)
+    assert pearson(np.diag([3, 4, 5]), (three, three)) == pytest.approx(1.0)
+    assert pearson([[3, 4], [0, 0]], (two, two)) == 0.0
 
 
 def test_bias_correction_takes_the_samples_own_dependence_off():
@@ -137,11 +139,12 @@ def test_corrected_measures_are_the_true_ones_without_noise(mechanism):
     # a table so large that its proportions are the expected ones to 1e-15
     expected = (truth.ravel() @ mechanism.matrix(("a", "b"))).reshape(3, 4)
     pair = RandomizedPair.of(np.round(expected * 1e15).astype(np.int64), mechanism, ("a", "b"))
-    assert pair.corrected(ordinal=False) == pytest.approx(cramers_v(truth), rel=1e-6)
-    assert pair.corrected(ordinal=False, small_sample=True) == pytest.approx(cramers_v(truth), rel=1e-6)
-    assert pair.corrected(ordinal=True) == pytest.approx(pearson(truth), rel=1e-6)
-    assert pair.attenuated(ordinal=False) < cramers_v(truth)
-    assert pair.attenuated(ordinal=True) < pearson(truth)
+    scores = np.arange(3.0), np.arange(4.0)
+    assert pair.corrected() == pytest.approx(cramers_v(truth), rel=1e-6)
+    assert pair.corrected(small_sample=True) == pytest.approx(cramers_v(truth), rel=1e-6)
+    assert pair.corrected(scores) == pytest.approx(pearson(truth, scores), rel=1e-6)
+    assert pair.attenuated() < cramers_v(truth)
+    assert pair.attenuated(scores) < pearson(truth, scores)
 
 
 def records(rng, n):

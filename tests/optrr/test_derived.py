@@ -482,9 +482,9 @@ def test_bad_requests_are_refused(mechanism):
         derive(counts, mechanism, "median")
     with pytest.raises(InvalidInput, match="two attributes"):
         derive(counts.marginal("a"), mechanism, "chi-square")
-    with pytest.raises(InvalidInput, match="not all alike"):
+    with pytest.raises(InvalidInput, match="all alike"):
         derive(counts, mechanism, "correlation", scores=([1, 1, 1, 1], [1, 2, 3]))
-    with pytest.raises(InvalidInput, match="not all alike, got"):
+    with pytest.raises(InvalidInput, match="give a finite score"):
         derive(counts, mechanism, "correlation", scores=([1, 2, 3, np.nan], [1, 2, 3]))
     for wrong in (0, 1, np.nan):
         with pytest.raises(InvalidInput, match="confidence"):

@@ -22,6 +22,7 @@ from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain
+from optrr.records.scores import PairScores
 from optrr.rounding import sum_of_epsilons
 from optrr.spent import Account, Spent, checked_epsilon
 from optrr.studies.secure_sum.in_memory import run_in_memory
@@ -122,10 +123,10 @@ def dependences_by_secure_sum(
 ) -> Dependences:
     """Dependences from exact pair tables (MDR §4.2). The account says that no finite ε covers this."""
 
-    def measure(names: tuple[str, str], both: bool) -> float:
+    def measure(names: tuple[str, str], scores: PairScores | None) -> float:
         table = tables[names]
-        if both:
-            return pearson(table)
+        if scores is not None:
+            return pearson(table, scores)
         return bias_corrected_v(table, int(table.sum())) if small_sample else cramers_v(table)
 
     matrix = dependence_matrix(domain, ordinal, measure)
@@ -166,9 +167,9 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
     """
     tables = summed(randomized_cells(codes, needing_pairs(domain), pair_epsilon, random_state), domain)
 
-    def measure(names: tuple[str, str], both: bool) -> float:
+    def measure(names: tuple[str, str], scores: PairScores | None) -> float:
         mechanism = _pair_mechanism(domain, names, pair_epsilon)
-        return RandomizedPair.of(tables[names], mechanism, names).corrected(both, small_sample)
+        return RandomizedPair.of(tables[names], mechanism, names).corrected(scores, small_sample)
 
     matrix = dependence_matrix(domain, ordinal, measure)
     return Dependences(domain.names, matrix, randomized_pairs_account(domain, pair_epsilon))
