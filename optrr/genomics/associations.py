@@ -55,7 +55,7 @@ class Associations(TableResult):
     test: str
     n: IntArray
     scores: Scores
-    odds_of: Callable[[IntArray], OddsRatios]
+    odds_of: Callable[[slice | IntArray], OddsRatios]
     naive: Scores | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Associations(TableResult):
 
     def _head(self, count: int | None) -> tuple[pa.Table, int]:
         # odds ratios take most of the time, so they are worked out for the rows shown only
-        return _arrow(self.rows(np.arange(len(self.variants))[:count])), len(self.variants)
+        return _arrow(self.rows(slice(count))), len(self.variants)
 
     def plot(self) -> Figure:
         """−log10 p along the genome."""
@@ -134,9 +134,9 @@ class Associations(TableResult):
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """The table, column by column, shape (V,) each."""
-        return self.rows(np.arange(len(self.variants)))
+        return self.rows(slice(None))
 
-    def rows(self, which: IntArray) -> dict[str, NDArray[np.generic]]:
+    def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
         """The rows of the variants of these numbers, column by column; odds ratios are worked out for these only."""
         odds = self.odds_of(which)
         own = {"F_A": odds.cases, "F_U": odds.controls, "OR": odds.ratio, "L95": odds.low, "U95": odds.high}

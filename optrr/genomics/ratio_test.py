@@ -44,7 +44,8 @@ class RatioTest:
     ``n`` people, (V,). Of the null fit: ``frequency`` f, (V,), ``shares`` W_s, (2, V), and ``departure`` d, (V,), 0 for
     alleles. ``weights``, (4, C, V): what an output counts for 1 − x and for x, in controls and in cases each; ``estimates``,
     (4, V): unbiased means of these four. ``law``, (C, V): chances of the outputs if nobody had A1; ``moved``, (k, C, V): what
-    A_s, and for genotypes the shares with one allele of each kind, add to them.
+    A_s, and for genotypes the shares with one allele of each kind, add to them. Where all tables have one kernel, ``weights``
+    have 1 in place of V, and so does ``moved`` unless rows are left out.
     """
 
     n: FloatArray
@@ -61,22 +62,23 @@ class RatioTest:
         """The tests of tables with these observed proportions, (V, R, 2), and null fits; O(V R)."""
         v, outputs, rows = n.size, observed.shape[1], fit.rows.shape[1]
         x, one = np.arange(float(rows)) / (rows - 1), np.eye(rows)
-        weights = _tables_last(kernel.solve_adjoint(in_one_status([1 - x, x], outputs)), v)
+        weights = _tables_last(kernel.solve_adjoint(in_one_status([1 - x, x], outputs)))
         changes = [one[-1] - one[0]] + ([one[1] - (one[0] + one[2]) / 2] if rows == GENOTYPES else [])
-        chances = _tables_last(kernel.forward(in_one_status([one[0], *changes], outputs)), v)
+        chances = _tables_last(kernel.forward(in_one_status([one[0], *changes], outputs)))
         shares, p = np.ascontiguousarray(fit.columns.T), fit.rows.T
         law, moved = shares[0] * chances[0] + shares[1] * chances[1], chances[2:]
         if fit.beside is not None:
             inside = 1 - fit.beside.sum(axis=(1, 2))
             beside = np.concatenate([np.zeros((v, rows, 2)), fit.beside], axis=1)
-            law, moved = inside * law + _tables_last(kernel.forward(beside)[:, None], v)[0], inside * moved
-        estimates = np.einsum("kcv,cv->kv", weights, _tables_last(observed[:, None], v)[0])
+            law, moved = inside * law + _tables_last(kernel.forward(beside)[:, None])[0], inside * moved
+        estimates = _combined(weights.swapaxes(0, 1), _tables_last(observed[:, None])[0])
         departure = 4 * p[0] * p[2] / p[1] ** 2 - 1 if rows == GENOTYPES else np.zeros(v)
         return cls(n, fit.rows @ x, shares, departure, weights, estimates, law, moved)
 
     def part(self, which: IntArray) -> RatioTest:
         """The tests of the tables of these numbers."""
-        return RatioTest(*(np.take(getattr(self, f.name), which, axis=-1) for f in fields(self)))
+        arrays = (getattr(self, f.name) for f in fields(self))
+        return RatioTest(*(a if a.shape[-1] < self.n.size else np.take(a, which, axis=-1) for a in arrays))
 
     def contrast(self, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
         """g'·π̂ and σ/√n at ln ψ of shape (G, V), of the same shape. Their quotient is z, which falls in ψ."""
@@ -90,8 +92,8 @@ class RatioTest:
         parts = [a_0, a_1]
         if self.moved.shape[0] > len(parts):
             parts += [w[s] * _one_of_each(f[s], self.departure) for s in (0, 1)]
-        weights = np.einsum("kcv,kgv->cgv", self.weights, gradient)
-        law = np.einsum("kcv,kgv->cgv", self.moved, np.stack(parts)) + self.law[:, None]
+        weights = _combined(self.weights, gradient)
+        law = _combined(self.moved, np.stack(parts)) + self.law[:, None]
         # no output has a negative chance, so only rounding can make the variance negative
         variance = np.maximum(np.einsum("cgv,cgv->gv", law * weights, weights), np.finfo(np.float64).tiny)
         return np.einsum("kv,kgv->gv", self.estimates, gradient), np.sqrt(variance / self.n)
@@ -209,8 +211,14 @@ def in_one_status(vectors: list[FloatArray], rows: int) -> FloatArray:
     return np.asarray(np.einsum("kg,st->ksgt", longer, np.eye(2)).reshape(1, -1, rows, 2))
 
 
-def _tables_last(arrays: FloatArray, v: int) -> FloatArray:
-    """(V or 1, k, R, 2) as (k, 2R, V), in order in memory."""
-    return np.ascontiguousarray(
-        np.broadcast_to(arrays, (v, *arrays.shape[1:])).reshape(v, arrays.shape[1], -1).transpose(1, 2, 0)
-    )
+def _tables_last(arrays: FloatArray) -> FloatArray:
+    """(V, k, R, 2) as (k, 2R, V), in order in memory."""
+    return np.ascontiguousarray(arrays.reshape(*arrays.shape[:2], -1).transpose(1, 2, 0))
+
+
+def _combined(coefficients: FloatArray, amounts: FloatArray) -> FloatArray:
+    """Σ_k coefficients (k, C, V or 1) · amounts (k, ..., V), shape (C, ..., V)."""
+    if coefficients.shape[-1] == 1:
+        # one product of matrices, in half the time
+        return np.asarray(np.tensordot(coefficients[..., 0], amounts, (0, 0)))
+    return np.asarray(np.einsum("kcv,k...v->c...v", coefficients, amounts))

@@ -64,7 +64,10 @@ def scan(
 
 
 def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
-    """The kernel of each of the cohort's variants beside the status; see :mod:`optrr.genomics.star`."""
+    """The kernel of each of the cohort's variants beside the status, or one where all have the same; see `star`.
+
+    A kernel without a batch serves all tables, and takes a part of the time.
+    """
     assert layout.status is not None
     position = dict(zip(layout.names, range(len(layout.names)), strict=True))
     names = cohort.variants.name.tolist()
@@ -75,7 +78,8 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
             f"{len(unknown)} variants are not in the design ({listed(unknown)}): it did not randomize them; use the "
             "design file these records were randomized with"
         )
-    return star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
+    kernel = star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
+    return kernel.single() if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
 
 
 def associations(

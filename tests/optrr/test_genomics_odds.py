@@ -104,3 +104,18 @@ def test_a_fit_that_is_known_already_changes_nothing():
     for name in ("ratio", "low", "high", "cases", "controls"):
         np.testing.assert_array_equal(getattr(again, name), getattr(plain, name))
     assert np.isnan(again.ratio).tolist() == [False] * 6 + [True]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_one_kernel_for_all_tables_is_a_batch_of_copies_of_it(rows):
+    rng = np.random.default_rng(10 + rows)
+    kernel, _ = setting(rng, rows)
+    true = rng.dirichlet(np.full(2 * rows, 3.0), SETTINGS).reshape(-1, rows, 2)
+    law = np.maximum(kernel.forward(true).reshape(SETTINGS, -1), 0)
+    counts = rng.multinomial(3000, law / law.sum(axis=1, keepdims=True)).reshape(true.shape)
+    copies = EffectKernel((rows, 2), np.broadcast_to(kernel.eigenvalues, (SETTINGS, 2, 2)))
+    for one, each in ((kernel, copies), (kernel, copies.part(np.arange(1)))):
+        tables = counts[: each.batch[0]]
+        together, apart = odds_ratios(tables, one), odds_ratios(tables, each)
+        for name in (*GOALS, "cases", "controls"):
+            np.testing.assert_allclose(getattr(together, name), getattr(apart, name), rtol=1e-10)

@@ -19,17 +19,21 @@ from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
-from optrr.genomics.layout import layout_of
+from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
+from optrr.genomics.odds import odds_ratios
 from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slope, qq, qq_slope, save_figure
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
 from optrr.genomics.scan import ScanOptions, scan
-from optrr.genomics.scores import naive_score_test
+from optrr.genomics.scores import naive_score_test, score_test
+from optrr.genomics.star import star_kernel
+from optrr.genomics.tables import all_tables
 from optrr.kernel import unrandomized
 from optrr.records.account import Release
 from optrr.records.frames import FrameCodec
 from optrr.records.provenance import Provenance
 from optrr.records.reading.registry import open_source
+from optrr_solvers.laws import ProductLaw
 
 RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),))
 
@@ -131,6 +135,19 @@ def test_written_records_can_be_tested(tmp_path):
         back = read_cohort(tmp_path / name, PhenotypeColumns(column="status", cases=("case",)))
         direct = scan(randomized_cohort(cohort, records, layout), design.law, layout)
         np.testing.assert_array_equal(scan(back, design.law, layout).scores.statistic, direct.scores.statistic)
+
+
+@pytest.mark.parametrize("epsilons", [(2.0, 2.0, 2.0), (1.0, 2.0, 3.0)])
+def test_a_scan_is_its_variants_one_by_one_whether_or_not_they_are_alike(epsilons):
+    cohort = simulated(500, 3, seed=7)
+    domain = genomic_domain(["rs0", "rs1", "rs2"])
+    law, layout = ProductLaw(domain.sizes, np.array([3.0, *epsilons])), layout_of(domain)
+    rows, tables = scan(cohort, law, layout, ScanOptions("genotypic")).columns, all_tables(cohort, missing=False)
+    for k in range(3):
+        kernel = star_kernel(law, np.array([k + 1]), 0).single()
+        one, odds = score_test(tables[k : k + 1], kernel, "genotypic"), odds_ratios(tables[k : k + 1], kernel)
+        expected = [one.statistic, one.p_value, odds.ratio, odds.low, odds.high]
+        np.testing.assert_allclose([rows[c][k] for c in ("STAT", "P", "OR", "L95", "U95")], np.ravel(expected), 1e-10)
 
 
 @pytest.mark.slow

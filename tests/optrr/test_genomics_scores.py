@@ -313,6 +313,33 @@ def test_chi_squared_estimate_is_centred_on_the_truth():
         assert np.mean(np.abs(naive - target)) > 1.5 * np.mean(np.abs(estimates - target))
 
 
+@pytest.mark.parametrize(
+    ("rows", "test"), [(rows, test) for rows in (2, 3, 4) for test in TESTS if rows > 2 or test != "genotypic"]
+)
+def test_the_visible_share_is_that_of_dense_covariances(rows, test):
+    rng, genotypes = np.random.default_rng(rows), min(rows, 3)
+    _, kernel, matrix = mechanism(rows, "auto", epsilon=2.5)
+    law = kernel.forward(rng.dirichlet(np.full(rows * 2, 4.0), size=5).reshape(-1, rows, 2)).reshape(5, -1)
+    counts = rng.multinomial(100_000, law / law.sum(axis=1, keepdims=True)).reshape(-1, rows, 2)
+    scores = score_test(counts, kernel, test, tail=False)
+    # cells of genotypes by status: copies of A1 in cases, or the first two genotypes in controls
+    contrasts = np.zeros((2, rows, 2)) if test == "genotypic" else np.zeros((1, rows, 2))
+    if test == "genotypic":
+        contrasts[0, 0, 0] = contrasts[1, 1, 0] = 1
+    else:
+        contrasts[0, :genotypes, 1] = np.arange(genotypes)
+    for k, share in enumerate(visible_share(scores.fit, kernel, test)):
+        a, b, table = scores.fit.rows[k], scores.fit.columns[k], scores.fit.table[k].ravel()
+        # π ↦ π_ab − π_a π_b, linearised at the fit; of a missing genotype it says nothing
+        known = np.kron(np.eye(rows)[:genotypes], np.eye(2))
+        centring = np.kron(np.eye(genotypes) - np.outer(a, np.ones(genotypes)), np.eye(2) - np.outer(b, np.ones(2)))
+        weights = contrasts.reshape(-1, rows * 2) @ known.T @ centring @ known
+        plain = weights @ np.diag(table) @ weights.T
+        reported = weights @ np.linalg.inv(matrix).T
+        seen = reported @ np.diag(table @ matrix) @ reported.T
+        assert share == pytest.approx(len(contrasts) / np.trace(np.linalg.inv(plain) @ seen), rel=1e-9)
+
+
 @pytest.mark.slow
 def test_what_stays_visible_of_an_inflation():
     """Populations in the statuses at different shares: the median statistic rises by the visible share of its true rise."""
