@@ -11,7 +11,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     deploy      export, Fitted: the file by which devices randomize
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
     count       count, count_many, Counts
-    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables, synthetic_records; poisoning, Poisoning;
+    estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
     weight      estimate_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         derive,
         estimate,
         poisoning,
-        synthetic_records,
     )
     from optrr.inference import (
         Alternative,
@@ -146,7 +145,6 @@ _HOMES = {
         "derive",
         "estimate",
         "poisoning",
-        "synthetic_records",
     ),
     "inference": (
         "Alternative",
@@ -274,7 +272,6 @@ __all__ = [
     "stepwise",
     "stratified_test",
     "synthesize",
-    "synthetic_records",
     "test",
     "tradeoff",
     "verify",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from optrr.estimation.derived import Derived, derive
     from optrr.estimation.estimator import METHODS, estimate
     from optrr.estimation.fake_reports import poisoning
-    from optrr.estimation.queries import QueryAnswer, count_query, query_errors, synthetic_records
+    from optrr.estimation.queries import QueryAnswer, count_query, query_errors
     from optrr.estimation.reach import Poisoning
     from optrr.estimation.result import Convergence, Estimate
     from optrr.estimation.statistics import STATISTICS
@@ -49,7 +49,7 @@ _HOMES = {
     "estimation.estimator": ("METHODS", "estimate"),
     "estimation.fake_reports": ("poisoning",),
     "estimation.reach": ("Poisoning",),
-    "estimation.queries": ("QueryAnswer", "count_query", "query_errors", "synthetic_records"),
+    "estimation.queries": ("QueryAnswer", "count_query", "query_errors"),
     "estimation.statistics": ("STATISTICS",),
     "estimation.result": ("Convergence", "Estimate"),
 }
@@ -78,7 +78,6 @@ __all__ = [
     "poisoning",
     "query_errors",
     "relative_error",
-    "synthetic_records",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -93,7 +93,7 @@ def _worst(observed: Observed) -> _Cell:
     if not errors[at] >= _SUSPICIOUS:
         return _Cell(observed.name)
     batch = len(kernel.batch) or errors.ndim - len(kernel.sizes)
-    single = kernel.single(int(np.ravel_multi_index(at[:batch], errors.shape[:batch]))) if batch else kernel
+    single = kernel.part(int(np.ravel_multi_index(at[:batch], errors.shape[:batch]))) if batch else kernel
     people = float(n[(*at[:batch], *(0 for _ in kernel.sizes))])
     log_chance = log_chance_bound(single, at[batch:], float(estimate[at]), people)
     return _Cell(observed.name, float(estimate[at]), float(errors[at]), log_chance)

@@ -22,6 +22,7 @@ x ln x over cells and margins, each estimated by :mod:`optrr.estimation.logarith
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import chain, pairwise
 from math import log, prod
 
 import numpy as np
@@ -31,6 +32,7 @@ from scipy.special import xlogy
 
 from optrr.estimation import logarithms, statistics
 from optrr.estimation.intervals import Law, Path, Sampling
+from optrr.estimation.outward import outward
 from optrr.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 
@@ -47,7 +49,7 @@ _FAINT = 6.0
 _MOST_EVEN = 0.5
 # Scales are found to this precision: the law varies slowly with them, and its mean is the value itself.
 _SCALE = 1e-4
-_LARGEST_SCALE = 1e4
+_LARGEST_SCALE = 2.0**14
 
 
 class _Moved:
@@ -208,12 +210,12 @@ class _Logarithms(Path):
 
         if excess(0.0) >= 0:
             return at(0.0)
-        low, high = 0.0, 1.0
-        while excess(high) < 0:
-            if high > _LARGEST_SCALE or (high > 1 and excess(high) <= excess(low)):
-                return at(high)
-            low, high = high, 2 * high
-        return at(float(brentq(excess, low, high, xtol=_SCALE * high)))
+        for low, high in pairwise(chain([0.0], outward(1.0, 1.0, 2.0, _LARGEST_SCALE))):
+            if excess(high) >= 0:
+                return at(float(brentq(excess, low, high, xtol=_SCALE * high)))
+            if high > 1 and excess(high) <= excess(low):
+                break
+        return at(high)
 
 
 class NegativeEntropy(_Logarithms):

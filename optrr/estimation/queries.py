@@ -1,4 +1,4 @@
-"""Counts over any subset S of the domain (MDR §3, §6.5) and synthetic records.
+"""Counts over any subset S of the domain (MDR §3, §6.5).
 
 The count of S is estimated by n Σ_{u∈S} π̂_u. From the unbiased estimate its variance is exact, through P⁻¹ applied to the
 subset's indicator; no covariance matrix is built. Its interval inverts a test (:mod:`optrr.estimation.score_interval`).
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.estimation.result import Estimate, check_confidence, check_records
+from optrr.estimation.result import check_confidence, check_records
 from optrr.estimation.score_interval import score_intervals
 from optrr.estimation.weighted_mean import subset_mean
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.domain import Category, Domain, category_text
-from optrr_solvers.arrays import IntArray
 
 Subset = NDArray[np.bool_]
 
@@ -100,42 +99,6 @@ def query_errors(estimated: float, true: float) -> tuple[float, float]:
     if true == 0:
         return absolute, 0.0 if absolute == 0 else float("inf")
     return absolute, absolute / abs(true)
-
-
-def synthetic_records(
-    estimate: Estimate,
-    size: int | None = None,
-    random_state: int | np.random.Generator | None = None,
-    *,
-    exact: bool = True,
-) -> IntArray:
-    """Records distributed as the estimated joint: codes of shape (size, m), in cell order (MDR §3.2).
-
-    Parameters
-    ----------
-    estimate
-        proper: made by any method but "unbiased", whose negative cells no records can have.
-    size
-        number of records; as many as were counted unless given.
-    exact
-        repeat every cell as its proportion dictates, fractions given to the largest remainders; False draws at random.
-    random_state
-        for the draw only.
-    """
-    if not estimate.is_proper:
-        raise InvalidInput(f"an estimate by method {estimate.method!r} has negative cells; estimate with 'projection'")
-    n = estimate.n if size is None else size
-    if n < 0 or n != int(n):
-        raise InvalidInput(f"size = {size}; give a whole number of records of at least 0")
-    pi = np.ravel(estimate.proportions) / estimate.proportions.sum()
-    if exact:
-        copies = np.floor(n * pi).astype(np.int64)
-        missing = n - int(copies.sum())
-        copies[np.argsort(copies - n * pi, kind="stable")[:missing]] += 1
-    else:
-        copies = np.random.default_rng(random_state).multinomial(n, pi)
-    cells = np.repeat(np.arange(pi.size), copies)
-    return np.stack(np.unravel_index(cells, estimate.proportions.shape), axis=1).astype(np.int64)
 
 
 def _code(domain: Domain, name: str, category: Category) -> int:

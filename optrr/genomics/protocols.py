@@ -141,7 +141,7 @@ def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> V
     while k <= names.size:
         reported = [f"report {j + 1}" for j in range(k)]
         design = genomic_design(Wanted(reported, missing=missing, method="kronecker"), Budget(total=total))
-        kernel = star_kernel(design.law, np.array([1]), 0).single()
+        kernel = star_kernel(design.law, np.array([1]), 0).part(0)
         value = k * float(kernel.eigenvalues[1, 1]) ** 2
         if best is not None and value < best[0]:
             break

@@ -79,7 +79,7 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
             "design file these records were randomized with"
         )
     kernel = star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
-    return kernel.single() if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
+    return kernel.part(0) if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
 
 
 def associations(

@@ -73,7 +73,7 @@ def calibrated(
     far, fewest = far[chosen], fewest[chosen]
     if scores.df > 1:
         for k in far[fewest < FEW_EXPECTED]:
-            tail = _simulated(tables[k], kernel.single(k), contrasts, fitter)
+            tail = _simulated(tables[k], kernel.part(k), contrasts, fitter)
             if tail[1] < TOO_NOISY:
                 p[k], error[k], source[k] = *tail, "tilted"
         far = far[fewest >= FEW_EXPECTED]

@@ -60,19 +60,12 @@ class EffectKernel(Kernel):
             )
         self.batch = self.eigenvalues.shape[:-k]
 
-    def part(self, which: slice | IntArray) -> EffectKernel:
-        """The kernels of some of the tables; itself where one kernel serves them all."""
+    def part(self, which: int | slice | IntArray) -> EffectKernel:
+        """The kernels of some of the tables, of one without a batch; itself where one kernel serves them all."""
         if not self.batch:
             return self
         changes = None if self._changes is None else self._changes[which]
         return EffectKernel(self.sizes, self.eigenvalues[which], self.names, changes)
-
-    def single(self, table: int = 0) -> EffectKernel:
-        """The kernel of one table, without a batch."""
-        if not self.batch:
-            return self
-        changes = None if self._changes is None else self._changes[table]
-        return EffectKernel(self.sizes, self.eigenvalues[table], self.names, changes)
 
     @cached_property
     def cell_probabilities(self) -> FloatArray:

@@ -47,12 +47,8 @@ class Kernel(ABC):
     # the shape of what stands before a table's own axes where every table has a kernel of its own; () where one serves all
     batch: tuple[int, ...] = ()
 
-    def part(self, which: slice | IntArray) -> Kernel:
-        """The kernels of some of the tables; itself where one kernel serves them all."""
-        return self
-
-    def single(self, table: int = 0) -> Kernel:
-        """The kernel of one table, without a batch."""
+    def part(self, which: int | slice | IntArray) -> Kernel:
+        """The kernels of some of the tables, of one without a batch; itself where one kernel serves them all."""
         return self
 
     @property

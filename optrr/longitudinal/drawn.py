@@ -10,6 +10,7 @@ Nothing is rounded, so ε that are computed from these numbers are those of what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -30,17 +31,22 @@ Densities = NDArray[Any]
 
 def drawn_densities(automaton: Layers) -> Densities:
     """The density of every change set, up to one constant; for at most 12 attributes."""
+    order = [layer.attribute for layer in automaton.layers if not isinstance(layer, ChoiceLayer)]
+    return np.transpose(_walked(automaton, lambda x: x).reshape((2,) * len(order)), np.argsort(order))
+
+
+def _walked(automaton: Layers, kept: Callable[[Densities], Densities]) -> Densities:
+    """What is ``kept`` of the densities that follow a state, from the last layer to the first, flat."""
     after = [np.array([1], dtype=object)]
-    order: list[int] = []
     for layer in reversed(automaton.layers):
         if isinstance(layer, ChoiceLayer):
             chances = component_chances(layer, automaton.bits)
             after = [sum(c * after[s] for c, s in zip(chances, layer.next_states.tolist(), strict=True))]
-            continue
-        order.insert(0, layer.attribute)
-        after = _before(layer, automaton.bits, int(automaton.sizes[layer.attribute]), after)
+        else:
+            size = int(automaton.sizes[layer.attribute])
+            after = [kept(each) for each in _before(layer, automaton.bits, size, after)]
     (flat,) = after
-    return np.transpose(flat.reshape((2,) * len(order)), np.argsort(order))
+    return flat
 
 
 def _before(layer: Layer, bits: int, size: int, after: list[Densities]) -> list[Densities]:
@@ -93,23 +99,15 @@ def density_range(automaton: Layers) -> tuple[Fraction, Fraction]:
 
     Exact where no two paths of the automaton have the same change set; otherwise sums of extremes bound the extreme of sums.
     """
-    low, high = [1], [1]
     scale = Fraction(1)
-    for layer in reversed(automaton.layers):
+    for layer in automaton.layers:
         if isinstance(layer, ChoiceLayer):
-            chances = component_chances(layer, automaton.bits)
-            low, high = (
-                [sum(c * after[s] for c, s in zip(chances, layer.next_states.tolist(), strict=True))]
-                for after in (low, high)
-            )
             scale /= 1 << automaton.bits
-            continue
-        size = int(automaton.sizes[layer.attribute])
-        rows = [[np.array([x], dtype=object) for x in after] for after in (low, high)]
-        low = [int(x.min()) for x in _before(layer, automaton.bits, size, rows[0])]
-        high = [int(x.max()) for x in _before(layer, automaton.bits, size, rows[1])]
-        scale *= 1 if layer.uniform else Fraction(size, (size - 1) << automaton.bits)
-    return low[0] * scale, high[0] * scale
+        elif not layer.uniform:
+            size = int(automaton.sizes[layer.attribute])
+            scale *= Fraction(size, (size - 1) << automaton.bits)
+    low, high = _walked(automaton, lambda x: x.min(keepdims=True)), _walked(automaton, lambda x: x.max(keepdims=True))
+    return int(low[0]) * scale, int(high[0]) * scale
 
 
 def change_sets(sizes: IntArray) -> IntArray:

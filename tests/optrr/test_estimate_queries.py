@@ -16,7 +16,6 @@ from optrr.estimation import (
     mean_squared_error,
     query_errors,
     relative_error,
-    synthetic_records,
 )
 from optrr.estimation.accuracy import bonferroni_quantile
 from optrr.estimation.queries import box, records
@@ -71,24 +70,6 @@ def test_subsets(mechanism, counts):
 def test_query_errors_are_mdr_16():
     assert query_errors(90, 100) == (10, 0.1)
     assert query_errors(3, 0) == (3, float("inf")) and query_errors(0, 0) == (0, 0)
-
-
-def test_synthetic_records_have_the_estimated_shares(mechanism, counts):
-    proper = estimate(counts, mechanism, method="projection")
-    made = synthetic_records(proper)
-    assert made.shape == (counts.n, 2)
-    shares = np.zeros((3, 2))
-    np.add.at(shares, tuple(made.T), 1)
-    assert np.abs(shares - counts.n * proper.proportions).max() < 1
-    drawn = synthetic_records(proper, 40_000, 7, exact=False)
-    drawn_shares = np.bincount(drawn[:, 0] * 2 + drawn[:, 1], minlength=6) / 40_000
-    np.testing.assert_allclose(drawn_shares, proper.proportions.ravel(), atol=4.5 * 0.5 / 200)
-    for size in (-1, 2.5):
-        with pytest.raises(InvalidInput, match="whole number"):
-            synthetic_records(proper, size)
-    improper = estimate(Counts(counts.domain, np.array([[9, 0], [0, 0], [0, 1]])), mechanism)
-    with pytest.raises(InvalidInput, match="'projection'"):
-        synthetic_records(improper)
 
 
 def test_a_count_from_reports_that_are_all_alike_has_no_standard_error():

@@ -144,7 +144,7 @@ def test_a_scan_is_its_variants_one_by_one_whether_or_not_they_are_alike(epsilon
     law, layout = ProductLaw(domain.sizes, np.array([3.0, *epsilons])), layout_of(domain)
     rows, tables = scan(cohort, law, layout, ScanOptions("genotypic")).columns, all_tables(cohort, missing=False)
     for k in range(3):
-        kernel = star_kernel(law, np.array([k + 1]), 0).single()
+        kernel = star_kernel(law, np.array([k + 1]), 0).part(0)
         one, odds = score_test(tables[k : k + 1], kernel, "genotypic"), odds_ratios(tables[k : k + 1], kernel)
         expected = [one.statistic, one.p_value, odds.ratio, odds.low, odds.high]
         np.testing.assert_allclose([rows[c][k] for c in ("STAT", "P", "OR", "L95", "U95")], np.ravel(expected), 1e-10)

@@ -33,7 +33,7 @@ def mechanism(rows: int, method: str, variants: int = 4, epsilon: float = 1.5):
     """A law over a status and some variants, its kernel, and the 2-attribute mechanism's dense matrix."""
     domain = Domain.of({"status": 2} | {f"v{k}": rows for k in range(variants)})
     law = solve(Problem(domain.sizes, np.r_[2.0, np.full(variants, epsilon)]), method).law
-    kernel = star_kernel(law, np.array([1]), 0).single()
+    kernel = star_kernel(law, np.array([1]), 0).part(0)
     return law, kernel, Mechanism(domain, law).matrix(["v0", "status"])
 
 
@@ -134,7 +134,7 @@ def test_a_batch_of_mechanisms_is_each_by_itself():
     kernel, counts = EffectKernel((3, 2), lam), tables(12, 40)
     for test in TESTS:
         scores = score_test(counts, kernel, test)
-        alone = [score_test(counts[k : k + 1], kernel.single(k), test) for k in range(40)]
+        alone = [score_test(counts[k : k + 1], kernel.part(k), test) for k in range(40)]
         np.testing.assert_allclose(scores.statistic, [a.statistic[0] for a in alone], rtol=1e-10)
         np.testing.assert_allclose(scores.p_value, [a.p_value[0] for a in alone], rtol=1e-9)
 

@@ -24,6 +24,7 @@ Noise is drawn in double precision, whose low-order bits are known to leak (Miro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from scipy.optimize import brentq
 from scipy.stats import gamma
 
 from optrr.errors import InvalidInput
+from optrr.estimation.outward import outward
 from optrr.spent import checked_epsilon
 from optrr.studies.graphs.estimates import triangles
 from optrr.studies.graphs.graph import Graph, as_graph
@@ -143,9 +145,7 @@ def laplace_dilation(dimension: int, epsilon: float, delta: float) -> float:
         return float(max(wide, narrow) - delta)
 
     # β = ε/(2n) already spends ε/2 on the volume alone when the noise is small, so the answer lies not far above it
-    high = epsilon / dimension
-    while excess(high) < 0:
-        high *= 2
+    high = next(b for b in outward(epsilon / dimension, epsilon / dimension, 2.0, inf) if excess(b) >= 0)
     beta = brentq(excess, high * 1e-9, high, xtol=high * 1e-12)
     # β is lowered by more than the solver's tolerance, so that it is never too large
     return float(beta * (1 - 1e-9))
