@@ -58,5 +58,12 @@ class Equations(ABC):
         """uᵀHu for directions u (B, p), and its standard error; both (B,)."""
 
     @abstractmethod
+    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
+        """What θ's noise of covariance C (B, p, p) adds to the spread of Wψ for weights W (B, k, p): (B, k, k).
+
+        With h_j = −dψ_j/dθ it is Σ_de C_de mean (W h_j)_d (W h_j)_eᵀ.
+        """
+
+    @abstractmethod
     def part(self, which: IntArray) -> Equations:
         """The equations of some of the data sets: numbers that differ, in ascending order."""

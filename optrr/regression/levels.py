@@ -55,10 +55,11 @@ class Levels:
         """∂ln p_c by category and level, (B, G, R, r, r−1)."""
         return np.asarray(self._steps * self.slope[..., None, :] / self.p[..., :, None])
 
-    def cell_curvatures(self, d: FloatArray) -> FloatArray:
-        """−∂²ln p_c where level j moves by d_j (B, G, R, r−1): (B, G, R, r)."""
-        first = np.einsum("...cj,...j->...c", self.cell_scores(), d)
-        return np.asarray(first**2 - (self.bend * d**2) @ self._steps.T / self.p)
+    def cell_curvatures(self, d: FloatArray, e: FloatArray) -> FloatArray:
+        """−∂²ln p_c where level j moves by d_j, then by e_j, both (B, G, R, r−1): (B, G, R, r)."""
+        scores = self.cell_scores()
+        one, other = (np.einsum("...cj,...j->...c", scores, moved) for moved in (d, e))
+        return np.asarray(one * other - (self.bend * d * e) @ self._steps.T / self.p)
 
     def curvature(self, weights: FloatArray) -> FloatArray:
         """−Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1), for weights (B, G, R, r)."""

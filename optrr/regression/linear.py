@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -101,37 +101,21 @@ class LinearEquations(Equations):
         square = np.einsum("bd,bde,be->b", weights, self.second, weights, optimize=True)
         return value, np.sqrt(np.maximum(square - value**2, 0) / self.n)
 
+    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
+        """From the second moments of g, which hold those of the products of columns."""
+        del theta
+        each = np.eye(self.parameters, self.columns)
+        padded = np.concatenate([weights, np.zeros((*weights.shape[:2], 1))], axis=2)
+        own = np.stack(
+            [[self._gathered(one[:, :, None] * e) for e in each] for one in padded.transpose(1, 0, 2)]
+        ).transpose(2, 0, 1, 3)
+        return np.asarray(np.einsum("bkdx,bxy,bley,bde->bkl", own, self.second, own, noise, optimize=True))
+
     def part(self, which: IntArray) -> LinearEquations:
         """Some of the data sets."""
         if len(which) == len(self.mean):
             return self
         return LinearEquations(self.mean[which], self.second[which], self.n[which])
-
-    def limits(self, k: int, theta: FloatArray, deviate: float) -> tuple[float, float]:
-        """Fieller's: the test's numerator is linear in the hypothesis b, its variance quadratic, for one data set.
-
-        The line where the variance of the k-th column given the others cannot be told from 0.
-        """
-        free = [i for i in range(self.parameters) if i != k]
-        m = self.moments[0, :-1, :-1]
-        weight, moving = np.zeros((1, self.parameters)), np.zeros((1, self.parameters))
-        weight[0, k] = moving[0, k] = 1.0
-        if free:
-            # the other parameters move so that their equations hold; M is symmetric, so the weights are the same numbers
-            weight[0, free] = moving[0, free] = -np.linalg.solve(m[np.ix_(free, free)], m[free, k])
-        at_estimate = self._combination(weight, theta[None])[0]
-        change = self._combination(weight, theta[None] + moving)[0] - at_estimate
-        second, mean = self.second[0], self.mean[0]
-        factor = deviate**2 / (float(self.n[0]) - len(free))
-        # (mean·(a + t c))² ≤ factor (a + t c)ᵀ S (a + t c), t = b − θ_k
-        quadratic = float(mean @ change) ** 2 - factor * float(change @ second @ change)
-        half = float(mean @ at_estimate) * float(mean @ change) - factor * float(at_estimate @ second @ change)
-        constant = float(mean @ at_estimate) ** 2 - factor * float(at_estimate @ second @ at_estimate)
-        inside = half**2 - quadratic * constant
-        if quadratic <= 0 or inside < 0:
-            return -inf, inf
-        root = sqrt(inside)
-        return float(theta[k]) + (-half - root) / quadratic, float(theta[k]) + (-half + root) / quadratic
 
     def _combination(self, weight: FloatArray, theta: FloatArray) -> FloatArray:
         """The weights on g of Σ_c w_c ψ_c(θ), (B, D)."""

@@ -117,6 +117,11 @@ class LikelihoodEquations(LogisticEquations):
         value = np.einsum("bp,bpq,bq->b", direction, self.curvature(theta), direction)
         return value, np.zeros_like(value)
 
+    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
+        """Nothing: V is the information at θ, and no mean over records."""
+        del theta, noise
+        return np.zeros((*weights.shape[:2], weights.shape[1]))
+
     def part(self, which: IntArray) -> LikelihoodEquations:
         """Some of the data sets."""
         if len(which) == len(self.reports):
@@ -158,10 +163,21 @@ class UnbiasedEquations(LogisticEquations):
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From the reports' own curvatures."""
         moved = moved_levels(direction, self.x, self.categories)
-        own = self._own(self.levels(theta).cell_curvatures(moved)[:, :, None])[:, :, 0]
+        own = self._own(self.levels(theta).cell_curvatures(moved, moved)[:, :, None])[:, :, 0]
         reports = self.reports.reshape(own.shape)
         value, square = np.sum(own * reports, axis=(1, 2)), np.sum(own**2 * reports, axis=(1, 2))
         return value, np.sqrt(np.maximum(square - value**2, 0.0) / self.n)
+
+    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
+        """From the reports' own curvatures."""
+        levels, count, each = self.levels(theta), weights.shape[1], np.eye(self.parameters)
+        moved = [moved_levels(weights[:, k], self.x, self.categories) for k in range(count)]
+        along = [moved_levels(np.broadcast_to(e, theta.shape), self.x, self.categories) for e in each]
+        cells = [levels.cell_curvatures(d, e) for d in moved for e in along]
+        own = self._own(np.stack(cells, axis=2))
+        own = own.transpose(0, 2, 1, 3).reshape(len(theta), count, len(each), -1)
+        reports = self.reports.reshape(len(self.reports), 1, 1, -1)
+        return np.asarray(np.einsum("bkdv,blev,bde->bkl", own * reports, own, noise, optimize=True))
 
     def part(self, which: IntArray) -> UnbiasedEquations:
         """Some of the data sets."""
