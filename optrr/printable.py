@@ -44,6 +44,11 @@ def crossed(names: Iterable[str]) -> str:
     return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)
 
 
+def amount(number: int | str, noun: str) -> str:
+    """How many there are of something, by their number or its text: ``1 record``, ``2 records``; its plural ends in s."""
+    return f"{number} {noun}{'' if str(number) == '1' else 's'}"
+
+
 def sentence(text: str) -> str:
     """A line of a terminal as a sentence of a page."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -12,6 +12,7 @@ import pyarrow as pa
 from optrr.allocating.workload import Workload
 from optrr.asking import Asking
 from optrr.designing.design import Design
+from optrr.printable import amount
 from optrr.protocols.sampled_tables import SampledTables
 from optrr.records.domain import Domain
 from optrr.results import TableResult
@@ -105,7 +106,7 @@ class Allocation(TableResult):
         useless = [p for p in self.predictions if p.standard_error is not None and p.standard_error > _USELESS]
         if useless:
             worst = max(useless, key=lambda p: p.standard_error or 0.0)
-            which = "every table" if len(useless) == len(self.predictions) else f"{len(useless)} tables"
+            which = "every table" if len(useless) == len(self.predictions) else amount(len(useless), "table")
             said.append(
                 f"with n = {self.n} nothing can be learned of {which}: {' × '.join(worst.attributes)} would have a standard "
                 f"error of {worst.standard_error:.3g}, and any guess within 0..1 is closer than {_USELESS:g}; "

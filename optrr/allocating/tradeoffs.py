@@ -23,6 +23,7 @@ from optrr.allocating.allocate import allocate
 from optrr.allocating.workload import Workload, WorkloadLike, workload_of
 from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure, plain_logarithms
 from optrr.errors import InvalidInput
+from optrr.printable import amount
 from optrr.records.domain import Domain
 from optrr.results import TableResult
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed
@@ -138,7 +139,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     if preserve_pairs and declared.m > 1:
         chosen = "pairs" if preserve_pairs is True else list(preserve_pairs)
         every = chosen == "pairs" or len(chosen) == declared.m * (declared.m - 1) // 2
-        kept = "every pair" if every else "1 pair" if len(chosen) == 1 else f"{len(chosen)} pairs"
+        kept = "every pair" if every else amount(len(chosen), "pair")
         ways.append((f"optimum, {kept} kept", {"preserve": chosen}))
     ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
     curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]

@@ -13,6 +13,7 @@ import numpy as np
 from optrr.bayes.settling import FEWEST, Moments, moments
 from optrr.charts import interval_figure
 from optrr.errors import InvalidInput, SolveFailed
+from optrr.printable import amount
 from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
 from optrr.results import TableResult
@@ -136,7 +137,7 @@ class Posterior(TableResult):
         """The prior in words."""
         least, most = float(self.prior.min()), float(self.prior.max())
         each = f"{least:g} in each cell" if least == most else f"{least:g} to {most:g} a cell"
-        return f"Dirichlet prior with {each} of {self.prior.size}, {self.prior.sum():g} records' worth in all"
+        return f"Dirichlet prior with {each} of {self.prior.size}, worth {amount(f'{self.prior.sum():g}', 'record')} in all"
 
     @property
     def drawn_text(self) -> str:

@@ -39,6 +39,7 @@ from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.genomics.tables import all_tables
 from optrr.parts import Page
+from optrr.printable import amount
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
 from optrr.results import in_json
@@ -108,7 +109,7 @@ def gwas(
         print_json(_scan_summary(scanned, design) | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
-    left_out = (f"{count} variants left out: {reason}" for reason, count in scanned.skipped.items())
+    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
 
 
@@ -175,7 +176,8 @@ def _shown(value: Any) -> Any:
 def _show_scan(associations: Associations, design: Design) -> None:
     p = associations.scores.p_value
     click.echo(
-        f"{len(associations.variants)} variants, {associations.test} test, total epsilon {epsilon_text(design.epsilon)}: "
+        f"{amount(len(associations.variants), 'variant')}, {associations.test} test, "
+        f"total epsilon {epsilon_text(design.epsilon)}: "
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {associations.lambda_gc:.3f}"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from optrr.cli.printing import print_shown
+from optrr.printable import amount
 
 if TYPE_CHECKING:
     from optrr.estimation.reach import Poisoning
@@ -23,9 +24,7 @@ fake_reports_option = click.option(
 def print_poisoning(moved: Poisoning) -> None:
     """Where the cells can be moved to, and by which reports."""
     k, n = moved.fakes, moved.n
-    title = (
-        f"reach of {k} fake reports: {k} added to the {n}, {k} of the {n} replaced, or {k} of the {n} fake and left out"
-    )
-    print_shown(title, moved.shown())
+    reach = f"{k} added to the {n}, {k} of the {n} replaced, or {k} of the {n} fake and left out"
+    print_shown(f"reach of {amount(k, 'fake report')}: {reach}", moved.shown())
     click.echo(moved.hundredth)
     click.echo(moved.note)

@@ -48,6 +48,7 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
+from optrr.printable import amount
 from optrr.records.provenance import SEEDED
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
@@ -151,7 +152,7 @@ def _show_design(made: Design) -> None:
     layout = layout_of(made.domain)
     one, conditional = made.attribute_epsilons, made.conditional_epsilons
     click.echo(
-        f"{layout.variants} variants in the {layout.kind} layout, {made.domain.m} attributes: "
+        f"{amount(layout.variants, 'variant')} in the {layout.kind} layout, {made.domain.m} attributes: "
         f"total epsilon {epsilon_text(made.epsilon)}   "
         f"certified lower bound {bound_text(made.lower_bound)}   Kronecker's total "
         f"{epsilon_text(made.kronecker_epsilon)}   method {made.method}"
@@ -214,15 +215,14 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         warn([f"{output} was {SEEDED}"])
     exposed = variants_with_missing(records)
     if exposed:
-        warn(
-            [f"{exposed} variants have missing calls, published as they are: no epsilon covers which calls are missing"]
-        )
+        which = f"the missing calls of {amount(exposed, 'variant')}"
+        warn([f"{which} are published as they are: no epsilon covers which calls are missing"])
     if as_json:
         made = {"records": cohort.n, "variants": layout.variants, **release_summary(provenance)}
         print_json(made | {"output": str(output), "left_out": left_out})
     else:
         click.echo(
-            f"{cohort.n} people × {layout.variants} variants randomized at {epsilon_phrase(provenance)}, "
+            f"{cohort.n} people × {amount(layout.variants, 'variant')} randomized at {epsilon_phrase(provenance)}, "
             f"written to {output}"
         )
 

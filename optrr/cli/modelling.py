@@ -23,6 +23,7 @@ from optrr.errors import InvalidInput
 from optrr.models import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.terms import parse_terms
 from optrr.parts import Page
+from optrr.printable import amount
 from optrr.records.reading.source import RecordsAt
 
 
@@ -90,6 +91,8 @@ def _print(result: LogLinear, compared: Comparison | None) -> None:
     of = "all together" if result.simultaneous else "each"
     title = f"{result.terms}: log odds and log odds ratios, {100 * result.confidence:g}% intervals for {of}, {result.n} records"
     print_shown(title, result.shown())
-    say(f"log-likelihood {result.log_likelihood:.2f}, BIC {result.bic:.2f}, {result.terms.parameters} parameters")
+    say(
+        f"log-likelihood {result.log_likelihood:.2f}, BIC {result.bic:.2f}, {amount(result.terms.parameters, 'parameter')}"
+    )
     if compared is not None:
         say(compared.headline())

@@ -26,6 +26,7 @@ from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import ReleaseOptions
+from optrr.printable import amount
 from optrr.protocols.saved import load_asking
 from optrr.records.provenance import SEEDED
 from optrr.records.public import PublicColumns
@@ -92,5 +93,5 @@ def _release_to_pipe(
 
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
-    said = [f"{made.records} records randomized at {epsilon_phrase(made.provenance)}; a pipe keeps no account of that"]
-    warn([*said, *([f"they were {SEEDED}"] if made.provenance.seeded else [])])
+    said = f"{amount(made.records, 'record')} randomized at {epsilon_phrase(made.provenance)}"
+    warn([f"{said}; a pipe keeps no account of that", *([f"they were {SEEDED}"] if made.provenance.seeded else [])])

@@ -12,6 +12,7 @@ from optrr.cli.inputs import FILE
 from optrr.cli.printing import print_json, warn
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
+from optrr.printable import amount
 from optrr.records.account import Release
 from optrr.records.origins import check_design, origins_of
 from optrr.records.provenance import PERSON, SEEDED, UNIT, Provenance
@@ -135,4 +136,4 @@ def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
         print_json({"records": release.records, **release_summary(release.provenance), "output": str(output)})
     else:
         phrase = epsilon_phrase(release.provenance)
-        click.echo(f"{release.records} records randomized at {phrase}, written to {output}")
+        click.echo(f"{amount(release.records, 'record')} randomized at {phrase}, written to {output}")

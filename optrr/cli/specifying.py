@@ -14,6 +14,7 @@ from optrr.cli.public_columns import public_option
 from optrr.designing.proposing import Proposal, Proposing, propose
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
+from optrr.printable import amount
 from optrr.records.public import PublicColumns
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
@@ -94,7 +95,7 @@ def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
 def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
     left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
     return [
-        f"Proposed by optrr {__version__} from {str(place)!r}, {proposal.records} records.",
+        f"Proposed by optrr {__version__} from {str(place)!r}, {amount(proposal.records, 'record')}.",
         "Confirm every line marked so.",
         *(f"Gives away: {line}" for line in proposal.disclosed[1:-1]),
         *left_out,
@@ -117,7 +118,7 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, p
         click.echo(text, nl=False)
     else:
         print_table(
-            f"proposed from {proposal.records} records, written to {output}: confirm every line marked so",
+            f"proposed from {amount(proposal.records, 'record')}, written to {output}: confirm every line marked so",
             ["attribute", "size", "confirm"],
             [
                 (

@@ -26,6 +26,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.parts import Table
+from optrr.printable import amount
 from optrr.records.account import Release, total_epsilon
 from optrr.records.domain import Domain
 from optrr.records.public import NONE, PublicColumns
@@ -106,7 +107,7 @@ class Design(Labelled, FullRecords, TableResult):
         bound = ", not claimed to be the smallest" if baseline else f" >= {bound_text(self.lower_bound)}"
         return (
             f"total epsilon {epsilon_text(self.epsilon)}{bound}, Kronecker "
-            f"{epsilon_text(self.kronecker_epsilon)}, {self.domain.m} attributes, method {self.method}"
+            f"{epsilon_text(self.kronecker_epsilon)}, {amount(self.domain.m, 'attribute')}, method {self.method}"
             + (f"; {epsilon_text(self.epsilon_in_all)} in all with earlier releases" if self.earlier else "")
         )
 
@@ -139,7 +140,7 @@ class Design(Labelled, FullRecords, TableResult):
         ]
         heads = ["attribute", "categories", "requested epsilon", "attribute epsilon", "conditional epsilon"]
         more = self.domain.m - len(rows)
-        return Table(heads, rows, note=f"… and {more} more attributes" if more else "")
+        return Table(heads, rows, note=f"… and {amount(more, 'more attribute')}" if more else "")
 
     def plot(self) -> Figure:
         """Attribute and conditional ε of every attribute, beside the total, as bars."""

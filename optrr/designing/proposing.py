@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.printable import amount
 from optrr.records.bins import Bins, Edge, bins_of
 from optrr.records.columns import MISSING_MARKS
 from optrr.records.domain import Attribute, Category, Domain, binned, listed, shown
@@ -131,7 +132,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
         )
         return _with_missing(binned(name, bins, marks), has_missing)
     if len(known) < 2:
-        return f"{len(known)} different value{'' if len(known) == 1 else 's'}, which carries no information"
+        return f"{amount(len(known), 'different value')}, which carries no information"
     if len(known) > MOST_CATEGORIES:
         numbers = column.dated or all(isinstance(v, int | float) for v in known)
         kind = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from optrr.designing.checks import Verification
 from optrr.designing.design import Design
-from optrr.printable import one_line
+from optrr.printable import amount, one_line
 from optrr.records.domain import shown
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Status
@@ -121,7 +121,9 @@ def _attributes(design: Design) -> Entry:
         for a, e, c in rows[:_MOST_LISTED]
     ]
     if len(rows) > _MOST_LISTED:
-        lines.append(f"and {len(rows) - _MOST_LISTED} more attributes: optrr verify and the design file list them")
+        lines.append(
+            f"and {amount(len(rows) - _MOST_LISTED, 'more attribute')}: optrr verify and the design file list them"
+        )
     return Entry(
         "epsilon",
         "What does it mean for a single attribute?",
@@ -139,8 +141,8 @@ def _unit(design: Design) -> Entry:
         "unit of privacy",
         "Whose data are protected against being told apart?",
         (
-            f"one record: the {design.domain.m} attributes that one person reports once; any two records are neighbours, "
-            "in every attribute at once",
+            f"one record: the {amount(design.domain.m, 'attribute')} that one person reports once; any two records are "
+            "neighbours, in every attribute at once",
             "that somebody took part is not hidden",
         ),
         (
@@ -306,7 +308,7 @@ def _exposure(design: Design) -> Entry:
     return Entry(
         "data collection exposure",
         "What is asked, and is all of it needed?",
-        (f"{design.domain.m} attributes with {different} different records in all",),
+        (f"{amount(design.domain.m, 'attribute')} with {different} different records in all",),
         (
             "For which purpose is each attribute asked, and may people leave one out?",
             "What are people told, before they answer, of what is randomized, what epsilon means and what is not hidden?",

@@ -37,6 +37,7 @@ from optrr.estimation.estimator import METHODS
 from optrr.estimation.reach import PROJECTED, TIED, Poisoning, Reach
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -135,7 +136,8 @@ def check_fakes(fakes: int, n: int) -> None:
     """Raise InvalidInput for a number of fake reports that cannot be among ``n`` reports with an honest one."""
     if not 1 <= fakes < n:
         raise InvalidInput(
-            f"{fakes} fake reports among {n} reports; ask about at least 1, and fewer than there are reports"
+            f"{amount(fakes, 'fake report')} among {amount(n, 'report')}; ask about at least 1, and fewer than there "
+            "are reports"
         )
 
 

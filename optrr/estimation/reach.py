@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from optrr.errors import InvalidInput
 from optrr.parts import Table
-from optrr.printable import category_word
+from optrr.printable import amount, category_word
 from optrr.records.cells import cells_table
 from optrr.records.domain import Category, Domain
 from optrr.results import TableResult, in_json
@@ -121,7 +121,7 @@ class Poisoning(TableResult):
 
     def headline(self) -> str:
         """Which table, how many fakes, and how few move a share by a hundredth."""
-        return f"{' × '.join(self.domain.names)}, {self.fakes} fake reports beside {self.n}: {self.hundredth}"
+        return f"{' × '.join(self.domain.names)}, {amount(self.fakes, 'fake report')} beside {self.n}: {self.hundredth}"
 
     @property
     def hundredth(self) -> str:
@@ -130,8 +130,8 @@ class Poisoning(TableResult):
         if fewest == inf:
             return f"no number of fake reports moves a share of this table by {HUNDREDTH}"
         share = 100 * float(self.share_to_move().min())
-        added = f"{fewest} fake report{'' if fewest == 1 else 's'} added to these {self.n} ({share:.3g}% of all)"
-        return f"{added} can move a share of this table by {HUNDREDTH}"
+        added = f"{amount(int(fewest), 'fake report')} added to these {self.n} can move a share of this table by {HUNDREDTH}"
+        return f"{added}; among many reports it takes {share:.3g}% of them"
 
     def _keys(self) -> int:
         return self.domain.m

@@ -31,6 +31,7 @@ from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_ra
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
 from optrr.inference.genotypes import ASSUMING
+from optrr.printable import amount
 from optrr.records.whole_files import whole_file
 from optrr.results import TableResult
 from optrr_solvers.arrays import IntArray
@@ -115,7 +116,7 @@ class Associations(TableResult):
         """Which test, of how many variants, and the smallest p-value."""
         best = self.top(1)
         least = f", smallest p {self.scores.p_value[best[0]]:.3g} ({self.variants.name[best[0]]})" if best.size else ""
-        return f"{self.test} test of {len(self.variants)} variants, λ {self.lambda_gc:.3g}{least}"
+        return f"{self.test} test of {amount(len(self.variants), 'variant')}, λ {self.lambda_gc:.3g}{least}"
 
     def to_arrow(self) -> pa.Table:
         """One row per variant, the columns of the TSV; undefined numbers are null."""

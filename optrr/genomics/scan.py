@@ -18,6 +18,7 @@ from optrr.genomics.tables import Progress, all_tables
 from optrr.inference.conditional import FEW_EXPECTED
 from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS
 from optrr.kernel import EffectKernel
+from optrr.printable import amount
 from optrr.records.domain import listed
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws import Law
@@ -75,8 +76,8 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
     unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
         raise InvalidInput(
-            f"{len(unknown)} variants are not in the design ({listed(unknown)}): it did not randomize them; use the "
-            "design file these records were randomized with"
+            f"the records have {amount(len(unknown), 'variant')} that the design did not randomize ({listed(unknown)}); use "
+            "the design file these records were randomized with"
         )
     kernel = star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
     return kernel.part(0) if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
@@ -124,11 +125,11 @@ def _about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
     """What to say of variants ``without_any`` call, by name, and of how many others lack some people's calls."""
     out = []
     if without_any:
-        out.append(f"{len(without_any)} variants without any call were left out: {listed(without_any)}")
+        out.append(f"{amount(len(without_any), 'variant')} without any call left out: {listed(without_any)}")
     if incomplete:
         out.append(
-            f"{incomplete} variants have missing calls, left out one by one: which calls are missing is not randomized and no "
-            "epsilon covers it"
+            f"missing calls of {amount(incomplete, 'variant')} were left out one by one: which calls are missing is not "
+            "randomized and no epsilon covers it"
         )
     return out
 
@@ -137,13 +138,15 @@ def _doubts(scores: Scores, test: str) -> list[str]:
     out = []
     undefined = int(np.sum(~np.isfinite(scores.p_value)))
     if undefined:
-        out.append(f"{undefined} variants show no variation that the {test} test could use; their p-values are NA")
+        out.append(
+            f"p-values are NA for {amount(undefined, 'variant')} without variation that the {test} test could use"
+        )
     few = int(np.sum(scores.expected < FEW_EXPECTED))
     if few:
         source = "simulation" if scores.df > 1 else "saddlepoints"
         out.append(
-            f"{few} variants have a cell in which fewer than {FEW_EXPECTED:g} observed records are expected without an "
-            f"association (EXPECTED); their small p-values come from {source}, not from the χ² limit"
+            f"some cell of {amount(few, 'variant')} has fewer than {FEW_EXPECTED:g} observed records expected without an "
+            f"association (EXPECTED); small p-values there come from {source}, not from the χ² limit"
         )
     if test == "allelic":
         out.append("the allelic test takes people, not alleles, for independent: its statistics are the trend test's")

@@ -9,6 +9,7 @@ import numpy as np
 
 from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
 from optrr.inference.simulation import Simulation
+from optrr.printable import amount
 from optrr.records.scores import PlainScores
 from optrr.results import Result
 
@@ -96,7 +97,7 @@ class TestResult(Result):
     @property
     def freedom(self) -> str:
         """The degrees of freedom in words."""
-        return f"{self.df} degree{'' if self.df == 1 else 's'} of freedom"
+        return f"{amount(self.df, 'degree')} of freedom"
 
     @property
     def hypothesis(self) -> str:

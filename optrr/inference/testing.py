@@ -38,6 +38,7 @@ from optrr.inference.simulation import Simulation
 from optrr.inference.tail import reliable_down_to, tail_probability
 from optrr.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
+from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores, PairScores, plain_scores, scores_of_pair
@@ -255,7 +256,7 @@ def _checked(counts: Counts, kernel: Kernel, test: str) -> Kernel:
         shape = counts.table.shape
         raise InvalidInput(f"{test!r} tests two attributes, got {len(shape)} of shape {shape}; count a pair")
     if counts.n < 2:
-        raise InvalidInput(f"{counts.n} records show no association; count at least 2")
+        raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
     return kernel
 
 

@@ -22,6 +22,7 @@ from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.verify import verified_bytes
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.printable import amount
 from optrr.records.domain import Domain
 from optrr.records.small_files import read_named
 from optrr.results import TableResult
@@ -120,7 +121,7 @@ class LongitudinalDesign(TableResult):
         one = self.spent(1)
         return (
             f"epsilon {epsilon_text(one.epsilon)} of one report, {epsilon_text(self.epsilon)} for ever, "
-            f"{self.domain.m} attributes, second stage {self.second}"
+            f"{amount(self.domain.m, 'attribute')}, second stage {self.second}"
         )
 
     def to_arrow(self) -> pa.Table:

@@ -17,6 +17,7 @@ from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.randomizer import Randomizer
+from optrr.printable import amount
 from optrr.records.domain import Domain
 from optrr.records.provenance import digest_of
 from optrr.rounding import epsilon_text
@@ -49,12 +50,12 @@ class Mechanism(Labelled, Randomizer):
     law: Law
 
     def __repr__(self) -> str:
-        return f"<Mechanism: total epsilon {epsilon_text(self.epsilon)}, {self.domain.m} attributes>"
+        return f"<Mechanism: total epsilon {epsilon_text(self.epsilon)}, {amount(self.domain.m, 'attribute')}>"
 
     def __post_init__(self) -> None:
         if not np.array_equal(self.law.sizes, self.domain.sizes):
             raise InvalidInput(
-                f"the law is for {self.law.m} attributes of sizes {_some(self.law.sizes)} and the domain has "
+                f"the law is for {amount(self.law.m, 'attribute')} of sizes {_some(self.law.sizes)} and the domain has "
                 f"{self.domain.m} of sizes {_some(self.domain.sizes)}; design the law for this domain"
             )
 

@@ -44,6 +44,7 @@ from optrr.models.fitting import check_size
 from optrr.models.loglinear import check_seen
 from optrr.models.margins import NullModel, TableFits, pushed, scaled_solve
 from optrr.models.terms import Terms
+from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores, PairScores, plain_scores, scores_of_pair
@@ -215,7 +216,7 @@ def stratified_test(
     if counts.domain.m < 3:
         raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
     if counts.n < 2:
-        raise InvalidInput(f"{counts.n} records show no association; count at least 2")
+        raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
     test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
     return _tested(test, counts, np.random.default_rng(random_state))
 
@@ -275,5 +276,5 @@ def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:
         return ()
     return (
         f"some margins of {test.null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
-        f"these {test.df} degrees of freedom; the p-value comes from drawn tables and needs none",
+        f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none",
     )

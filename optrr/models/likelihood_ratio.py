@@ -62,7 +62,7 @@ class Comparison(Result):
         ratio = "no p-value" if self.ratio_p_value is None else f"p = {self.ratio_p_value:.4g}"
         return (
             f"{self.smaller.terms} against {self.larger.terms}: score {self.score.statistic:.4f}, p = {self.score.p_value:.4g} "
-            f"({self.score.source}); likelihood ratio {self.ratio:.4f}, {ratio}; {self.score.df} degrees of freedom; BIC "
+            f"({self.score.source}); likelihood ratio {self.ratio:.4f}, {ratio}; {self.score.freedom}; BIC "
             f"{self.bic_difference:+.2f}"
         )
 

@@ -13,6 +13,7 @@ from optrr.charts import coefficient_figure
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.models.fitting import Fitted
 from optrr.models.terms import Terms
+from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.results import TableResult, in_json
 from optrr_solvers.arrays import FloatArray
@@ -116,7 +117,8 @@ class LogLinear(TableResult):
 
     def headline(self) -> str:
         """The model and how it fits."""
-        return f"{self.terms}: {self.terms.parameters} parameters, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
+        size = amount(self.terms.parameters, "parameter")
+        return f"{self.terms}: {size}, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
 
     def to_arrow(self) -> pa.Table:
         """One row per coefficient: parameter, estimate, standard_error, lower, upper."""

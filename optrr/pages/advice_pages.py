@@ -17,7 +17,7 @@ from optrr.designing.design import Design
 from optrr.pages.design_page import MEANING, PAIRS, bought
 from optrr.pages.sections import ROWS, checked, told, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import crossed
+from optrr.printable import amount, crossed
 from optrr.rounding import bound_text, epsilon_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
     """Budgets, predicted errors, and the trade-off around the chosen total; ``file`` is the name it was saved under."""
     design = allocation.design
     lead = [
-        f"Total epsilon {epsilon_text(design.epsilon)} for {design.domain.m} attributes, workload {allocation.workload.name}."
+        f"Total epsilon {epsilon_text(design.epsilon)} for {amount(design.domain.m, 'attribute')}, "
+        f"workload {allocation.workload.name}."
     ]
     if allocation.gap is not None:
         best = (
@@ -222,8 +223,8 @@ def _comparison(designs: Sequence[Design]) -> list[str]:
         return []
     best = min(designs, key=lambda d: d.epsilon)
     return [
-        f"Total epsilon of {best.domain.m} attributes, each to be as accurate as randomized response at the attribute epsilon "
-        "asked for.",
+        f"Total epsilon of {amount(best.domain.m, 'attribute')}, each to be as accurate as randomized response at the "
+        "attribute epsilon asked for.",
         f"Smallest: {epsilon_text(best.epsilon)} by {best.method}. Randomizing every attribute on its own needs "
         f"{epsilon_text(best.solution.problem.kronecker_epsilon)}.",
     ]

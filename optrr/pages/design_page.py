@@ -10,6 +10,7 @@ from optrr.charts import figure_svg
 from optrr.designing.design import Design
 from optrr.pages.sections import CHARTED, ROWS, checked, told, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
+from optrr.printable import amount
 from optrr.promise import changed_of_hundred
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Status
@@ -35,7 +36,7 @@ _AUDIT = (
 def design_page(design: Design, file: str | None = None) -> Page:
     """The page of a design; ``file`` is the name it was saved under."""
     problem = design.solution.problem
-    m = f"{problem.m} attribute" + ("" if problem.m == 1 else "s")
+    m = amount(problem.m, "attribute")
     lead = [
         f"Total epsilon {epsilon_text(design.epsilon)} for a whole record of {m}.",
         f"Randomizing every attribute on its own needs {epsilon_text(design.kronecker_epsilon)} for the accuracies asked for. "

@@ -11,7 +11,7 @@ from optrr.estimation.reach import Poisoning
 from optrr.estimation.result import Estimate
 from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import crossed, sentence
+from optrr.printable import amount, crossed, sentence
 from optrr.records.counts import Counts
 from optrr.records.scores import told_scores
 
@@ -74,8 +74,8 @@ def _statistics(derived: Sequence[Derived], names: Sequence[str]) -> Section:
 
 def _fakes(moved: Poisoning) -> Section:
     said = (
-        f"{moved.fakes} fake reports, or fewer, can move the estimate of a cell so far and no further: where they are added to "
-        f"the {moved.n}, where they replace as many of them, and where as many are fake and are left out."
+        f"{amount(moved.fakes, 'fake report')} can move the estimate of a cell so far and no further, and fewer no further "
+        f"either: added to the {moved.n}, in the place of as many of them, or where as many are fake and are left out."
     )
     return Section(
         "Fake reports",

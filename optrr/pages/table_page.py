@@ -8,7 +8,7 @@ from optrr.models.likelihood_ratio import Comparison
 from optrr.models.loglinear import LogLinear
 from optrr.pages.sections import CHARTED, ROWS, Given, warnings
 from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import cell, crossed, sentence
+from optrr.printable import amount, cell, crossed, sentence
 from optrr.records.scores import told_scores
 from optrr.regression.result import Regression
 from optrr.weighting.result import WeightedEstimate
@@ -45,7 +45,7 @@ def model_page(model: LogLinear, given: Given, compared: Comparison | None = Non
         f"Log odds and log odds ratios among the people behind {model.n} randomized records, each with all else in the model."
     ]
     fits = (
-        f"Log-likelihood {model.log_likelihood:.2f}, BIC {model.bic:.2f}, {model.terms.parameters} parameters. First "
+        f"Log-likelihood {model.log_likelihood:.2f}, BIC {model.bic:.2f}, {amount(model.terms.parameters, 'parameter')}. First "
         "categories are the references."
     )
     parts: list[Part] = [model.shown().first(ROWS), Text(fits)]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.printable import amount
 from optrr.records.cells import cells_table
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain, listed
@@ -60,7 +61,7 @@ class Counts(TableResult):
 
     def headline(self) -> str:
         """Which table, of how many records."""
-        return f"{' × '.join(self.domain.names)}, {self.n} records"
+        return f"{' × '.join(self.domain.names)}, {amount(self.n, 'record')}"
 
     def _keys(self) -> int:
         return self.domain.m

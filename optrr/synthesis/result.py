@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optrr.printable import amount
 from optrr.records.domain import Attribute, Domain
 from optrr.records.provenance import SyntheticNote
 from optrr.results import TableResult
@@ -66,7 +67,7 @@ class Synthetic(TableResult):
     def headline(self) -> str:
         """How many records, of what, and how near."""
         share = f"{self.within:.1%} of the cells of pairs within {100 * self.confidence:g}% intervals"
-        return f"{len(self.codes)} synthetic records of {self.domain.m} attributes, {share}"
+        return f"{amount(len(self.codes), 'synthetic record')} of {self.domain.m} attributes, {share}"
 
     def to_arrow(self) -> pa.Table:
         """The records, one column per attribute; their metadata says that they are synthetic."""

@@ -332,6 +332,33 @@ def test_an_answer_supports_each_cell_once():
             asking.estimate(pa.table({"table": [1], "cells": [cells]}), "a")
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_the_few_reports_that_move_a_share_are_told_of_these_and_of_many(epsilon):
+    """Of 40 it takes a whole report; of many the share that is told, and no smaller one."""
+    domain = Domain.of({"a": 2})
+    mechanism = Mechanism(domain, ProductLaw(domain.sizes, np.array([epsilon])))
+    keep = np.exp(epsilon) / (1 + np.exp(epsilon))
+
+    def moved(counts, fakes):
+        first, n = counts[0], sum(counts)
+        estimates = [
+            (x / y - (1 - keep)) / (2 * keep - 1)
+            for x, y in ((first, n), (first + fakes, n + fakes), (first, n + fakes))
+        ]
+        return max(abs(e - estimates[0]) for e in estimates[1:])
+
+    for counts in ((25, 15), (25_000_000, 15_000_000)):
+        said = poisoning(Counts(domain, np.array(counts)), mechanism, 1).hundredth
+        fewest = int(said.split()[0])
+        assert moved(counts, fewest) >= 0.01 * (1 - 1e-9)
+        assert fewest == 1 or moved(counts, fewest - 1) < 0.01
+        assert said.startswith(
+            f"{fewest} fake report{'s' * (fewest > 1)} added to these {sum(counts)} can move a share"
+        )
+        share = float(said.rpartition(" it takes ")[2].partition("%")[0])
+    assert share == pytest.approx(100 * fewest / (fewest + sum(counts)), rel=0.005)
+
+
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     domain = Domain.of({"sex": ["F", "M"], "age": ["young", None, "old"]})

@@ -112,7 +112,7 @@ def test_other_variants_are_refused():
     design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0))
     with pytest.raises(InvalidInput, match="'rs2' is not in the design"):
         records_of(cohort, layout_of(design.domain))
-    with pytest.raises(InvalidInput, match="1 variants are not in the design"):
+    with pytest.raises(InvalidInput, match="1 variant that the design did not randomize"):
         scan(cohort, design.law, layout_of(design.domain))
     design = genomic_design(Wanted(["rs0", "rs1", "rs2", "rs9"]), Budget(2.0))
     with pytest.raises(InvalidInput, match="'rs9'"):

@@ -245,7 +245,7 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     assert code == 0
     assert (
         err
-        == "warning: 1 variants have missing calls, published as they are: no epsilon covers which calls are missing\n"
+        == "warning: the missing calls of 1 variant are published as they are: no epsilon covers which calls are missing\n"
     )
 
 

@@ -265,7 +265,7 @@ def test_the_command_prints_what_the_library_says(place, capsys):
     assert "credible" in Path("page.html").read_text()
     assert run(call) == 0
     shown = capsys.readouterr().out
-    assert "Dirichlet prior with 0.5 in each cell of 6, 3 records' worth in all" in shown and ", seed " in shown
+    assert "Dirichlet prior with 0.5 in each cell of 6, worth 3 records in all" in shown and ", seed " in shown
     for more in (["--method", "mle"], ["--simultaneous"], ["--derive", "entropy"], ["--fake-reports", "3"]):
         assert run([*call, *more]) == 2
         assert f"leave out {more[0]}" in capsys.readouterr().err

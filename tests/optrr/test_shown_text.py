@@ -13,7 +13,7 @@ import pytest
 import optrr
 from optrr.charts import figure_svg, label_text, new_figure
 from optrr.cli.main import run
-from optrr.printable import LONGEST_LINE, printable
+from optrr.printable import LONGEST_LINE, amount, printable
 
 NAMES = [
     "[/b][red]",
@@ -27,6 +27,15 @@ CATEGORIES = ["[/i]", "\x1b[31mred", "\u202eright", "c" * 20_000]
 SECRET = "positive-for-Zanzibar"  # a true value that must not be told
 FORBIDDEN = ["\x1b", "\x07", "\u202e", "\u2066", "n" * 5_000, "c" * 5_000]
 FIRST, SECOND = NAMES[0], NAMES[1]
+
+
+def test_one_is_counted_in_the_singular() -> None:
+    assert [amount(k, "more attribute") for k in (0, 1, 2)] == [
+        "0 more attributes",
+        "1 more attribute",
+        "2 more attributes",
+    ]
+    assert [amount(text, "record") for text in ("0.5", "1", "1.5")] == ["0.5 records", "1 record", "1.5 records"]
 
 
 @pytest.fixture(scope="module")
