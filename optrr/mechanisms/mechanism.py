@@ -55,7 +55,7 @@ class Mechanism(Labelled, Randomizer):
     def __post_init__(self) -> None:
         if not np.array_equal(self.law.sizes, self.domain.sizes):
             raise InvalidInput(
-                f"the law is for {amount(self.law.m, 'attribute')} of sizes {_some(self.law.sizes)} and the domain has "
+                f"the law is for {self.law.m} attributes of sizes {_some(self.law.sizes)} and the domain has "
                 f"{self.domain.m} of sizes {_some(self.domain.sizes)}; design the law for this domain"
             )
 
