@@ -27,9 +27,10 @@ from pathlib import Path
 import numpy as np
 
 from optrr import Counts, Domain, count, design
+from optrr.dependence import cramers_v
 from optrr.estimation import derive
 from optrr.estimation.simplex import projection
-from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
 from optrr.kernel import Kernel
 from optrr.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.randomizer import Randomizer

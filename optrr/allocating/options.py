@@ -19,7 +19,7 @@ from optrr.allocating.workload import Workload
 from optrr.asking import Asking
 from optrr.designing.baseline import baseline_design
 from optrr.errors import InvalidInput
-from optrr.protocols.oracles import ORACLES, Oracle, best_report, report_error
+from optrr.protocols.oracles import best_report, report_error
 from optrr.protocols.sampled_tables import MAX_CELLS, SampledTables
 from optrr.records.domain import Domain
 from optrr.results import in_json
@@ -217,25 +217,20 @@ def sampling(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     ]
 
 
-def sampled_tables(
-    domain: Domain, wanted: Workload, total: float, even: bool = False, report: Oracle | None = None
-) -> SampledTables:
+def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = False) -> SampledTables:
     """The workload's tables, one asked of each person: drawn with the best probabilities √(weight V), or evenly.
 
-    ``report`` is how every table is reported; left out, each table by its most accurate report.
+    Each is reported in the most accurate way.
     """
-    if report is not None and report not in ORACLES:
-        raise InvalidInput(f"report {report!r}; choose among {', '.join(ORACLES)}")
     weights = np.asarray([t.weight for t in wanted.tables])
-    shares = np.ones(weights.size) if even else np.sqrt(weights * report_errors(domain, wanted, total, report))
-    tables = tuple(t.attributes for t in wanted.tables)
-    return SampledTables(domain, tables, shares / shares.sum(), total, report or ())
+    shares = np.ones(weights.size) if even else np.sqrt(weights * report_errors(domain, wanted, total))
+    return SampledTables(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)
 
 
-def report_errors(domain: Domain, wanted: Workload, total: float, report: Oracle | None = None) -> FloatArray:
-    """V of each table answered by everyone, with this report or its best one, shape (tables,)."""
+def report_errors(domain: Domain, wanted: Workload, total: float) -> FloatArray:
+    """V of each table answered by everyone with its best report, shape (tables,)."""
     cells = [t.cells(domain) for t in wanted.tables]
-    return np.asarray([report_error(report or best_report(c, total), c, total) for c in cells])
+    return np.asarray([report_error(best_report(c, total), c, total) for c in cells])
 
 
 def sampled_if_better(allocation: Allocation, total: float) -> Allocation:

@@ -19,7 +19,7 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
-from optrr.errors import InvalidInput
+from optrr.cli.tables import read_numbers
 from optrr.measures import MEASURES, Comparing, Measures
 from optrr.measures import measure as measure_table
 from optrr.parts import Page
@@ -63,7 +63,10 @@ def measure(
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     known = counted(design_file, [input], split_names(attributes))
-    comparing = Comparing(reference, reference_outcome, None if scores is None else _numbers(scores))
+    numbers = (
+        None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
+    )
+    comparing = Comparing(reference, reference_outcome, numbers)
     result = measure_table(
         known.counts[0],
         known.mechanism,
@@ -80,13 +83,6 @@ def measure(
 
     summary = result.summary() | {"doubts": list(known.doubts)}
     outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput("--scores takes numbers separated by commas, such as 0,1,2") from None
 
 
 def _print(result: Measures) -> None:

@@ -10,7 +10,7 @@ import click
 from optrr.cli.inputs import confidence_option, design_option, simultaneous_option, split_names
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.scores import scores_of_trend, scores_option
-from optrr.cli.tables import proportions_option, read_proportions
+from optrr.cli.tables import proportions_option, read_numbers, read_proportions
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.inference import (
@@ -139,19 +139,11 @@ def _effect(
     if name == "goodness-of-fit":
         return goodness_alternative(tables[0], tables[1], kernel)
     if name == "homogeneity":
-        return homogeneity_alternative(tables, kernel, None if shares is None else _numbers(shares))
+        said = f"--shares {shares} holds something that is not a number; give a share for each group"
+        return homogeneity_alternative(tables, kernel, None if shares is None else read_numbers(shares, said))
     if domain.m != 2:
         raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
     return alternative_of(name, tables[0], kernel, scores, domain)  # type: ignore[arg-type]  # the choices are the literals
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(
-            f"--shares {text} holds something that is not a number; give a share for each group"
-        ) from None
 
 
 def _print_power(answers: dict[str, Any], as_json: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from optrr.cli.tables import read_numbers
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain, listed
 from optrr.records.scores import GivenScores, PairScores, scores_of_pair
@@ -53,9 +54,6 @@ def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScor
 
 def _scores(text: str) -> tuple[str, list[float]]:
     name, equals, numbers = text.rpartition("=")
-    try:
-        if equals:
-            return name, [float(part) for part in numbers.split(",")]
-    except ValueError:
-        pass
-    raise InvalidInput(f"--scores {text} is not understood; write --scores age=20,30,40")
+    return name, read_numbers(
+        numbers if equals else "", f"--scores {text} is not understood; write --scores age=20,30,40"
+    )

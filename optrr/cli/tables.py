@@ -30,6 +30,14 @@ def proportions_option(purpose: str, required: bool = False) -> Callable[[_Comma
     return click.option("--proportions", metavar="P,P,…|FILE", help=f"{purpose} {_HELP}", required=required)
 
 
+def read_numbers(text: str, refusal: str) -> list[float]:
+    """Numbers separated by commas. Raises InvalidInput with the ``refusal`` where one is none."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(refusal) from None
+
+
 def read_proportions(text: str, domain: Domain) -> FloatArray:
     """Proportions over the domain's cells, in its shape.
 

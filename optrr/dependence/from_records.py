@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
-from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
+from optrr.dependence.measures import dependence_of
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count_many
@@ -86,13 +86,9 @@ def dependences_of(
 ) -> Dependences:
     """Dependences of TRUE records: for public or reference data, and for studies. No ε covers them otherwise."""
     tables = count_many(data, needing_pairs(domain), list(combinations(domain.names, 2)))
-
-    def measure(names: tuple[str, str], scores: PairScores | None) -> float:
-        counts = tables[names]
-        if scores is not None:
-            return pearson(counts.table, scores)
-        return bias_corrected_v(counts.table, counts.n) if small_sample else cramers_v(counts.table)
-
+    matrix = dependence_matrix(
+        domain, ordinal, lambda names, scores: dependence_of(tables[names].table, scores, small_sample)
+    )
     warning = "true records: not differentially private unless they are public"
     account = Account((Spent("dependences of true records", float("inf"), warning),))
-    return Dependences(domain.names, dependence_matrix(domain, ordinal, measure), account)
+    return Dependences(domain.names, matrix, account)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.records.scores import PairScores
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 
 def phi_squared(table: ArrayLike) -> float:
@@ -56,6 +56,13 @@ def correlation_size(joint: FloatArray, scores: PairScores) -> float:
     variances = float(rows @ a**2), float(columns @ b**2)
     covariance = abs(float(a @ joint @ b))
     return min(1.0, covariance / math.sqrt(variances[0] * variances[1])) if min(variances) > 0 else 0.0
+
+
+def dependence_of(table: IntArray, scores: PairScores | None, small_sample: bool = False) -> float:
+    """Of a table of true records: |r| of these scores, or V without them, with Bergsma's correction for a ``small_sample``."""
+    if scores is not None:
+        return pearson(table, scores)
+    return bias_corrected_v(table, int(np.sum(table))) if small_sample else cramers_v(table)
 
 
 def _proportions(table: ArrayLike) -> FloatArray:

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr.dependence.measures import correlation_size, cramers_v, pearson
+from optrr.dependence.measures import correlation_size, cramers_v, dependence_of
 from optrr.errors import InvalidInput
 from optrr.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism
@@ -79,7 +79,7 @@ class RandomizedPair:
 
     def attenuated(self, scores: PairScores | None = None) -> float:
         """|r| of these scores, or V, of the randomized records as they are (MDR §4.1): smaller than the true one."""
-        return cramers_v(self.counts) if scores is None else pearson(self.counts, scores)
+        return dependence_of(self.counts, scores)
 
     def corrected(self, scores: PairScores | None = None, small_sample: bool = False) -> float:
         """|r| or V of the true records, from the unbiased estimate; ``small_sample`` also takes the noise off V."""

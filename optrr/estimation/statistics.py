@@ -65,11 +65,6 @@ def mutual_information(pi: FloatArray) -> float:
     return max(entropy(pi.sum(axis=1)) + entropy(pi.sum(axis=0)) - entropy(pi), 0.0)
 
 
-def cramers_v(pi: FloatArray) -> float:
-    """V of an (r_a, r_b) table with positive margins."""
-    return float(np.sqrt(phi_squared(pi).value / (min(pi.shape) - 1)))
-
-
 def phi_squared(pi: FloatArray, cells: NDArray[np.bool_] | None = None) -> Expansion:
     """φ² = χ²/n of an (r_a, r_b) table that sums to 1, or the part of its sum over some ``cells``, a mask (r_a, r_b).
 

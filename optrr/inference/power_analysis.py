@@ -55,10 +55,15 @@ def alternative(
     seen = score_tests(expected[None], kernel, chosen, fitter)
     spread = 1.0
     if chosen.shape[0] == 1:
-        psi = influence(seen.fit, kernel, chosen)[0, 0]
-        null = seen.fit.expected[0].ravel() @ psi**2
-        spread = float(np.sqrt((expected.ravel() @ psi**2 - (expected.ravel() @ psi) ** 2) / null))
+        spread = relative_spread(
+            influence(seen.fit, kernel, chosen)[0, 0], seen.fit.expected[0].ravel(), expected.ravel()
+        )
     return Alternative(float(seen.statistic[0]), chosen.shape[0], spread)
+
+
+def relative_spread(weights: FloatArray, null: FloatArray, expected: FloatArray) -> float:
+    """Standard deviation of a sum of weights of reports with chances ``expected`` (R,), by that under the null law."""
+    return float(np.sqrt((expected @ weights**2 - (expected @ weights) ** 2) / (null @ weights**2)))
 
 
 def alternative_of(

@@ -24,7 +24,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.small_files import read_named
+from optrr.records.small_files import opens_with, read_named
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from optrr.longitudinal.design import LongitudinalDesign
 
 FORMAT = "optrr-longitudinal/1"
-# The format is the first thing in the file.
-_HEAD = 100
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
 
 __all__ = [
@@ -110,11 +108,7 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 def is_longitudinal(path: str | Path) -> bool:
     """Whether a file says that it is a longitudinal design, of whatever version; False where it cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return FORMAT.partition("/")[0].encode() + b"/" in file.read(_HEAD)
-    except OSError:
-        return False
+    return opens_with(path, f"{FORMAT.partition('/')[0]}/")
 
 
 def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:

@@ -6,10 +6,9 @@ noncentrality of the χ² that the test has there.
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.inference.power_analysis import MANY_RECORDS, Alternative, checked_effect
+from optrr.inference.power_analysis import MANY_RECORDS, Alternative, checked_effect, relative_spread
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.comparing import ModelTest, StratifiedName, within_strata
 from optrr.records.domain import Domain
@@ -43,7 +42,5 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
     spread = 1.0
     if test.df == 1:
-        weights = test.influence(fits)[0, 0]
-        null, lam = fits.expected.ravel(), expected.ravel()
-        spread = float(np.sqrt((lam @ weights**2 - (lam @ weights) ** 2) / (null @ weights**2)))
+        spread = relative_spread(test.influence(fits)[0, 0], fits.expected.ravel(), expected.ravel())
     return Alternative(noncentrality, test.df, spread)

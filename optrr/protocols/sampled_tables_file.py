@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from optrr import __version__
+from optrr.designing.design_file import refuse_repeats
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
-from optrr.records.small_files import read_small
+from optrr.records.small_files import opens_with, read_small
 from optrr.records.whole_files import whole_file
 
 if TYPE_CHECKING:
     from optrr.protocols.sampled_tables import SampledTables
 
 FORMAT = "optrr-sampled-tables/1"
-# The format stands among a file's first bytes.
-_HEAD = 200
 
 
 class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,11 +46,7 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 def is_sampled_tables(path: str | Path) -> bool:
     """Whether a file says that it is a way of asking of this kind."""
-    try:
-        with Path(path).open("rb") as file:
-            return FORMAT.encode() in file.read(_HEAD)
-    except OSError:
-        return False
+    return opens_with(path, FORMAT)
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
@@ -73,7 +68,9 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
 def read_sampled_tables(path: str | Path) -> SampledTablesRecord:
     """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
     try:
-        record = msgspec.json.decode(read_small(path), type=SampledTablesRecord)
+        raw = read_small(path)
+        record = msgspec.json.decode(raw, type=SampledTablesRecord)
+        refuse_repeats(raw)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
     if record.format != FORMAT:

@@ -11,6 +11,8 @@ from optrr.errors import InvalidInput, in_one_line
 
 # Twice the design file of a million different attributes; a deployment with as many states as its format allows takes as much.
 MOST_BYTES = 1 << 28
+# A format is the first thing in its file.
+_HEAD = 100
 
 
 def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
@@ -20,6 +22,15 @@ def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
     if len(held) > most:
         raise InvalidInput(f"{path} has more than {most} bytes, which no file of this kind has; check the path")
     return held
+
+
+def opens_with(path: str | Path, mark: str) -> bool:
+    """Whether a mark stands among a file's first characters; False where it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return mark.encode() in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def read_named(path: str | Path, what: str) -> bytes:

@@ -16,12 +16,13 @@ from scipy.interpolate import BSpline
 from scipy.stats import gamma, norm
 
 from optrr import Counts, Domain, InvalidInput, design
+from optrr.dependence import cramers_v
 from optrr.estimation import STATISTICS, derive, logarithms
 from optrr.estimation.faint import ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Law, Sampling
 from optrr.estimation.paths import NegativeEntropy, PhiSquared
 from optrr.estimation.simplex import projection
-from optrr.estimation.statistics import cramers_v, entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
 
 PI = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
 RANKS = (np.arange(4.0), np.arange(3.0))

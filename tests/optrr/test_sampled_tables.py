@@ -187,6 +187,16 @@ def test_a_changed_file_is_refused(tmp_path, change, said):
         SampledTables.load(path)
 
 
+def test_a_file_that_says_something_twice_is_refused(tmp_path):
+    path = tmp_path / "asking.json"
+    asking().save(path)
+    text = path.read_text()
+    for key in ("answer_epsilon", "share"):
+        path.write_text(text.replace(f'"{key}":', f'"{key}": 0.1, "{key}":', 1))
+        with pytest.raises(InvalidInput, match=f"the key '{key}' is given twice"):
+            SampledTables.load(path)
+
+
 @pytest.mark.parametrize(
     ("cells", "said"), [(["1 99"], "outside 0..11"), (["-1"], "outside"), (["one"], "no list of cell numbers")]
 )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
-from optrr.dependence.measures import bias_corrected_v, cramers_v, pearson
+from optrr.dependence.measures import dependence_of
 from optrr.dependence.randomized_pair import RandomizedPair
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.codes import checked_codes
@@ -122,14 +122,9 @@ def dependences_by_secure_sum(
     tables: PairTables, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False
 ) -> Dependences:
     """Dependences from exact pair tables (MDR §4.2). The account says that no finite ε covers this."""
-
-    def measure(names: tuple[str, str], scores: PairScores | None) -> float:
-        table = tables[names]
-        if scores is not None:
-            return pearson(table, scores)
-        return bias_corrected_v(table, int(table.sum())) if small_sample else cramers_v(table)
-
-    matrix = dependence_matrix(domain, ordinal, measure)
+    matrix = dependence_matrix(
+        domain, ordinal, lambda names, scores: dependence_of(tables[names], scores, small_sample)
+    )
     return Dependences(domain.names, matrix, Account((Spent("secure sum of true pairs", float("inf"), _EXACT),)))
 
 
