@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -40,25 +41,28 @@ from optrr_solvers.solution import checked
 SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
 
 
+# One design for each kind of law that a design file can hold.
+SMALL_DESIGNS: dict[str, Callable[[], optrr.Design]] = {
+    "table": lambda: optrr.design(SMALL, [1.0, 0.5, 2.0]),
+    "pairs and caps": lambda: optrr.design(SMALL, [1.0, 0.5, 2.0], preserve="pairs", conditional_cap={"age": 0.8}),
+    "named pair": lambda: optrr.design(SMALL, 1.0, preserve=[("age", "sex")]),
+    "count": lambda: optrr.design({f"a{i}": 3 for i in range(40)}, 0.5),
+    "two classes": lambda: optrr.design({f"a{i}": 2 + i % 2 for i in range(40)}, 0.5),
+    "product": lambda: optrr.design(SMALL, 1.0, method="kronecker"),
+    "ball": lambda: optrr.design({f"a{i}": 2 + i % 5 for i in range(25)}, [0.1 + 0.1 * i for i in range(25)]),
+    "few changes": lambda: optrr.design({f"a{i}": 2 + i for i in range(30)}, 0.5, method="inductive"),
+}
+
+
 @cache
-def small_designs() -> dict[str, optrr.Design]:
-    """One design for each kind of law that a design file can hold."""
-    return {
-        "table": optrr.design(SMALL, [1.0, 0.5, 2.0]),
-        "pairs and caps": optrr.design(SMALL, [1.0, 0.5, 2.0], preserve="pairs", conditional_cap={"age": 0.8}),
-        "named pair": optrr.design(SMALL, 1.0, preserve=[("age", "sex")]),
-        "count": optrr.design({f"a{i}": 3 for i in range(40)}, 0.5),
-        "two classes": optrr.design({f"a{i}": 2 + i % 2 for i in range(40)}, 0.5),
-        "product": optrr.design(SMALL, 1.0, method="kronecker"),
-        "ball": optrr.design({f"a{i}": 2 + i % 5 for i in range(25)}, [0.1 + 0.1 * i for i in range(25)]),
-        "few changes": optrr.design({f"a{i}": 2 + i for i in range(30)}, 0.5, method="inductive"),
-    }
+def small_design(kind: str) -> optrr.Design:
+    return SMALL_DESIGNS[kind]()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", small_designs())
+@pytest.mark.parametrize("kind", SMALL_DESIGNS)
 def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> None:
-    made = small_designs()[kind]
+    made = small_design(kind)
     save_design(made, tmp_path / "d.json")
     read = Design.load(tmp_path / "d.json")
     assert read.domain == made.domain
@@ -201,9 +205,9 @@ def exact_epsilon(law: Law) -> Fraction:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", small_designs())
+@pytest.mark.parametrize("kind", SMALL_DESIGNS)
 def test_understated_label_fails_even_by_one_unit(kind: str) -> None:
-    made = small_designs()[kind]
+    made = small_design(kind)
     exact = exact_epsilon(made.law)
     assert Fraction(made.epsilon) >= exact
     below = float(exact)

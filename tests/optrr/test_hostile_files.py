@@ -82,21 +82,22 @@ RESEALED: dict[str, tuple[int, Callable[[Content], None]]] = {
     "many categories": (100, many_categories),
 }  # fmt: skip
 
-# What is written where in the file of an honest design, before the rest of it.
-MORE: dict[str, tuple[str, str]] = {
-    "deep lists": ('"notes": [', "[" * 30_000_000 + "]" * 30_000_000 + ","),
-    "deep objects": ('"law": {', '"a":{' * 12_000_000),
-    "a key repeated": ("{", '"epsilon": 1,' * 4_500_000),
-    "many keys": ('"law": {', "".join(f'"k{i}":1,' for i in range(4_000_000))),
-    "many keys and one twice": ('"law": {', "".join(f'"k{i}":1,' for i in range(4_000_000)) + '"k7":1,'),
-    "many notes": ('"notes": [', '"",' * 20_000_000),
-    "one long note": ('"notes": [', '"' + "x" * 60_000_000 + '",'),
-    "many pairs": ('"pairs": [', ",".join(["[0,1]"] * 10_000_000) + ","),
-    "many numbers": ('"floors": [', "1," * 30_000_000),
-    "a number of many digits": ('"knots": [', "1" * 60_000_000 + ","),
-    "many classes": ('"classes": [', "[]," * 20_000_000),
-    "too many bytes": ('"notes": [', '"' + "x" * 300_000_000 + '",'),
-}  # fmt: skip
+# What is written where in the file of an honest design, before the rest of it; made where it is needed, for all of it takes
+# seconds and a gigabyte.
+MORE: dict[str, tuple[str, Callable[[], str]]] = {
+    "deep lists": ('"notes": [', lambda: "[" * 30_000_000 + "]" * 30_000_000 + ","),
+    "deep objects": ('"law": {', lambda: '"a":{' * 12_000_000),
+    "a key repeated": ("{", lambda: '"epsilon": 1,' * 4_500_000),
+    "many keys": ('"law": {', lambda: "".join(f'"k{i}":1,' for i in range(4_000_000))),
+    "many keys and one twice": ('"law": {', lambda: "".join(f'"k{i}":1,' for i in range(4_000_000)) + '"k7":1,'),
+    "many notes": ('"notes": [', lambda: '"",' * 20_000_000),
+    "one long note": ('"notes": [', lambda: '"' + "x" * 60_000_000 + '",'),
+    "many pairs": ('"pairs": [', lambda: ",".join(["[0,1]"] * 10_000_000) + ","),
+    "many numbers": ('"floors": [', lambda: "1," * 30_000_000),
+    "a number of many digits": ('"knots": [', lambda: "1" * 60_000_000 + ","),
+    "many classes": ('"classes": [', lambda: "[]," * 20_000_000),
+    "too many bytes": ('"notes": [', lambda: '"' + "x" * 300_000_000 + '",'),
+}
 # The quickest of them; the others take minutes together.
 ALWAYS = {"deep lists"}
 
@@ -124,7 +125,7 @@ def test_a_design_file_that_is_mostly_something_else(kind: str, tmp_path: Path) 
     text = json.dumps(json.loads(honest(24)))
     assert before in text
     path = tmp_path / "d.json"
-    path.write_text(text.replace('"pairs": []', '"pairs": [[0, 1]]').replace(before, before + more, 1))
+    path.write_text(text.replace('"pairs": []', '"pairs": [[0, 1]]').replace(before, before + more(), 1))
     assert refused_in_time(path).startswith("error: ")
 
 
@@ -139,11 +140,11 @@ def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
 
 
 # The same for a longitudinal design, which holds the file of a design.
-LONGITUDINAL: dict[str, tuple[str, str]] = {
-    "many pairs": ('"pairs": [', ",".join(["[0,1]"] * 9_000_000)),
-    "many numbers": ('"requested": [', "1.0," * 14_000_000),
-    "deep lists": ('"requested": [', "[" * 50_000_000),
-    "a key repeated": ('"software"', '"epsilon":1,' * 4_000_000),
+LONGITUDINAL: dict[str, tuple[str, Callable[[], str]]] = {
+    "many pairs": ('"pairs": [', lambda: ",".join(["[0,1]"] * 9_000_000)),
+    "many numbers": ('"requested": [', lambda: "1.0," * 14_000_000),
+    "deep lists": ('"requested": [', lambda: "[" * 50_000_000),
+    "a key repeated": ('"software"', lambda: '"epsilon":1,' * 4_000_000),
 }
 
 
@@ -155,7 +156,7 @@ def test_a_longitudinal_file_that_is_mostly_something_else(kind: str, tmp_path: 
     longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0).save(path)
     text = json.dumps(json.loads(path.read_text(encoding="utf-8")))
     assert place in text
-    hostile = text.replace(place, place + more if place.endswith("[") else more + place, 1)
+    hostile = text.replace(place, place + more() if place.endswith("[") else more() + place, 1)
     path.write_text(hostile, encoding="utf-8")
     assert refused_in_time(path).startswith("error: ")
 
@@ -198,11 +199,17 @@ def test_a_deployment_that_asks_for_much_work(m: int, states: int, bits: int, tm
     refused_in_time(path)
 
 
+# The same for a deployment.
+DEPLOYMENT: dict[str, Callable[[], str]] = {
+    "many numbers": lambda: '"a":[' + "1," * 100_000_000 + "1]",
+    "deep lists": lambda: '"a":' + "[" * 60_000_000,
+    "a key repeated": lambda: '"a":1,' * 40_000_000 + '"a":1',
+}
+
+
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "more", ['"a":[' + "1," * 100_000_000 + "1]", '"a":' + "[" * 60_000_000, '"a":1,' * 40_000_000 + '"a":1']
-)
-def test_a_deployment_file_that_is_mostly_something_else(more: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", DEPLOYMENT)
+def test_a_deployment_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
-    path.write_text('{"format":"optrr-deployment/1",' + more + "}")
+    path.write_text('{"format":"optrr-deployment/1",' + DEPLOYMENT[kind]() + "}")
     assert refused_in_time(path).startswith("error: ")
