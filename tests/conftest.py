@@ -1,4 +1,4 @@
-"""A failure's reason is told at once: a run of hours may be ended before pytest's summary. Collecting tests makes no garbage."""
+"""A failure's reason is told at once: a run of hours may be ended before the summary. Collecting tests makes no garbage."""
 
 from __future__ import annotations
 

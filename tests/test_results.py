@@ -26,8 +26,8 @@ SERVING = {
     "sources",
     "staleness",
 }
-# More than four seconds of processor time each: between full runs the digests of the code hold their results to it.
-SLOWER = {"rij", "rij_age_sex", "rvl_derived"}
+# More than three seconds of processor time each: between full runs the digests of the code hold their results to it.
+SLOWER = {"rij", "rij_age_sex", "rvl_derived", "rvl_proportions"}
 NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 
 

@@ -56,7 +56,9 @@ def design_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("design")
     source, design = folder / "x.csv", folder / "design.json"
     source.write_bytes(TABLE)
-    assert run(["gwas-design", str(source), *ILL, "--total-epsilon", "4", "-o", str(design)]) == 0
+    assert (
+        run(["gwas-design", str(source), *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", str(design)]) == 0
+    )
     return design.read_bytes()
 
 
@@ -278,7 +280,7 @@ def test_names_that_are_markup_or_escapes(here):
     odd = TABLE.replace(b"rs0", b"[/b]").replace(b"rs1", b"\x1b[2Jx")
     Path("x.csv").write_bytes(odd)
     assert "\x1b" not in refused(here, call("x.csv"))
-    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "-o", "odd.json"]) == 0
+    assert run(["gwas-design", "x.csv", *ILL, "--total-epsilon", "4", "--status-epsilon", "2", "-o", "odd.json"]) == 0
     perturb = call("x.csv")
     perturb[perturb.index("design.json")] = "odd.json"
     assert run(perturb) == 0

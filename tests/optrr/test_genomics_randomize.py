@@ -69,7 +69,7 @@ def test_records_follow_the_design_whatever_the_files_order():
 @pytest.mark.slow
 def test_flips_are_the_laws():
     cohort = cohort_of(np.zeros((40_000, 3)))
-    design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(2.0))
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(2.0, status=1.0))
     layout = layout_of(design.domain)
     true = records_of(cohort, layout)
     records = true.copy()
@@ -90,14 +90,14 @@ def test_missing_calls():
     codes[:4, 1] = MISSING
     cohort = cohort_of(codes)
     names = ["rs0", "rs1", "rs2"]
-    plain = genomic_design(Wanted(names), Budget(2.0))
+    plain = genomic_design(Wanted(names), Budget(2.0, status=1.0))
     with pytest.raises(InvalidInput, match="'rs1' has missing calls"):
         records_of(cohort, layout_of(plain.domain))
     kept = records_of(cohort, layout_of(plain.domain), "exclude")
     randomize_records(kept, plain.mechanism, 1)
     np.testing.assert_array_equal(np.flatnonzero(kept[:, 2] == MISSING), [0, 1, 2, 3])
     assert not (kept[:, [0, 1, 3]] == MISSING).any()
-    category = genomic_design(Wanted(names, missing=True), Budget(2.0))
+    category = genomic_design(Wanted(names, missing=True), Budget(2.0, status=1.0))
     records = records_of(cohort, layout_of(category.domain))
     np.testing.assert_array_equal(np.flatnonzero(records[:, 2] == 3), [0, 1, 2, 3])
     randomize_records(records, category.mechanism, 1)
@@ -109,12 +109,12 @@ def test_missing_calls():
 @pytest.mark.slow
 def test_other_variants_are_refused():
     cohort = simulated(20, 3)
-    design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0))
+    design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0, status=1.0))
     with pytest.raises(InvalidInput, match="'rs2' is not in the design"):
         records_of(cohort, layout_of(design.domain))
     with pytest.raises(InvalidInput, match="1 variant that the design did not randomize"):
         scan(cohort, design.law, layout_of(design.domain))
-    design = genomic_design(Wanted(["rs0", "rs1", "rs2", "rs9"]), Budget(2.0))
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2", "rs9"]), Budget(2.0, status=1.0))
     with pytest.raises(InvalidInput, match="'rs9'"):
         records_of(cohort, layout_of(design.domain))
 
@@ -122,7 +122,7 @@ def test_other_variants_are_refused():
 @pytest.mark.slow
 def test_written_records_can_be_tested(tmp_path):
     cohort = simulated(60, 3)
-    design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(4.0))
+    design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(4.0, status=2.0))
     layout = layout_of(design.domain)
     records = records_of(cohort, layout)
     randomize_records(records, design.mechanism, 5)
@@ -153,7 +153,7 @@ def test_a_scan_is_its_variants_one_by_one_whether_or_not_they_are_alike(epsilon
 @pytest.mark.slow
 def test_result_table(tmp_path):
     cohort = simulated(3000, 40, seed=6)
-    design = genomic_design(Wanted([f"rs{k}" for k in range(40)]), Budget(12.0))
+    design = genomic_design(Wanted([f"rs{k}" for k in range(40)]), Budget(12.0, status=3.0))
     layout = layout_of(design.domain)
     records = records_of(cohort, layout)
     randomize_records(records, design.mechanism, 6)

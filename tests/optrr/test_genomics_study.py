@@ -239,7 +239,10 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     data.write_text(data.read_text().replace(",-1", ","))
     who = ("--phenotype-column", "disease", "--case", "yes")
     design = tmp_path / "d.json"
-    assert command(capsys, "gwas-design", data, "--total-epsilon", "4", "-o", design, *who)[0] == 0
+    assert (
+        command(capsys, "gwas-design", data, "--total-epsilon", "4", "--status-epsilon", "2", "-o", design, *who)[0]
+        == 0
+    )
     arguments = ("gwas-perturb", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *who)
     code, _, err = command(capsys, *arguments)
     assert code == 0
@@ -256,7 +259,10 @@ def test_randomized_people_may_all_have_one_status(tmp_path, capsys):
     data = write_csv(tmp_path / "g.csv", cohort)
     who = ("--phenotype-column", "disease", "--case", "yes")
     design = tmp_path / "d.json"
-    assert command(capsys, "gwas-design", data, "--total-epsilon", "0.5", "-o", design, *who)[0] == 0
+    assert (
+        command(capsys, "gwas-design", data, "--total-epsilon", "0.5", "--status-epsilon", "0.3", "-o", design, *who)[0]
+        == 0
+    )
     seen = set()
     for seed in range(60):
         target = tmp_path / f"{seed}.bed"
@@ -274,7 +280,10 @@ def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
     data = write_csv(tmp_path / "g.csv", associated_cohort(40, 2))
     who = ("--phenotype-column", "disease", "--case", "yes")
     design, first, second = (tmp_path / name for name in ("d.json", "one.csv", "two.csv"))
-    assert command(capsys, "gwas-design", data, "--total-epsilon", "1", "-o", design, *who)[0] == 0
+    assert (
+        command(capsys, "gwas-design", data, "--total-epsilon", "1", "--status-epsilon", "0.5", "-o", design, *who)[0]
+        == 0
+    )
     perturb = ("gwas-perturb", data, "--design", design, *who)
     code, out, _ = command(capsys, *perturb, "-o", first, "--limit", "1", "--json")
     assert code == 0 and json.loads(out)["epsilon"] <= 1

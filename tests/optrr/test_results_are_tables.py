@@ -53,7 +53,9 @@ def counts():
 
 def scanned():
     people = cohort()
-    design = genomics.genomic_design(genomics.Wanted(list(people.variants.name)), genomics.Budget(total=8.0))
+    design = genomics.genomic_design(
+        genomics.Wanted(list(people.variants.name)), genomics.Budget(total=8.0, status=3.0)
+    )
     layout = genomics.layout_of(design.domain)
     records = genomics.records_of(people, layout)
     genomics.randomize_records(records, design.mechanism, 3)
