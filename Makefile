@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
 INSTALLED := .venv/$(if $(WHEEL),wheel,editable)
 
-.PHONY: demo docs test test-full results results-long results-stale quick dev checks clean
+.PHONY: demo docs test tests test-full results results-long results-stale quick dev checks lint types clean
 
 demo: $(INSTALLED)
 	$(BIN)/optrr demo
@@ -22,7 +22,11 @@ docs: $(INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -b html -d build/docs/doctrees docs build/docs/html
 	@echo "open build/docs/html/index.html"
 
-test: checks
+# types take half a minute of one core, so they are checked beside the tests
+test: lint
+	$(MAKE) --no-print-directory -j 2 types tests
+
+tests: $(INSTALLED)
 	$(BIN)/pytest -n auto --dist worksteal -rs
 
 test-full: checks
@@ -46,9 +50,13 @@ quick: .venv/editable
 
 dev: .venv/editable
 
-checks: $(INSTALLED)
+checks: lint types
+
+lint: $(INSTALLED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/ruff format --check $(CHECKED)
+
+types: $(INSTALLED)
 	$(BIN)/mypy
 
 .venv/ready: pyproject.toml constraints.txt
