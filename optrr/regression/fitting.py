@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.domain import Attribute, Domain
+from optrr.records.scores import checked_scores
 from optrr.regression.building import linear_equations, logistic_equations
 from optrr.regression.equations import Equations
 from optrr.regression.formulas import Formula, Predictors, check_scores, numbers_of
@@ -108,9 +108,7 @@ def _family(
     if chosen == "linear":
         if values is None and outcome.size > 2 and not outcome.ordered:
             raise InvalidInput(f"{outcome.name!r} has categories without numbers; give scores for them, a number each")
-        return Fit(
-            formula.text, "linear", outcome, predictors, np.arange(float(outcome.size)) if values is None else values
-        )
+        return Fit(formula.text, "linear", outcome, predictors, checked_scores(outcome, scores.get(outcome.name)))
     if outcome.size > 2 and not (outcome.ordered or values is not None):
         raise InvalidInput(
             f"{outcome.name!r} has {outcome.size} categories without a declared order; declare it ordered, merge all but two, "
