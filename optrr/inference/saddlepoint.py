@@ -59,8 +59,8 @@ _ROUNDING = 1e-13
 _BEYOND = 1e-6
 # e^-800 is below the smallest double: farther points need no tilt.
 _FARTHEST = 800.0
-# Tables times directions solved at once, so that a dozen arrays of the outputs take a few megabytes.
-_POINTS = 1 << 14
+# Tables times directions solved at once, so that a dozen arrays of the outputs stay near the cache.
+_POINTS = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
