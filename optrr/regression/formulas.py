@@ -2,14 +2,17 @@
 
 formulaic reads the formula and makes the columns; it is only ever shown categories, never records. Numbers are taken as they
 are, other categories by treatment coding against the first declared one. A column must be a function of one record: what
-depends on the other records of a frame, such as ``center(x)`` or ``x - x.mean()``, is refused. A formula may hold Python
-expressions, which are run: take none from strangers.
+depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()``, is refused. Records alone, and beside copies
+of themselves, must have the columns that they have among all categories. A formula may hold Python expressions, which are run:
+take none from strangers.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +28,11 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
+_ALONE = 32
+# A record's columns are the same where they differ by no more than this share, which rounding may take.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,14 @@ class Formula:
         """
         formulaic = _formulaic()
         try:
-            parsed = formulaic.Formula(text, _ordering="none")
-        except formulaic.errors.FormulaicError as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", SyntaxWarning
+                )  # of Python's, on expressions that are refused or run below
+                parsed = formulaic.Formula(text, _ordering="none")
+                # what stands between operators is read as Python only here
+                _ = parsed.required_variables
+        except Exception as error:  # reading Python may raise anything
             raise InvalidInput(
                 f"the formula {text!r} cannot be read: {_plain(error)}; write one such as 'y ~ a + b'"
             ) from None
@@ -113,11 +127,14 @@ class Predictors:
         codes = np.stack([np.arange(size) % a.size for a in domain], axis=1) if domain.m else np.zeros((1, 0), np.int64)
         frame = _frame(domain, values, codes)
         try:
-            spec = formula.right.get_model_matrix(frame, context={}, na_action="raise").model_spec
+            with _quiet():
+                spec = formula.right.get_model_matrix(frame, context={}, na_action="raise").model_spec
+            out = Predictors(domain, values, spec)
+            out._check(formula, codes)
+        except InvalidInput:
+            raise
         except Exception as error:  # an expression of a formula may raise anything
             raise InvalidInput(f"the formula {formula.text!r} fails on these attributes: {_plain(error)}") from None
-        out = Predictors(domain, values, spec)
-        out._check(formula, codes)
         return out
 
     @property
@@ -148,19 +165,27 @@ class Predictors:
         return self._evaluated(_frame(self.domain, self.values, codes))
 
     def _evaluated(self, frame: pd.DataFrame) -> FloatArray:
-        return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
+        with _quiet():
+            return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
 
     def _check(self, formula: Formula, codes: IntArray) -> None:
         whole = self.at(codes)
-        if self.spec.transform_state or not np.array_equal(whole[-1:], self.at(codes[-1:])):
+        if self.spec.transform_state or not self._of_one_record(codes, whole):
             raise InvalidInput(
-                f"the formula {formula.text!r} has a term that depends on other records (such as center or x.mean()), which "
+                f"the formula {formula.text!r} has a term that depends on other records (such as center or x.max()), which "
                 "are randomized; write the numbers that it stands for"
             )
         if not np.isfinite(whole).all():
             raise InvalidInput(
                 f"the formula {formula.text!r} is not a finite number for every category; give other scores"
             )
+
+    def _of_one_record(self, codes: IntArray, whole: FloatArray) -> bool:
+        """Whether records (N, m) have the columns (N, p) that they have together also alone, twice and in another order."""
+        both = [(np.concatenate([codes[::-1], codes]), np.concatenate([whole[::-1], whole]))]
+        rows = np.unique(np.linspace(0, len(codes) - 1, _ALONE).round().astype(np.int64))
+        frames = (*both, *((codes[[i]], whole[[i]]) for i in rows))
+        return all(np.allclose(self.at(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
 
 
 def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:
@@ -188,6 +213,14 @@ def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) ->
             labels = list(map(category_word, attribute.texts))
             columns[attribute.name] = pd.Categorical.from_codes(codes[:, i], categories=labels)
     return pd.DataFrame(columns, index=range(len(codes)))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without numpy's warnings: what is not a finite number is refused by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 def _formulaic() -> Any:

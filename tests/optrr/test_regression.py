@@ -24,7 +24,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.regression.equations import Equations
 from optrr.regression.fieller import fieller_limits
 from optrr.regression.fitting import equations, model
-from optrr.regression.formulas import Formula
+from optrr.regression.formulas import Formula, Predictors
 from optrr.regression.reports import Reports, read_reports
 from optrr.regression.solving import covariance, searched_limits, solve, test
 
@@ -503,7 +503,16 @@ def test_what_the_mechanism_hides_is_refused_by_name_with_the_remedy() -> None:
         ("income ~ sex + income", {}, "both sides"),
         ("age ~ center(income)", {}, "other records|fails"),
         ("income ~ I(age - age.mean())", {}, "other records"),
+        ("income ~ I(age / age.max())", {}, "other records"),
+        ("income ~ I(age == age.max())", {}, "other records"),
+        ("income ~ I(age - age.min()) + sex", {}, "other records"),
+        ("income ~ I(age.clip(upper=age.quantile(0.5)))", {}, "other records"),
+        ("income ~ I(age.duplicated())", {}, "other records"),
+        ("income ~ I(age.cumsum())", {}, "other records"),
+        ("income ~ I(age - age.iloc[1])", {}, "fails"),
+        ("income ~ C(age)[T.30]", {}, "cannot be read"),
         ("income ~ log(age - 20)", {}, "finite"),
+        ("income ~ I(1 / (age - 20))", {}, "finite"),
         ("income ~ 0 + sex", {}, "constant"),
         ("income ~ sex", {"family": "probit"}, "no family"),
         ("income ~ sex", {"scores": {"age": [1, 2, 3]}}, "not in the formula"),
@@ -513,12 +522,60 @@ def test_what_the_mechanism_hides_is_refused_by_name_with_the_remedy() -> None:
         ("income ~ sex", {"confidence": 1.5}, "confidence"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.filterwarnings("error")
 def test_what_cannot_be_fitted_is_refused_with_the_reason(formula: str, options: dict, message: str) -> None:
     mechanism = design(DOMAIN, 4.0).mechanism
     with pytest.raises(InvalidInput, match=message) as refused:
         regress(people(500), mechanism, formula, **options)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "formula", ["x**2", "C(x) * w", "np.log(x) + I(x > 2)", "I(x.clip(upper=3)) + x / w", "{x // 2} : c"]
+)
+def test_a_row_of_a_formula_is_what_it_is_alone_and_beside_any_others(formula: str) -> None:
+    domain = Domain.of({"y": 2, "x": [1, 2, 5], "w": [0, 1], "c": ["a", "b", "c"]})
+    read = Formula.of("y ~ " + formula)
+    predictors = Predictors.of(read, domain.subset(read.predictors), {})
+    rng = np.random.default_rng(3)
+    codes = np.stack([rng.integers(0, a.size, 20) for a in predictors.domain], axis=1)
+    alone = np.concatenate([predictors.at(codes[[i]]) for i in range(len(codes))])
+    np.testing.assert_allclose(predictors.at(codes), alone)
+
+
+def test_any_text_is_read_as_a_formula_or_refused_in_one_line() -> None:
+    pieces = [
+        "y",
+        "x",
+        "~",
+        "+",
+        "-",
+        "*",
+        ":",
+        "**",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "C(",
+        "I(",
+        "1",
+        ".",
+        ",",
+        "|",
+        "'",
+        "`",
+        "=",
+    ]
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        text = "y~" + "".join(rng.choice(pieces, rng.integers(1, 6)))
+        try:
+            assert Formula.of(text).outcome == "y"
+        except InvalidInput as refused:
+            assert "\n" not in str(refused)
 
 
 def test_categories_without_order_or_numbers_are_refused() -> None:
