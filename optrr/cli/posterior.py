@@ -67,7 +67,7 @@ def give_posterior(
     result = posterior(known.counts[0], known.mechanism, **asked)
 
     def page() -> Page:
-        from optrr.pages.posterior_page import posterior_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.table_page import posterior_page  # noqa: PLC0415 (pages bring charts)
 
         return posterior_page(result, page_given(design, design_file, [place], known.doubts))
 

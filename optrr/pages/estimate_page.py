@@ -9,7 +9,7 @@ from optrr.charts import figure_svg
 from optrr.estimation.derived import Derived
 from optrr.estimation.reach import Poisoning
 from optrr.estimation.result import Estimate
-from optrr.pages.sections import CHARTED, ROWS, Given, warnings
+from optrr.pages.sections import CHARTED, ROWS, Given
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import amount, crossed, sentence
 from optrr.records.counts import Counts
@@ -31,17 +31,13 @@ def estimate_page(
         if estimated.interval != "none"
         else f"Shares of {title} among the people behind {estimated.n} randomized records, without intervals."
     ]
-    told = [*given.doubts, *estimated.warnings, *(line for each in derived for line in each.warnings)]
     sections = [
-        *warnings(told),
         Section("Estimate", [*estimate_parts(estimated), Text(f"M{estimated.method_note[1:]}.")]),
         *([_statistics(derived, estimated.domain.names)] if derived else []),
         *([_fakes(moved)] if moved is not None else []),
-        given.told(),
-        given.was_asked(estimated.n),
-        given.check(),
     ]
-    return Page(f"{title}, estimated", sections, lead)
+    said = [*estimated.warnings, *(line for each in derived for line in each.warnings)]
+    return given.page(f"{title}, estimated", lead, sections, estimated.n, said)
 
 
 def estimate_parts(estimated: Estimate, counts: Counts | None = None) -> list[Part]:

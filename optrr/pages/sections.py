@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from optrr.asking import Asking
-from optrr.parts import Commands, Part, Section, Table, Text, warned
+from optrr.parts import Commands, Page, Part, Section, Table, Text, warned
 from optrr.promise import example, promise
 from optrr.rounding import epsilon_text
 
@@ -83,6 +83,11 @@ class Given:
         return Section(
             "How to check", [*checked(self.asking, self.design_file), Text(_ESTIMATED), commands(self.command)]
         )
+
+    def page(self, title: str, lead: list[str], about: Iterable[Section], records: int, said: Iterable[str]) -> Page:
+        """A page: sections ``about`` a result of so many records, what was ``said`` of it as warnings, and all of the above."""
+        doubted = warnings([*self.doubts, *said])
+        return Page(title, [*doubted, *about, self.told(), self.was_asked(records), self.check()], lead)
 
 
 def told(epsilon: float) -> Section:

@@ -1,19 +1,20 @@
-"""The page of a result that is one table with warnings: measures of two attributes, models, weighted estimates."""
+"""The page of a result that is one table with warnings: measures of two attributes, models, weighted estimates, posteriors."""
 
 from __future__ import annotations
 
+from optrr.bayes.result import PROMISE, Posterior
 from optrr.charts import figure_svg
 from optrr.measures.measure import Measures
 from optrr.models.likelihood_ratio import Comparison
 from optrr.models.loglinear import LogLinear
-from optrr.pages.sections import CHARTED, ROWS, Given, warnings
+from optrr.pages.sections import CHARTED, ROWS, Given
 from optrr.parts import Chart, Page, Part, Section, Table, Text
 from optrr.printable import amount, cell, crossed, sentence
 from optrr.records.scores import told_scores
 from optrr.regression.result import Regression
 from optrr.weighting.result import WeightedEstimate
 
-_Warned = Measures | LogLinear | Regression | WeightedEstimate
+_Warned = Measures | LogLinear | Regression | WeightedEstimate | Posterior
 
 _FOREST = (
     "Dots are estimates and lines their intervals, as in the table; one without an end is drawn as far as the others."
@@ -84,6 +85,20 @@ def weighted_page(result: WeightedEstimate, given: Given) -> Page:
     return _page(f"{title}, weighted", lead, Section("Estimate", parts), given, result)
 
 
+def posterior_page(result: Posterior, given: Given) -> Page:
+    """Credible intervals of a table's cells, their prior, and what they promise."""
+    title = crossed(result.domain.names)
+    lead = [
+        f"Shares of {title} among the people behind {result.n} randomized records, for somebody who thought beforehand what "
+        f"the prior says: {100 * result.confidence:g}% credible intervals, each alone."
+    ]
+    notes = [Text(f"{said}.") for said in (result.prior_text, result.drawn_text)]
+    parts: list[Part] = [result.shown().first(ROWS), *notes, Text(PROMISE)]
+    if result.prior.size <= CHARTED:
+        described = f"Posterior means of {title} with credible intervals, as in the table"
+        parts.insert(0, Chart(figure_svg(result.plot()), description=described))
+    return _page(f"{title}, posterior", lead, Section("Posterior", parts), given, result)
+
+
 def _page(title: str, lead: list[str], section: Section, given: Given, result: _Warned) -> Page:
-    told = warnings([*given.doubts, *result.warnings])
-    return Page(title, [*told, section, given.told(), given.was_asked(result.n), given.check()], lead)
+    return given.page(title, lead, [section], result.n, result.warnings)

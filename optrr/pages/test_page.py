@@ -8,7 +8,7 @@ from optrr.charts import figure_svg
 from optrr.estimation.result import Estimate
 from optrr.inference.result import TestResult
 from optrr.pages.estimate_page import estimate_parts
-from optrr.pages.sections import Given, warnings
+from optrr.pages.sections import Given
 from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.printable import crossed, sentence
 from optrr.records.scores import told_scores
@@ -29,16 +29,12 @@ def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Esti
         f"p = {tested.p_value:.4g} (statistic {tested.statistic:.4g}, {tested.freedom}, {tested.n} randomized "
         "records).",
     ]
-    told = [*given.doubts, *tested.warnings, *(line for _, each in tables for line in each.warnings)]
     sections = [
-        *warnings(told),
         Section("The test", _result(tested, tables[0][1].domain.names)),
         *(Section(f"The table {of}".strip(), [Text(_SOUGHT), *estimate_parts(each)]) for of, each in tables),
-        given.told(),
-        given.was_asked(tested.n),
-        given.check(),
     ]
-    return Page(f"{title}: test of {tested.test}", sections, lead)
+    said = [*tested.warnings, *(line for _, each in tables for line in each.warnings)]
+    return given.page(f"{title}: test of {tested.test}", lead, sections, tested.n, said)
 
 
 test_page.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
