@@ -1,9 +1,10 @@
 """Bias and coverage of weighted estimates under stratified samples with unequal weights and clusters, beside unweighted ones.
 
 Run as ``python benchmarks/weighted_coverage.py [RUNS] [JOBS]`` (2000 samples a setting and one process unless told; some
-sixteen minutes of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
+twenty minutes of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
 drawn at random: attributes, strata with their shares of the population and of the sample, kinds of people within strata who are
-sampled with different chances, clusters that are more alike inside than the population, ε_i in 0.5..4, the mechanism, n.
+sampled with different chances, clusters that are more alike inside than the population, ε_i in 0.5..4, the mechanism, n. Then
+the same twice with rare cells and a few heavy weights, which a sample may miss.
 
 A sample has a fixed number of records, or of clusters, in each stratum; kinds of people come in proportion to their numbers and
 chances, and the weight is what one record then stands for. The truth is the population's table. "covered" is the share of 95 %
@@ -21,7 +22,7 @@ import csv
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -144,8 +145,46 @@ def grid() -> list[Setting]:
     return out
 
 
+def rare() -> list[Setting]:
+    """Rare cells, and few heavy weights that have nothing to do with them."""
+    out = []
+    for heavy, weight, shares, epsilon, n, each, alike in (
+        (0.02, 30, (0.94, 0.03, 0.03), 6.0, 1000, 1, 0.0),
+        (0.02, 30, (0.94, 0.03, 0.03), 6.0, 2000, 1, 0.0),
+        (0.02, 30, (0.94, 0.03, 0.03), 2.0, 5000, 1, 0.0),
+        (0.02, 30, (0.5, 0.3, 0.2), 6.0, 2000, 1, 0.0),
+        (0.1, 10, (0.94, 0.03, 0.03), 6.0, 300, 1, 0.0),
+        (0.1, 10, (0.98, 0.01, 0.01), 6.0, 1500, 1, 0.0),
+        (0.1, 10, (0.94, 0.03, 0.03), 6.0, 3000, 1, 0.0),
+        (0.1, 10, (0.5, 0.3, 0.2), 6.0, 1000, 1, 0.0),
+        (0.05, 20, (0.94, 0.03, 0.03), 3.0, 1500, 1, 0.0),
+        (0.05, 20, (0.7, 0.25, 0.05), 6.0, 2000, 1, 0.0),
+        (0.3, 4, (0.94, 0.03, 0.03), 6.0, 2000, 1, 0.0),
+        (0.1, 10, (0.94, 0.03, 0.03), 6.0, 2000, 10, 0.1),
+        (0.3, 4, (0.98, 0.01, 0.01), 6.0, 1000, 20, 0.2),
+        (0.3, 4, (0.98, 0.01, 0.01), 6.0, 5000, 20, 0.2),
+    ):
+        people = np.array([[1 - heavy, heavy * weight]])
+        table = np.broadcast_to(shares, (1, 2, 3))
+        chances, sizes = np.array([[1.0, 1 / weight]]), np.array([n])
+        out.append(Setting("rare", (3,), (epsilon,), "one", table, people / people.sum(), chances, sizes, each, alike))
+    return out
+
+
 def at_random(rng: np.random.Generator, count: int = 44) -> list[Setting]:
     return [one_at_random(rng) for _ in range(count)]
+
+
+def rare_at_random(rng: np.random.Generator, count: int = 14) -> list[Setting]:
+    """The same with rare cells, alike for all kinds of a stratum, and weights that differ up to a hundredfold."""
+    out = []
+    for setting in at_random(rng, count):
+        strata, kinds, cells = setting.table.shape
+        table = np.broadcast_to(rng.dirichlet(np.full(cells, 0.4), size=(strata, 1)), (strata, kinds, cells))
+        chances = np.exp(rng.uniform(np.log(0.03), np.log(3), setting.people.shape))
+        epsilon = tuple(map(float, rng.uniform(2, 6, len(setting.attributes)).round(2)))
+        out.append(replace(setting, name="random, rare", table=table, chances=chances, epsilon=epsilon))
+    return out
 
 
 def one_at_random(rng: np.random.Generator) -> Setting:
@@ -250,7 +289,8 @@ TEXTS = ("sample", "sizes", "mechanism", "ε")
 
 
 def main(runs: int, jobs: int) -> None:
-    settings = [*grid(), *at_random(np.random.default_rng(3))]
+    rng = np.random.default_rng(3)
+    settings = [*grid(), *at_random(rng), *rare(), *rare_at_random(rng)]
     rows = []
     with ProcessPoolExecutor(jobs) as pool:
         for row in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):

@@ -7,6 +7,13 @@ normal over Student's quantile; here with Satterthwaite's degrees of freedom, be
 interval is the exact binomial one; here it is that of :mod:`optrr.estimation.score_interval`, which holds for randomized
 reports and stays within [0, 1]. A design effect below 1 counts as 1: it may be chance, and the interval is then wide enough in
 any case.
+
+A cell's own variance is no guide where few records decide about it: of a rare cell that happens to hold none of the few large
+weights it is far too small. How sure it is depends on the weights and on the kurtosis of what a report counts for the cell: if
+weights have nothing to do with reports, the variance is as uncertain as one of ν/(1 + κ/2) degrees of freedom, with κ the
+excess kurtosis and ν the degrees that normal numbers would leave. Where these are few, a cell has at most as many effective
+records as the weights alone leave (Kish), and as all cells of the table have together. Where even these are unsure, as of a
+table with but one common cell, the people of a cluster count as if all of them were alike.
 """
 
 from __future__ import annotations
@@ -18,13 +25,16 @@ import numpy as np
 
 from optrr.distributions import norm
 from optrr.estimation.score_interval import score_intervals
-from optrr.estimation.weighted_mean import WeightedMeans, cell_means
+from optrr.estimation.weighted_mean import Moments, WeightedMeans, cell_means
 from optrr.kernel import Kernel
 from optrr.weighting.linearised import WeightedReports
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Fewer effective records than this have no interval but everything.
 _FEWEST = 2
+# A cell's own variance counts alone where it is as sure as one of so many degrees of freedom, and that of all cells where it is
+# as sure as one of the second number: benchmarks/weighted_coverage.py.
+_SURE, _SURE_TOGETHER = 100.0, 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +58,29 @@ def spread(kernel: Kernel, reports: WeightedReports, variances: FloatArray, leve
 
 
 def effective_records(kernel: Kernel, reports: WeightedReports, variances: FloatArray) -> FloatArray:
-    """(R,): n over each cell's design effect. Where reports show no variance, what is left is that of the weights (Kish)."""
+    """(R,): n over each cell's design effect; where that is unsure, no more than weights alone and all cells together leave."""
     alone = kernel.variance(reports.shares.reshape(kernel.sizes), reports.n).ravel() if reports.n > 1 else 0 * variances
-    kish = np.full(variances.shape, reports.total**2 / reports.squares)
-    return np.asarray(np.divide(reports.n * alone, variances, out=kish, where=variances > 0))
+    kish = reports.total**2 / reports.squares
+    own = np.full(variances.shape, kish)
+    np.divide(reports.n * alone, variances, out=own, where=variances > 0)
+    degrees, most = _degrees(kernel, reports), kish
+    if variances.sum() > 0:
+        most = min(most, reports.n * alone.sum() / variances.sum())
+    if alone.sum() < _SURE_TOGETHER * np.sum(alone / degrees):
+        most = min(most, reports.total**2 / reports.cluster_squares)
+    return np.asarray(np.where(degrees >= _SURE, own, np.minimum(own, most)))
+
+
+def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
+    """(R,): degrees of freedom of each cell's variance if weights have nothing to do with reports."""
+    means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
+    # one more record that counts in full would be no surprise
+    least = min(reports.squares / reports.total**2, 0.5)
+    p = np.clip(means.estimate, least, 1 - least)
+    each = Moments.mixed(p, means.inside, means.outside)
+    second = each.second - p**2
+    fourth = each.fourth - 4 * p * each.third + 6 * p**2 * each.second - 3 * p**4
+    return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(fourth / second**2 - 3, -2) / 2))
 
 
 def alike_cells(

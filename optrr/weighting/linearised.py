@@ -78,12 +78,12 @@ class Clusters:
     def degrees(self, squares: FloatArray) -> float:
         """Degrees of freedom of a variance to which each cluster adds about its ``squares`` (C,) of weights, by Satterthwaite.
 
-        A stratum's part is as uncertain as its own clusters are few, so that a stratum of few clusters and large weights leaves
-        few degrees, however many clusters there are elsewhere. Of a group only clusters that have some of it count (Korn and
-        Graubard).
+        A stratum's part is as uncertain as its own clusters are few, or as few of them have most of its weights, so that
+        large weights in few clusters leave few degrees, however many clusters there are elsewhere. Of a group only clusters
+        that have some of it count (Korn and Graubard).
         """
-        parts = np.bincount(self.strata, weights=squares)
-        return float(parts.sum() ** 2 / np.sum(parts**2 / np.maximum(np.bincount(self.strata) - 1, 1)))
+        sizes = np.bincount(self.strata)[self.strata]
+        return float(squares.sum() ** 2 / np.sum(squares**2 * sizes / np.maximum(sizes - 1, 1)))
 
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
         """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
@@ -123,17 +123,20 @@ def _sums(  # noqa: PLR0913 (as Clusters.covariance has them, of some clusters)
 class WeightedReports:
     """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
 
-    ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``, and the ``degrees`` of freedom of the
-    variances.
+    ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``; ``cluster_squares`` is that of clusters'
+    weights. ``degrees``: degrees of freedom that the variances of normal numbers have. ``alone``: by how much the excess
+    kurtosis of one record counts for a cluster's, 1 without clusters.
     """
 
     n: int
     total: float
     squares: float
+    cluster_squares: float
     shares: FloatArray
     covariance: FloatArray
     totals_covariance: FloatArray
     degrees: float
+    alone: float
 
     @staticmethod
     def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
@@ -144,17 +147,19 @@ class WeightedReports:
         seen, where = np.unique(sample.clusters[rows], return_inverse=True)
         some = clusters.only(seen)
         sums = csr_matrix((weights, (where, sample.cells[rows])), shape=(seen.size, cells))
-        total, squares = float(weights.sum()), np.bincount(where, weights=weights**2)
+        total, squares = float(weights.sum()), np.bincount(where, weights=weights**2).astype(np.float64)
         shares = np.asarray(sums.sum(axis=0)).ravel() / total
         offset = np.bincount(where, weights=weights).astype(np.float64)
         return WeightedReports(
             n=int(weights.size),
             total=total,
             squares=float(squares.sum()),
+            cluster_squares=float(np.sum(offset**2)),
             shares=shares,
             covariance=some.covariance(sums, offset, shares) / total**2,
             totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
-            degrees=some.degrees(squares.astype(np.float64)),
+            degrees=some.degrees(squares),
+            alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
 
 
