@@ -134,6 +134,7 @@ def test_marks_and_the_rest_are_compared_with_numbers(mark: str, declared: bool)
             assert Attribute("a", categories, rest=mark).rest == mark
 
 
+@pytest.mark.slow
 def test_many_attributes_of_a_million_categories_are_read_and_written_at_once(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     kinds = ["", "missing = true", 'missing = ["NA"]', 'rest = "7"', "ordered = true"]

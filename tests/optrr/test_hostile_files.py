@@ -119,6 +119,7 @@ def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
     refused_in_time(resealed(content, tmp_path / "d.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in ALWAYS else [pytest.mark.full]) for k in MORE])
 def test_a_design_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     before, more = MORE[kind]

@@ -76,6 +76,7 @@ def exact_two(tallies, matrix, prior, confidence):
     return mean, np.sqrt(square - mean**2), limit(tail), limit(1 - tail)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tallies", "matrix", "prior", "confidence"),
     [
@@ -100,6 +101,7 @@ def test_two_categories_agree_with_quadrature(tallies, matrix, prior, confidence
     assert abs(drawn.upper[0] - upper) <= 5 * known.monte_carlo_error[0]
 
 
+@pytest.mark.slow
 def test_three_categories_agree_with_quadrature():
     # over the triangle by a product rule in two angles, which take the prior's poles at the edges away
     matrix, tallies, prior = response(3, 1.2), [2, 11, 17], [0.5, 0.5, 0.5]
@@ -201,6 +203,7 @@ def test_chains_that_have_not_met_count_for_little():
     assert effective == pytest.approx(4000 * 64 * 0.1 / 1.9, rel=0.5)
 
 
+@pytest.mark.slow
 def test_what_does_not_settle_is_not_shown(monkeypatch):
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
