@@ -26,8 +26,8 @@ SERVING = {
     "sources",
     "staleness",
 }
-# More than three seconds of processor time each: between full runs the digests of the code hold their results to it.
-SLOWER = {"rij", "rij_age_sex", "rvl_derived", "rvl_proportions"}
+# More than two and a half seconds of processor time each: between full runs the digests of the code hold their results to it.
+SLOWER = {"mdr_fig2", "rij", "rij_age_sex", "rvl_derived", "rvl_proportions"}
 NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 
 
