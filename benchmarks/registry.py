@@ -118,5 +118,6 @@ BENCHMARKS = (
     long("tests_power", SIMULATED),
     long("weight", TIMED),
     long("weighted_coverage", SIMULATED),
+    long("weighted_levels", SIMULATED, arguments=("10000", "2")),
 )
 BY_NAME = {b.script: b for b in BENCHMARKS}

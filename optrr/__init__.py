@@ -14,7 +14,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
-    weight      estimate_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
+    weight      estimate_weighted, test_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from optrr.synthesis.result import Synthetic
     from optrr.weighting.estimating import estimate_weighted
     from optrr.weighting.result import WeightedEstimate
+    from optrr.weighting.testing import test_weighted
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
@@ -155,6 +156,7 @@ _HOMES = {
         "power",
         "required_records",
         "test",
+        "test_weighted",
     ),
     "kernel": ("SingularMarginal",),
     "matrix": ("MatrixMechanism",),
@@ -194,6 +196,7 @@ _HOMES = {
     "synthesis.result": ("Synthetic",),
     "weighting.estimating": ("estimate_weighted",),
     "weighting.result": ("WeightedEstimate",),
+    "weighting.testing": ("test_weighted",),
 }
 
 __all__ = [
@@ -273,6 +276,7 @@ __all__ = [
     "stratified_test",
     "synthesize",
     "test",
+    "test_weighted",
     "tradeoff",
     "verify",
     "worksheet",

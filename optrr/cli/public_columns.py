@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from optrr.parts import Page
     from optrr.weighting.linearised import Single
     from optrr.weighting.result import WeightedEstimate
+    from optrr.weighting.sampled import SampledRecords
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -36,11 +37,10 @@ public_option = click.option(
     help="A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
 )
 
-_SAMPLED = (
+_SAMPLE = (
     click.option("--weight", metavar="COLUMN", help="Public column of weights, where the design does not name it."),
     click.option("--stratum", metavar="COLUMN", help="Public column of strata, likewise."),
     click.option("--cluster", metavar="COLUMN", help="Public column of what was sampled first in a stratum, likewise."),
-    click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each."),
     click.option("--unweighted", is_flag=True, help="Ignore the weight, stratum and cluster that the design names."),
     click.option(
         "--single-cluster",
@@ -50,11 +50,19 @@ _SAMPLED = (
 )
 
 
-def sampled_options(command: _Command) -> _Command:
-    """The options that say how records were sampled, as the fields of :class:`Sampled`."""
-    for option in reversed(_SAMPLED):
+_GROUPS = click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each.")
+
+
+def sample_options(command: _Command) -> _Command:
+    """The options that say how records were sampled, as the fields of :class:`Sampled` but for its groups."""
+    for option in reversed(_SAMPLE):
         command = option(command)
     return command
+
+
+def sampled_options(command: _Command) -> _Command:
+    """These, and groups."""
+    return sample_options(_GROUPS(command))
 
 
 @dataclass(frozen=True)
@@ -118,19 +126,27 @@ def left_out(public: PublicColumns) -> list[str]:
     ]
 
 
+def sampled_records(
+    design: Design, input: RecordsAt, names: Sequence[str], columns: PublicColumns
+) -> tuple[SampledRecords, list[str]]:
+    """The records with their public columns, and what is in doubt about them."""
+    from optrr.weighting.sampled import read_sample  # noqa: PLC0415 (most records have no weights)
+
+    doubts = doubts_about([input], design.digest)
+    columns.apart_from(design.domain)
+    with late_bar() as show:
+        place = input.watched(lambda done, share: show(f"{done} records read", share))
+        sample = read_sample(place, design.domain.subset(names), columns)
+    return sample, [*doubts, *impossible([sample.counts()], design.mechanism)]
+
+
 def give_weighted(
     design: Design, design_file: Path, input: RecordsAt, attributes: str, outputs: Outputs, **asked: Any
 ) -> None:
     """The command's weighted estimate, with what is in doubt about its records; ``asked`` as of ``estimate_sample``."""
     from optrr.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)
-    from optrr.weighting.sampled import read_sample  # noqa: PLC0415 (as above)
 
-    doubts = doubts_about([input], design.digest)
-    columns: PublicColumns = asked["columns"].apart_from(design.domain)
-    with late_bar() as show:
-        place = input.watched(lambda done, share: show(f"{done} records read", share))
-        sample = read_sample(place, design.domain.subset(split_names(attributes)), columns)
-    doubts += impossible([sample.counts()], design.mechanism)
+    sample, doubts = sampled_records(design, input, split_names(attributes), asked["columns"])
     result = estimate_sample(sample, design.mechanism, **asked)
 
     def page() -> Page:

@@ -14,8 +14,10 @@ from optrr.cli.inputs import attributes_option, design_option, input_argument, s
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
+from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.cli.scores import check_trend, scores_of_two, scores_option
 from optrr.cli.tables import proportions_option, read_proportions
+from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.inference import (
     TESTS,
@@ -29,6 +31,7 @@ from optrr.mechanisms.randomizer import Randomizer
 from optrr.models import STRATIFIED, stratified_test
 from optrr.parts import Page
 from optrr.records.counts import Counts
+from optrr.records.public import PublicColumns
 from optrr.records.reading.source import RecordsAt
 from optrr.records.scores import told_scores
 
@@ -75,6 +78,7 @@ _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
     help="Number of tables that a bootstrap draws.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
+@sample_options
 @report_option
 @json_option
 def test(
@@ -92,11 +96,12 @@ def test(
     random_state: int | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
 
     An association of two attributes, everywhere or within strata (--given), the proportions of some (goodness-of-fit), or that
-    groups of people have the same ones (homogeneity).
+    groups of people have the same ones (homogeneity). Independence takes weights, strata and clusters into account.
     """
     name = name or ("independence" if given is None else "conditional-independence")
     stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
@@ -106,7 +111,12 @@ def test(
     outputs = Outputs(None, report, as_json)
     outputs.check(places)
     names, strata = _table(attributes, given)
-    known = counted(design_file, places, [*names, *strata])
+    sample, design = Sampled(by=None, **sampled), Design.load(design_file)
+    _check_sampled(name, sample, calibration)
+    if name == "independence" and (columns := sample.columns(design.public)):
+        _give_sampled(design, design_file, input, names, outputs, columns, **sample.how)
+        return
+    known = counted(design, places, [*names, *strata])
     drawn: dict[str, Any] = {"random_state": random_state, "scores": scores_of_two(scores, names)}
     if name in _STATED_BY:
         result = _other_test(name, known.counts, known.mechanism, proportions, drawn)
@@ -120,6 +130,45 @@ def test(
         [*known.doubts, *result.warnings],
         lambda: _page(result, known, design_file, places),
         lambda: _print_result(result, of, names),
+    )
+
+
+def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
+    """Raise InvalidInput where a test cannot take the sample into account as it was asked to."""
+    for option, given in sample.options.items():
+        if given and option != "--unweighted" and (name != "independence" or calibration != "auto"):
+            of = f"--calibration {calibration}" if name == "independence" else f"--test {name}"
+            raise InvalidInput(f"{option} is for --test independence without a calibration; leave it out, or {of}")
+
+
+def _give_sampled(
+    design: Design,
+    design_file: Path,
+    input: RecordsAt,
+    names: Sequence[str],
+    outputs: Outputs,
+    columns: PublicColumns,
+    **how: Any,
+) -> None:
+    """The test of independence that takes the sample into account."""
+    from optrr.weighting.testing import tested_sample  # noqa: PLC0415 (most tests have no weights)
+
+    sample, doubts = sampled_records(design, input, names, columns)
+    result = tested_sample(sample, design.mechanism, columns, **how)
+
+    def page() -> Page:
+        from optrr.pages.test_page import test_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
+
+        table = estimate_sample(sample, design.mechanism, columns, **how)
+        return test_page(result, page_given(design, design_file, [input], doubts), [("", table)])
+
+    outputs.give(
+        None,
+        result.summary() | {"attributes": list(names), "given": [], "doubts": doubts},
+        [*doubts, *result.warnings],
+        page,
+        lambda: _print_result(result, " × ".join(names), names),
     )
 
 

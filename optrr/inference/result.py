@@ -15,7 +15,7 @@ from optrr.results import Result
 
 # Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
 # the fitted null hypothesis, tilted towards the tail or plain.
-Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"]
+Calibration = Literal["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap", "rao-scott"]
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +26,7 @@ _SOURCES: dict[str, str] = {
     "saddlepoint": "saddlepoint tail",
     "tilted": "simulated tail",
     "bootstrap": "bootstrap",
+    "rao-scott": "Rao and Scott's second-order correction for the sample",
 }
 _TREND = "the scores of the two attributes are uncorrelated"
 _INDEPENDENT = "the two attributes are independent"
@@ -61,7 +62,7 @@ class TestResult(Result):
     calibration
         "asymptotic", "saddlepoint" (the tail given the null fit, where the χ² limit is off),
         "exact" (simulated from the exact law under the null hypothesis: Pr(p ≤ α) is at most α for every α),
-        "tilted" (simulated tail with likelihood-ratio weights) or "bootstrap".
+        "tilted" (simulated tail with likelihood-ratio weights), "bootstrap", or "rao-scott" (samples by weights or clusters).
     relative_error
         of a simulated p-value; None for asymptotic ones.
     reliable_down_to

@@ -8,10 +8,11 @@ from optrr.charts import figure_svg
 from optrr.estimation.result import Estimate
 from optrr.inference.result import TestResult
 from optrr.pages.estimate_page import estimate_parts
-from optrr.pages.sections import Given
+from optrr.pages.sections import ROWS, Given
 from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.printable import crossed, sentence
 from optrr.records.scores import told_scores
+from optrr.weighting.result import WeightedEstimate
 
 _MEANING = (
     "The p-value is the chance of a statistic at least as large as this one where the hypothesis holds: a small one speaks "
@@ -21,7 +22,7 @@ _MEANING = (
 _SOUGHT = "The shares, estimated from the same records: a test says whether there is a pattern, not how large it is."
 
 
-def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Estimate]]) -> Page:
+def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Estimate | WeightedEstimate]]) -> Page:
     """A test; ``tables`` are estimates of what it was made on, each with what it is of."""
     title = crossed(tables[0][1].domain.names)
     lead = [
@@ -31,13 +32,19 @@ def test_page(tested: TestResult, given: Given, tables: Sequence[tuple[str, Esti
     ]
     sections = [
         Section("The test", _result(tested, tables[0][1].domain.names)),
-        *(Section(f"The table {of}".strip(), [Text(_SOUGHT), *estimate_parts(each)]) for of, each in tables),
+        *(Section(f"The table {of}".strip(), [Text(_SOUGHT), *_shares(each)]) for of, each in tables),
     ]
     said = [*tested.warnings, *(line for _, each in tables for line in each.warnings)]
     return given.page(f"{title}: test of {tested.test}", lead, sections, tested.n, said)
 
 
 test_page.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test
+
+
+def _shares(estimated: Estimate | WeightedEstimate) -> list[Part]:
+    if isinstance(estimated, WeightedEstimate):
+        return [estimated.shown().first(ROWS), Text(estimated.interval_note)]
+    return estimate_parts(estimated)
 
 
 def _result(tested: TestResult, names: Sequence[str]) -> list[Part]:

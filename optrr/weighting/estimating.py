@@ -86,8 +86,6 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
 ) -> WeightedEstimate:
     """The same from records that are read already; ``columns`` are those they were read with."""
     check_confidence(confidence)
-    if single_cluster not in SINGLE:
-        raise InvalidInput(f"single_cluster = {single_cluster!r}; give one of {', '.join(SINGLE)}")
     kernel = mechanism.kernel(sample.domain.names)
     if kernel.cells > MAX_DENSE:
         raise InvalidInput(f"the table has {kernel.cells} cells; weighted estimates have at most {MAX_DENSE}")
@@ -97,13 +95,20 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
         raise InvalidInput(
             f"there are {len(known)} groups; estimate by columns with at most {MOST_GROUPS} combinations"
         )
-    sampled = Clusters.of(sample.strata, single_cluster)
+    sampled = Clusters.of(sample.strata, checked_single(single_cluster))
     level = (1 - confidence) / (kernel.cells * len(known) if simultaneous else 1)
     tables = tuple(
         _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
     )
     named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)
     return WeightedEstimate(sample.domain, *named, _warnings(tables, columns, single_cluster, sampled))
+
+
+def checked_single(single_cluster: Single) -> Single:
+    """The answer to strata of one cluster. Raises InvalidInput for what is none."""
+    if single_cluster not in SINGLE:
+        raise InvalidInput(f"single_cluster = {single_cluster!r}; give one of {', '.join(SINGLE)}")
+    return single_cluster
 
 
 def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float) -> GroupTable:
@@ -134,12 +139,16 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
 def _warnings(
     tables: tuple[GroupTable, ...], columns: PublicColumns, single: Single, clusters: Clusters
 ) -> tuple[str, ...]:
-    out = list(
-        without_error(
-            np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables]),
-            "the reports that tell about them are",
-        )
+    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
+    return (
+        *without_error(missing, "the reports that tell about them are"),
+        *sample_warnings(columns, single, clusters),
     )
+
+
+def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) -> list[str]:
+    """What is to be known of how records were sampled."""
+    out = []
     alone = int(np.sum(clusters.sizes == 1))
     if alone:
         out.append(
@@ -148,4 +157,4 @@ def _warnings(
         )
     if columns:
         out.append(f"{columns.said()} are public: {UNPROTECTED}")
-    return tuple(out)
+    return out

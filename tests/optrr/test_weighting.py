@@ -6,6 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import f as f_distribution
 
 import optrr
 from optrr import Domain, InvalidInput, PublicColumns, count, design, estimate, estimate_weighted
@@ -399,7 +400,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
 @pytest.mark.parametrize(
     "command",
     [
-        ("test", "--attributes", "a,b"),
+        ("test", "--attributes", "a,b", "--test", "trend"),
         ("measure", "--attributes", "a,b", "--measure", "row-shares"),
         ("regress", "--formula", "b ~ a"),
     ],
@@ -528,3 +529,88 @@ def test_a_survey_says_that_its_page_carries_the_attributes_alone(declared, sour
     assert len(told_of) == 1 and "weight 'w', stratum 'region'" in told_of[0]
     made().save(declared / "plain.json")
     assert not preparing.prepared(declared / "plain.json").warnings
+
+
+def randomized(mechanism, data: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The records with a and b randomized."""
+    return data.assign(**mechanism.perturb(data[["a", "b"]], random_state=seed))
+
+
+def slow_independence(y, w, stratum, cluster, shape, mechanism):
+    """Rao and Scott's F from numerical derivatives, the linearised covariance above, and eigenvalues: statistic and p-value."""
+    share, _, covariance, _ = linearised(y, w, stratum, cluster, np.ones(len(w), dtype=bool))
+
+    def apart(flat):
+        table = flat.reshape(shape)
+        return (table - np.outer(table.sum(axis=1), table.sum(axis=0)))[:-1, :-1].ravel()
+
+    step = 1e-6
+    slopes = np.array([(apart(share + step * e) - apart(share - step * e)) / (2 * step) for e in np.eye(share.size)]).T
+    table = share.reshape(shape)
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)).ravel() @ mechanism.matrix(["a", "b"])
+    inverse = np.linalg.inv(mechanism.matrix(["a", "b"]))
+    plain = slopes @ inverse.T @ (np.diag(expected) - np.outer(expected, expected)) @ inverse @ slopes.T
+    effects = np.linalg.eigvals(np.linalg.inv(plain) @ slopes @ covariance @ slopes.T).real
+    squares = pd.Series(w**2).groupby(stratum).sum()
+    clusters = pd.Series(cluster).groupby(stratum).nunique()
+    degrees = squares.sum() ** 2 / (squares**2 / (clusters - 1)).sum()
+    d = effects.sum() ** 2 / np.sum(effects**2)
+    f = apart(share) @ np.linalg.inv(plain) @ apart(share) / effects.sum()
+    return f * slopes.shape[0], f_distribution.sf(f, d, degrees * d)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_independence_of_a_sample_is_that_of_its_formula_record_by_record(seed):
+    mechanism = made(4.0).mechanism
+    data = randomized(mechanism, people(np.random.default_rng(seed), 600), seed)
+    result = optrr.test_weighted(data, mechanism, ["a", "b"], weights="w", strata="region", clusters="school")
+    y = scores(data, mechanism, ["a", "b"])
+    slow = slow_independence(y, data.w.to_numpy(), data.region.to_numpy(), data.school.to_numpy(), (3, 2), mechanism)
+    # derivatives are differences
+    np.testing.assert_allclose((result.statistic, result.p_value), slow, rtol=1e-6)
+    assert (result.df, result.n, result.calibration) == (2, 600, "rao-scott")
+    assert any("were measured to reject" in line for line in result.warnings)
+
+
+def test_independence_of_equal_weights_is_nearly_that_of_the_plain_test():
+    mechanism = made(4.0).mechanism
+    data = randomized(mechanism, people(np.random.default_rng(5), 5000), 5)
+    weighted = optrr.test_weighted(data, mechanism, ["a", "b"])
+    plain = optrr.test(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism)
+    assert weighted.p_value == pytest.approx(plain.p_value, abs=0.02)
+    assert not weighted.warnings
+
+
+@pytest.mark.slow
+def test_weights_make_the_test_of_independence_keep_its_level_where_the_plain_one_does_not():
+    """300 samples of people in clusters of ten that are alike: at 5 % more than 28 are rejected once in 1,000 times."""
+    rng, mechanism = np.random.default_rng(3), made(4.0).mechanism
+    rejected = np.zeros((2, 300))
+    for k in range(300):
+        kind = np.repeat(rng.integers(0, 2, (60, 2)), 10, axis=0)
+        a = np.where(rng.random(600) < 0.8, 2 * kind[:, 0], rng.integers(0, 3, 600))
+        b = np.where(rng.random(600) < 0.8, kind[:, 1], rng.integers(0, 2, 600))
+        data = mechanism.perturb(pd.DataFrame({"a": np.array(["x", "y", "z"])[a], "b": b}), random_state=k)
+        data["school"] = np.arange(600) // 10
+        weighted = optrr.test_weighted(data, mechanism, ["a", "b"], clusters="school")
+        plain = optrr.test(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism, calibration="asymptotic")
+        rejected[:, k] = weighted.p_value < 0.05, plain.p_value < 0.05
+    assert rejected[0].sum() <= 28
+    assert rejected[1].sum() > 60
+
+
+def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
+    mechanism = made(4.0).mechanism
+    data = people(np.random.default_rng(0), 300)
+    with pytest.raises(InvalidInput, match="two attributes"):
+        optrr.test_weighted(data, mechanism, ["a"], weights="w")
+    with pytest.raises(InvalidInput, match="hardly show"):
+        optrr.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
+    place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
+    assert run(["test", *place, "--test", "trend", "--weight", "w"]) == 2
+    assert "--weight is for --test independence" in capsys.readouterr().err
+    assert run(["test", *place, "--unweighted", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "which is ignored here" in err and json.loads(out)["calibration"] != "rao-scott"
+    assert run(["test", *place, "--test", "trend"]) == 0
+    assert "which is ignored here" in capsys.readouterr().err
