@@ -1,8 +1,8 @@
 """Type I error, at nominal 5 % and 0.1 %, of the test of independence of weighted, stratified and clustered samples.
 
 Run as ``python benchmarks/weighted_levels.py [RUNS] [JOBS]`` (10,000 samples a setting and one process unless told; some five
-minutes of one core). 64 settings drawn at random: tables of 2 × 2 to 3 × 3 with shares that favour no category, 1 to 6 strata
-of unequal size, 15 to 80 clusters in each, of 4 or 20 people, or 100 to 1500 people sampled one by one, two weights that
+minutes of one core). 64 settings drawn at random: tables of 2 × 2 to 3 × 3, a quarter of them with rare categories, 1 to 6
+strata of unequal size, 15 to 80 clusters in each, of 4 or 20 people, or 100 to 1500 people sampled one by one, two weights that
 differ by a factor of up to five within every stratum, clusters in which the first attribute is alike, ε_i in 0.7..6, the
 mechanism. The attributes are independent in every cluster, and both are distributed alike in all strata.
 
@@ -76,14 +76,15 @@ class Setting:
 
 def settings(rng: np.random.Generator) -> list[Setting]:
     out = []
-    for _ in range(SETTINGS):
-        people = int(rng.choice([1, 4, 20]))
+    for place in range(SETTINGS):
+        people, sparse = int(rng.choice([1, 4, 20])), place % 4 == 0
+        even = 0.6 if sparse else 2.0
         out.append(
             Setting(
                 str(rng.choice(["kronecker", "pairs"])),
-                tuple(rng.uniform(0.7, 6, 2).round(2).tolist()),
-                rng.dirichlet(np.full(int(rng.integers(2, 4)), 2.0)),
-                rng.dirichlet(np.full(int(rng.integers(2, 4)), 2.0)),
+                tuple(rng.uniform(3.5 if sparse else 0.7, 6, 2).round(2).tolist()),
+                rng.dirichlet(np.full(int(rng.integers(2, 4)), even)),
+                rng.dirichlet(np.full(int(rng.integers(2, 4)), even)),
                 rng.dirichlet(np.full(int(rng.choice([1, 2, 6])), 4.0)),
                 int(rng.choice([100, 400, 1500] if people == 1 else [15, 40, 80])),
                 people,
