@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,13 +123,25 @@ def test(
     else:
         drawn |= {"calibration": calibration, "bootstrap": bootstrap}
         result = test_table(known.counts[0], known.mechanism, name, **drawn)  # type: ignore[arg-type]  # a literal
-    of = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
+    _give(outputs, result, (names, strata), known.doubts, lambda: _page(result, known, design_file, places))
+
+
+def _give(
+    outputs: Outputs,
+    result: TestResult,
+    of: tuple[list[str], list[str]],
+    doubts: Sequence[str],
+    page: Callable[[], Page],
+) -> None:
+    """Print or write a result; ``of``: the attributes that are tested, and those that make strata."""
+    names, strata = of
+    said = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
     outputs.give(
         None,
-        result.summary() | {"attributes": names, "given": strata, "doubts": list(known.doubts)},
-        [*known.doubts, *result.warnings],
-        lambda: _page(result, known, design_file, places),
-        lambda: _print_result(result, of, names),
+        result.summary() | {"attributes": names, "given": strata, "doubts": list(doubts)},
+        [*doubts, *result.warnings],
+        page,
+        lambda: _print_result(result, said, names),
     )
 
 
@@ -145,7 +157,7 @@ def _give_sampled(
     design: Design,
     design_file: Path,
     input: RecordsAt,
-    names: Sequence[str],
+    names: list[str],
     outputs: Outputs,
     columns: PublicColumns,
     **how: Any,
@@ -163,13 +175,7 @@ def _give_sampled(
         table = estimate_sample(sample, design.mechanism, columns, **how)
         return test_page(result, page_given(design, design_file, [input], doubts), [("", table)])
 
-    outputs.give(
-        None,
-        result.summary() | {"attributes": list(names), "given": [], "doubts": doubts},
-        [*doubts, *result.warnings],
-        page,
-        lambda: _print_result(result, " × ".join(names), names),
-    )
+    _give(outputs, result, (names, []), doubts, page)
 
 
 def _page(result: TestResult, known: Counted, design_file: Path, places: list[RecordsAt]) -> Page:
