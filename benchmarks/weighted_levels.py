@@ -146,12 +146,13 @@ def summed(setting: Setting, samples: Samples) -> Summed:
     apart = apart - (np.einsum("bhc,bhcy->bhy", samples.numbers, apart) / setting.clusters)[:, :, None, :]
     scaled = (apart * np.sqrt(samples.numbers)[..., None]).reshape(len(shares), -1, shares.shape[1])
     factor = setting.clusters / (setting.clusters - 1)
-    parts = np.einsum("bhc,bhc->bh", samples.numbers, squares) * of_one**2
+    parts = squares * (of_one**2)[:, None]
+    weighed = np.einsum("bhc,bhc->b", samples.numbers, parts)
     return Summed(
         shares,
         factor * scaled.transpose(0, 2, 1) @ scaled / whole[:, None, None] ** 2,
-        parts.sum(axis=1) ** 2 / np.sum(parts**2, axis=1) * (setting.clusters - 1),
-        whole**2 / parts.sum(axis=1),
+        weighed**2 / (factor * np.einsum("bhc,bhc->b", samples.numbers, parts**2)),
+        whole**2 / weighed,
     )
 
 

@@ -551,9 +551,9 @@ def slow_independence(y, w, stratum, cluster, shape, mechanism):
     inverse = np.linalg.inv(mechanism.matrix(["a", "b"]))
     plain = slopes @ inverse.T @ (np.diag(expected) - np.outer(expected, expected)) @ inverse @ slopes.T
     effects = np.linalg.eigvals(np.linalg.inv(plain) @ slopes @ covariance @ slopes.T).real
-    squares = pd.Series(w**2).groupby(stratum).sum()
-    clusters = pd.Series(cluster).groupby(stratum).nunique()
-    degrees = squares.sum() ** 2 / (squares**2 / (clusters - 1)).sum()
+    squares = pd.Series(w**2).groupby([stratum, cluster]).sum()
+    sizes = squares.groupby(level=0).transform("size")
+    degrees = squares.sum() ** 2 / np.sum(squares**2 * sizes / (sizes - 1))
     d = effects.sum() ** 2 / np.sum(effects**2)
     f = apart(share) @ np.linalg.inv(plain) @ apart(share) / effects.sum()
     return f * slopes.shape[0], f_distribution.sf(f, d, degrees * d)
