@@ -15,7 +15,7 @@ import numpy as np
 
 from optrr.estimation.adjustment import adjust, estimated_margin, margin_groups
 from optrr.estimation.estimator import BIAS
-from optrr.estimation.result import Estimate, check_confidence
+from optrr.estimation.result import Estimate, check_confidence, check_records
 from optrr.estimation.unbiased_errors import TableErrors, with_intervals, with_standard_errors
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import distinct
@@ -48,13 +48,14 @@ def estimate_adjusted(
     Raises
     ------
     InvalidInput
-        for unknown attributes, categories that are not declared, or no records. SingularMarginal where the mechanism hides
-        an attribute or a cluster.
+        for unknown attributes, categories that are not declared, or fewer than two records. SingularMarginal where the
+        mechanism hides an attribute or a cluster.
     """
     check_confidence(confidence)
     domain = checked_mechanism(mechanism).domain
     chosen = domain.indices(attributes)
     rows, numbers = distinct(data, domain, allow_extra=True)
+    check_records(int(numbers.sum()))
     weights = numbers.astype(np.float64)
     groups = [domain.indices(group) for group in margin_groups(mechanism)]
     margins = [

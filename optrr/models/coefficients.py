@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import copysign, inf, prod
 
 import numpy as np
@@ -126,20 +126,29 @@ def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float
     for k in range(len(out)):
         pinned = PinnedModel(model.terms, model.kernel, model.parts, k)
 
+        @cache
         def deviation(value: float, pinned: PinnedModel = pinned) -> float:
             return float(pinned.deviations(np.array([value]), tables, fits)[0])
 
         start, error = float(pinned.estimated(fits)[0]), pinned.error(tables, fits)
-        middle = _middle(deviation, start, error)
+        middle = _middle(deviation, start, error, quantile)
         out[k] = [_limit(deviation, middle, side * error, quantile) for side in (-1, 1)]
     return out
 
 
-def _middle(deviation: Callable[[float], float], start: float, error: float) -> float:
-    """A value near the estimate at which the score is 0; the estimate where there is none. Scores fall as values rise."""
+def _middle(deviation: Callable[[float], float], start: float, error: float, quantile: float) -> float:
+    """A value near the estimate at which the score is 0. Scores fall as values rise.
+
+    Where it stays on one side of 0 however far the value is, the estimate is infinite: the value of the least score, if that is
+    not rejected, and the estimate's otherwise.
+    """
+    start = float(np.clip(start, -_FARTHEST, _FARTHEST))
     side = copysign(1.0, deviation(start))
     middle = crossing(lambda value: side * deviation(value), _points(start, side * error), LIMIT * error)
-    return start if middle is None else middle
+    if middle is not None:
+        return middle
+    least = min(_points(start, side * error), key=lambda value: abs(deviation(value)))
+    return least if abs(deviation(least)) < quantile else start
 
 
 def _limit(deviation: Callable[[float], float], middle: float, error: float, quantile: float) -> float:
@@ -156,8 +165,5 @@ def _limit(deviation: Callable[[float], float], middle: float, error: float, qua
 
 
 def _points(start: float, step: float) -> Iterator[float]:
-    """From the start outwards up to the first value that counts as infinite."""
-    for value in outward(start, step, _GROWTH, copysign(inf, step)):
-        yield value
-        if not abs(value) < _FARTHEST:
-            return
+    """From the start outwards; the last is the farthest value, and those beyond it count as infinite."""
+    return outward(start, step, _GROWTH, copysign(_FARTHEST, step))

@@ -5,7 +5,8 @@
 With J = Pᵀ diag(π)(X − 1 πᵀX), the derivative of λ in β, the score is Jᵀ(λ̂/λ) and the information of a record Jᵀ diag(1/λ) J.
 EM comes near the maximum and cannot lose likelihood: given a table, the records that it expects behind the reports
 (π ∘ P(λ̂/λ)) are fitted by iterative proportional fitting to the model's margins. Fisher scoring then finishes. Where a fitted
-cell tends to 0 some β has no finite maximum: β stops where no cell that it moves matters any more, and the report says so.
+cell tends to 0 some β has no finite maximum: β stops where no cell that it moves matters any more, and
+:mod:`optrr.models.unbounded` says which.
 
 A step costs O(p R m) for the kernel and O(p² R) for the information; p parameters, R cells, 8 p R bytes.
 """
@@ -41,7 +42,7 @@ _SINGULAR = 1e-10
 class Fitted:
     """A fitted model: β (p,), proportions π and expected reports λ of the kernel's sizes.
 
-    ``gain`` is what another scoring step promises, in nats per record; ``unbounded`` says that a cell has gone to 0.
+    ``gain`` is what another scoring step promises, in nats per record.
     """
 
     terms: Terms
@@ -51,11 +52,6 @@ class Fitted:
     expected: FloatArray
     gain: float
     steps: int
-
-    @property
-    def unbounded(self) -> bool:
-        """Whether some fitted share is 0, so that its β are not finite."""
-        return bool(self.proportions.min() <= _FLOOR)
 
     def log_likelihood(self, observed: FloatArray) -> float:
         """ℓ in nats per record."""

@@ -13,6 +13,7 @@ from optrr.charts import coefficient_figure
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.models.fitting import Fitted
 from optrr.models.terms import Terms
+from optrr.models.unbounded import limits_of_coefficients
 from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.results import TableResult, in_json
@@ -27,6 +28,8 @@ _UNBOUNDED = (
     "categories"
 )
 _NOT_DONE = "the fit stopped before the likelihood was at its maximum; leave out an interaction"
+# People that the fit expects in a cell that goes to 0, where it stops; so few have a maximum there only in theory.
+_NOBODY = 1e-3
 # A step that promises more nats per record than this is a fit that is not final.
 _FINAL = 1e-9
 
@@ -36,7 +39,8 @@ class LogLinear(TableResult):
     """A log-linear model of the true proportions of a table, by maximum likelihood.
 
     ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
-    order of ``labels``; ``standard_errors`` come from the information of the randomized records, NaN where they have none.
+    order of ``labels``, infinite where they have no finite maximum, NaN where that leaves them no limit either;
+    ``standard_errors`` come from the information of the randomized records, NaN where they have none.
     ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``,
     or for all coefficients together where ``simultaneous``: infinite where the records leave no limit, NaN where there are no
     intervals, and ``without_intervals`` says why.
@@ -67,16 +71,25 @@ class LogLinear(TableResult):
         """What each coefficient is about."""
         return self.terms.labels()
 
-    @property
+    @cached_property
     def coefficients(self) -> FloatArray:
-        """β, (p,)."""
-        return self.fitted.coefficients
+        """β, (p,); infinite where shares that go to 0 take one there, NaN where they leave it without a limit."""
+        empty = self.n * self.proportions.ravel() <= _NOBODY
+        flat = self.terms.columns().reshape(self.terms.parameters, -1)
+        return (
+            limits_of_coefficients(self.fitted.coefficients, flat, empty) if empty.any() else self.fitted.coefficients
+        )
+
+    @property
+    def _unbounded(self) -> bool:
+        """Whether some coefficient has no finite maximum."""
+        return not np.isfinite(self.coefficients).all()
 
     @cached_property
     def covariance(self) -> FloatArray:
         """Of the coefficients, (p, p); NaN where the records hold no information on all of them."""
         information = self.n * self.fitted.information
-        if self.fitted.unbounded or np.linalg.cond(information) > 1 / np.finfo(np.float64).eps:
+        if self._unbounded or np.linalg.cond(information) > 1 / np.finfo(np.float64).eps:
             return np.full(information.shape, np.nan)
         return np.asarray(np.linalg.inv(information))
 
@@ -111,7 +124,7 @@ class LogLinear(TableResult):
         hidden = (
             f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs to show pairs"
         )
-        said = ((hidden, self.hidden), (_UNBOUNDED, self.fitted.unbounded), (_NOT_DONE, self.fitted.gain > _FINAL))
+        said = ((hidden, self.hidden), (_UNBOUNDED, self._unbounded), (_NOT_DONE, self.fitted.gain > _FINAL))
         lines = (self.without_intervals, *(line for line, holds in said if holds))
         return tuple(line for line in lines if line)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import estimate
-from optrr.estimation.result import check_confidence
+from optrr.estimation.result import check_confidence, check_records
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, count_many
 from optrr.records.provenance import SyntheticNote
@@ -51,7 +51,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     Raises
     ------
     InvalidInput
-        for one attribute, or another size. SingularMarginal naming a pair that the mechanism hides.
+        for one attribute, fewer than two records, or another size. SingularMarginal naming a pair that the mechanism hides.
     """
     check_confidence(confidence)
     known = checked_mechanism(mechanism).domain
@@ -60,6 +60,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     counted = count_many(data, known, [_named(domain.names, pair) for pair in pairs], allow_extra=True)
     counts: dict[Pair, Counts] = {pair: counted[_named(domain.names, pair)] for pair in pairs}
     n = counts[pairs[0]].n
+    check_records(n)
     wanted = n if size is None else size
     if wanted != int(wanted) or not 1 <= wanted <= MOST_RECORDS:
         raise InvalidInput(f"size = {wanted}; give a whole number of records from 1 to {MOST_RECORDS}")

@@ -30,6 +30,7 @@ from optrr.models import (
     stratified_alternative,
     stratified_test,
 )
+from optrr.models.coefficients import PinnedModel
 from optrr.models.comparing import within_strata
 from optrr.models.margins import NullModel, TableFits
 from optrr.models.terms import parse_terms
@@ -322,6 +323,86 @@ def test_a_share_that_goes_to_zero_is_said() -> None:
     assert reached == pytest.approx(chi2.isf(0.05, 1), rel=5e-3)
     assert np.isfinite(model.limits[:-1]).all()
     assert np.isnan(model.standard_errors).all()
+
+
+def efficient_deviation(counts: Counts, kernel: Kernel, ratio: float) -> float:
+    """Rao's score of a 2 × 2 table in standard deviations where ln OR is ``ratio``, the others at scipy's likeliest values."""
+    matrix = np.stack([kernel.forward(cell.reshape(2, 2)).ravel() for cell in np.eye(4)], axis=1)
+    columns, observed = np.array([[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1.0]]), counts.proportions.ravel()
+
+    def shares(others: np.ndarray) -> np.ndarray:
+        logs = np.array([*others, ratio]) @ columns
+        return np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+
+    fits = [
+        minimize(lambda b: -observed @ np.log(matrix @ shares(b)), [start, start - ratio], method="Nelder-Mead",
+                 options={"xatol": 1e-9, "fatol": 1e-15, "maxiter": 4000})
+        for start in (-2.0, 0.0, 2.0)
+    ]  # fmt: skip
+    pi = shares(min(fits, key=lambda fit: fit.fun).x)
+    lam = matrix @ pi
+    j = matrix @ ((columns - (columns @ pi)[:, None]) * pi).T
+    information = j.T @ (j / lam[:, None])
+    weight = j[:, 2] - j[:, :2] @ np.linalg.solve(information[:2, :2], information[:2, 2])
+    return float(np.sqrt(counts.n) * (weight / lam) @ (observed - lam) / np.sqrt(weight @ (weight / lam)))
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_an_infinite_coefficient_is_said_to_be_and_its_limit_is_where_the_score_test_ends(flip: bool) -> None:
+    """Where noise takes a cell of the table out of the proportions the score for the odds ratio never turns."""
+    domain = Domain.of({"a": 2, "b": 2})
+    mechanism = design(domain, {"a": 3.7, "b": 1.2}, method="kronecker").mechanism
+    table = np.array([[235, 69], [141, 255]])
+    counts = Counts(domain, table[::-1] if flip else table)
+    model, side = fit_loglinear(counts, mechanism, [("a", "b")]), -1 if flip else 1
+    assert model.coefficients[2] == side * np.inf and np.isfinite(model.coefficients[0])
+    assert model.summary()["coefficients"][2]["estimate"] is None and np.isnan(model.standard_errors).all()
+    low, high = sorted(side * model.limits[2])
+    assert high == np.inf and 2 < low < 5
+    reached = efficient_deviation(counts, mechanism.kernel(("a", "b")), side * low)
+    assert side * reached == pytest.approx(1.96, abs=0.05)
+
+
+def test_where_a_share_goes_to_zero_odds_by_odds_are_infinite_finite_or_without_a_limit() -> None:
+    domain = Domain.of({"a": 2, "b": 2})
+    mechanism = design(domain, 20.0).mechanism
+    inf, nan = np.inf, np.nan
+    for table, wanted in (
+        ([[500, 400], [300, 0]], [np.log(0.6), np.log(0.8), -inf]),
+        ([[500, 0], [300, 200]], [np.log(0.6), -inf, inf]),
+        ([[0, 400], [300, 200]], [inf, inf, -inf]),
+        ([[500, 0], [300, 0]], [np.log(0.6), -inf, nan]),
+        ([[500, 0], [0, 200]], [-inf, -inf, inf]),
+    ):
+        model = fit_loglinear(Counts(domain, np.array(table)), mechanism, [("a", "b")])
+        np.testing.assert_allclose(model.coefficients, wanted, atol=1e-3)
+    # a rare product of independent shares is no share at 0
+    rare = np.outer([99_000, 1], [99_000, 1]).astype(int) // 99_000
+    assert np.isfinite(fit_loglinear(Counts(domain, rare), mechanism, [("a",), ("b",)]).coefficients).all()
+
+
+@pytest.mark.slow
+def test_intervals_are_infinite_only_where_far_values_are_not_rejected() -> None:
+    """Random noisy tables: deviations at ±14, where nothing is lost to rounding, decide whether a side is open."""
+    rng, domain = np.random.default_rng(5), Domain.of({"a": 2, "b": 2})
+    closed = 0
+    for _ in range(30):
+        mechanism = design(domain, list(rng.uniform(1, 4, 2)), method="kronecker").mechanism
+        kernel = mechanism.kernel(domain.names)
+        drawn_table = rng.multinomial(700, kernel.forward(rng.dirichlet(np.full(4, 0.4)).reshape(2, 2)).ravel())
+        model = fit_loglinear(Counts(domain, drawn_table.reshape(2, 2)), mechanism, [("a", "b")])
+        if model.without_intervals:
+            continue
+        null = NullModel.of(model.terms, mechanism)
+        tables = drawn_table.reshape(1, 2, 2).astype(float)
+        fits = null.fitted(tables)
+        for k in range(3):
+            pinned = PinnedModel(null.terms, null.kernel, null.parts, k)
+            for side, limit in zip((-1, 1), model.limits[k], strict=True):
+                rejected = side * pinned.deviations(np.array([14.0 * side]), tables, fits)[0] < -1.96
+                closed += rejected
+                assert not rejected or np.isfinite(limit)
+    assert closed > 60
 
 
 def test_terms_are_closed_under_subsets_and_parsed() -> None:
