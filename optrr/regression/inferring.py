@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 from optrr.errors import InvalidInput
@@ -22,6 +23,8 @@ from optrr_solvers.arrays import FloatArray
 _DEPENDENT = 1e-10
 # Columns that have at least this share in what determines them are named.
 _NAMED = 0.05
+# Residuals with less than this share of the outcome's square are rounding: all reports are alike.
+_ALIKE = 1e-14
 # Where the curvature at the solution of an unbiased score is fewer standard errors above 0 than this, many data sets have no
 # solution, and those that have one reject less often: benchmarks/regression_coverage.py.
 LEAST_CLEARANCE = 8.0
@@ -48,7 +51,9 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
     if not solved.converged[0]:
         raise InvalidInput(_TOO_LITTLE)
     noise = covariance(equations, solved.theta)[0]
-    errors, deviate = np.sqrt(np.maximum(np.diag(noise), 0.0)), float(norm.isf((1 - confidence) / 2))
+    alike = _alike(equations, solved.theta[0], noise)
+    noise = np.where(alike | alike[:, None], nan, noise)
+    errors, deviate = np.sqrt(np.diag(noise)), float(norm.isf((1 - confidence) / 2))
     tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
     rows = [_coefficient(fit, equations, each, deviate) for each in tried]
     likely = isinstance(equations, LikelihoodEquations)
@@ -58,7 +63,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
         n=int(equations.n[0]),
         confidence=confidence,
         coefficients=tuple(rows),
-        terms=tuple(_term_tests(fit, equations, solved.theta)),
+        terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
         covariance=noise,
         log_likelihood=float(equations.n[0] * equations.objective(solved.theta)[0]) if likely else None,
         warnings=(*_unbounded(rows), *_level(equations, solved.theta, rows)),
@@ -67,7 +72,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """A parameter of one data set: its position, the solution (p,), and its standard error there."""
+    """A parameter of one data set: its position, the solution (p,), and its standard error there, NaN where there is none."""
 
     k: int
     theta: FloatArray
@@ -90,7 +95,7 @@ def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float,
 def _coefficient(fit: Fit, equations: Equations, tried: Tried, deviate: float) -> Coefficient:
     low, high = interval(equations, tried, deviate)
     # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
-    asked = tried.k >= fit.thresholds
+    asked = tried.k >= fit.thresholds and tried.error > 0
     signed = float(test(equations, (tried.k,), np.zeros(1), tried.theta[None]).signed[0]) if asked else nan
     return Coefficient(
         parameter=fit.labels[tried.k],
@@ -101,6 +106,15 @@ def _coefficient(fit: Fit, equations: Equations, tried: Tried, deviate: float) -
         lower=low,
         upper=high,
     )
+
+
+def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
+    """Parameters (p,) that the reports show no error of, because all that tell about them are alike."""
+    variance = np.diag(noise)
+    if not isinstance(equations, LinearEquations):
+        return np.asarray(~(variance > 0))
+    squares = np.abs(np.diag(equations.curvature(theta[None])[0]))
+    return np.asarray(~(variance * equations.n[0] * squares > _ALIKE * np.max(theta**2 * squares)))
 
 
 def _method(equations: Equations) -> str:
@@ -123,13 +137,14 @@ def _check_independent(equations: Equations, fit: Fit) -> None:
         raise InvalidInput(f"the columns {', '.join(labels)} determine each other; leave one out")
 
 
-def _term_tests(fit: Fit, equations: Equations, theta: FloatArray) -> list[TermTest]:
-    """Of every term but the constant."""
+def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArray[np.bool_]) -> list[TermTest]:
+    """Of every term but the constant; NaN where the reports show no error of it."""
     out = []
     for term in fit.predictors.terms:
         which = columns_of(fit, term)
         if which:
-            statistic = float(test(equations, which, np.zeros(len(which)), theta).statistic[0])
+            known = not alike[list(which)].any()
+            statistic = float(test(equations, which, np.zeros(len(which)), theta).statistic[0]) if known else nan
             out.append(TermTest(term.name, statistic, len(which), float(chi2.sf(statistic, len(which)))))
     return out
 
@@ -162,10 +177,14 @@ def _open_ended(rows: list[Coefficient]) -> list[str]:
 
 
 def _unbounded(rows: list[Coefficient]) -> list[str]:
-    open_ended = _open_ended(rows)
-    if not open_ended:
-        return []
-    return [
-        f"the records do not bound {', '.join(open_ended)}: what the other predictors leave of it cannot be told from noise; "
-        "collect more, leave out predictors, or give the attributes a larger epsilon"
+    alike = [r.parameter for r in rows if isnan(r.standard_error)]
+    said = [
+        f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
     ]
+    open_ended = [name for name in _open_ended(rows) if name not in alike]
+    why, remedy = "it", ""
+    if len(rows) > 1:
+        why, remedy = "what the other predictors leave of it", "leave out predictors, "
+    cannot = f"{why} cannot be told from noise; collect more, {remedy}or give the attributes a larger epsilon"
+    bounds = [f"the records do not bound {', '.join(open_ended)}: {cannot}"]
+    return [*(said if alike else ()), *(bounds if open_ended else ())]

@@ -40,7 +40,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class TermTest:
-    """Score test that all columns of a term have coefficient 0."""
+    """Score test that all columns of a term have coefficient 0; NaN where its reports are all alike."""
 
     term: str
     statistic: float
@@ -93,6 +93,7 @@ class RegressionSummary(dict[str, Any]):
         tests = [
             f"{t['term']}: chi2({t['df']}) = {_shown(t['statistic'])}, p = {_shown(t['p_value'])}"
             for t in self["terms"]
+            if t["statistic"] is not None
         ]
         return "\n".join([rule, *head, rule, *lines, rule, *tests, *(f"warning: {w}" for w in self["warnings"])])
 

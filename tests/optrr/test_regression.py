@@ -598,6 +598,23 @@ def test_a_constant_alone_is_the_mean() -> None:
     assert regress(codes, mechanism, "income ~ 1").estimates[0] == pytest.approx(np.log(table[1] / table[0]))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_reports_that_are_all_alike_have_no_standard_error_and_no_test(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    domain = Domain.of({"k": [1, 2, 3, 4], "x": 2})
+    mechanism = design(domain, list(rng.uniform(0.7, 3, 2)), method="kronecker").mechanism
+    codes = np.stack([np.full(200, rng.integers(4)), np.arange(200) % 2], axis=1)
+    for formula in ("k ~ 1", "k ~ x"):
+        result = regress(codes, mechanism, formula)
+        wanted = mechanism.kernel(["k"]).solve(count(codes, domain, "k").proportions) @ [1, 2, 3, 4]
+        assert result.estimates[0] == pytest.approx(wanted)
+        for row in result.summary()["coefficients"]:
+            assert [row[k] for k in ("standard_error", "statistic", "p_value", "lower", "upper")] == [None] * 5
+        assert all(term["p_value"] is None for term in result.summary()["terms"])
+        (warning,) = result.warnings
+        assert "alike" in warning and "predictors" not in warning and str(result.summary())
+
+
 def test_counts_serve_as_well_as_records() -> None:
     mechanism = design(DOMAIN, 2.0).mechanism
     codes = mechanism.perturb_codes(people(2000), random_state=12)
