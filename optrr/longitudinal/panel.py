@@ -9,8 +9,9 @@ from reports: with d_jt = (g(z_jt) − π̂_t)/n_t for the n_t people of round t
 whatever the dependence is. People who miss rounds are left out of these rounds only; that is unbiased where missing has nothing
 to do with the answer. Nothing needs the record to stay as it is.
 
-Intervals of averages are Wilson's with the mechanism's share of the variance added; intervals of changes are Student's.
-Variances are never taken below what the mechanism alone causes, so that a cell that nobody reported has an interval, too.
+Intervals have each round's variance under the hypothesis and its own n_t (:mod:`optrr.longitudinal.contrasts`), so that rounds
+of few people and cells that nobody reported have theirs. Standard errors are those of the reports, and never below what the
+mechanism alone causes.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
 
 from optrr.charts import COLOURS, interval_figure
 from optrr.errors import InvalidInput
 from optrr.estimation.result import check_confidence
+from optrr.estimation.simplex import projection
+from optrr.estimation.weighted_mean import cell_means
+from optrr.longitudinal.contrasts import Contrast
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.rounds import people_of
 from optrr.longitudinal.two_stage import TwoStage
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 # Cells of a table for which every person's weights are looked at.
 MOST_CELLS = 4096
 _FEWEST = 2
+# People more in a cell, and as many out of it, where correlations are computed (Agresti & Coull 1998).
+_MORE_PEOPLE = 2
 ABSENT = -1
 
 
@@ -147,17 +152,28 @@ class Panel:
         return np.asarray(rows)
 
     @cached_property
-    def _least_variances(self) -> tuple[FloatArray, FloatArray]:
-        """For every cell, over the records a person can have: least variance of one report given y, and that of y's mean."""
+    def _repeated(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """For every cell, of people who keep their record, (C,) each.
+
+        The least variance of one report given y over the records that a person can have, the least variance of y's mean, and the
+        correlation of two reports of one person, where two people more have the cell and two more have not.
+        """
         permanent = self.mechanism.permanent.kernel(self.domain.names)
         second = self.mechanism.instantaneous.kernel(self.domain.names)
-        each, whole = [], []
-        for weights in self._weights:
+        n, pooled = len(self.cells), projection(self.by_round[0].mean(axis=1))
+        shares = (n * pooled + _MORE_PEOPLE) / (n + 2 * _MORE_PEOPLE)
+        each, whole, alike = [], [], []
+        for cell, weights in enumerate(self._weights):
             g = weights.reshape(permanent.sizes)
             mean = second.adjoint(g)
-            each.append(float(permanent.adjoint(second.adjoint(g * g) - mean * mean).min()))
-            whole.append(float((permanent.adjoint(mean * mean) - permanent.adjoint(mean) ** 2).min()))
-        return np.maximum(each, 0.0), np.maximum(whole, 0.0)
+            once, twice = (permanent.adjoint(x).ravel() for x in (second.adjoint(g * g), mean * mean))
+            each.append(float((once - twice).min()))
+            whole.append(float((twice - permanent.adjoint(mean).ravel() ** 2).min()))
+            p, others = shares[cell], np.delete(pooled, cell)
+            rest = others / others.sum() if others.sum() > 0 else np.full(others.size, 1 / others.size)
+            first, both = (p * x[cell] + (1 - p) * (rest @ np.delete(x, cell)) - p**2 for x in (once, twice))
+            alike.append(float(both / first))
+        return np.maximum(each, 0.0), np.maximum(whole, 0.0), np.clip(alike, 0.0, 1.0)
 
     @cached_property
     def by_round(self) -> tuple[FloatArray, FloatArray]:
@@ -173,27 +189,48 @@ class Panel:
             covariances.append(influence.T @ influence * (n / (n - 1)))
         return np.asarray(means), np.asarray(covariances)
 
-    def _combined(self, combination: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of Σ c_t π̂_t: estimate, variance, and the least variance that the mechanism alone causes; shape (C,) each."""
+    def _correlations(self, prior: FloatArray) -> FloatArray:
+        """Of the rounds' estimates, (C, R, R): those of the people in both rounds, and as much of the prior, (C,), as one report.
+
+        People who report a cell in both rounds are what shows a correlation; where there are hardly any, the prior rules.
+        """
+        present = self.present
+        counts, both = present.sum(axis=0), present.T @ present
+        shared = both / np.sqrt(np.outer(counts, counts))
+        out = []
+        for weights, means, expected in zip(self._weights, self.by_round[0], prior, strict=True):
+            off = np.where(present > 0, weights[self.cells] - means, 0.0)
+            own = (off**2).T @ present
+            report = (weights.max() - weights.min()) ** 2
+            rho = shared * (off.T @ off + report * expected) / (np.sqrt(own * own.T) + report)
+            np.fill_diagonal(rho, 1.0)
+            out.append(rho)
+        return np.asarray(out)
+
+    def _estimated(
+        self, what: Literal["average", "change"], combination: FloatArray, confidence: float
+    ) -> PanelEstimate:
+        """Σ c_t π̂_t for every cell, its standard error, and its interval."""
+        check_confidence(confidence)
         means, covariances = self.by_round
-        each, whole = self._least_variances
+        each, whole, alike = self._repeated
         counts = self.present.sum(axis=0)
         least = each * np.sum(combination**2 / counts) + whole * combination.sum() ** 2 / len(self.cells)
-        variance = np.einsum("s,cst,t->c", combination, covariances, combination)
-        return means @ combination, np.maximum(variance, least), least
+        variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), least)
+        taken = np.flatnonzero(combination)
+        # what makes intervals wider: an average of rounds that are alike, a change between rounds that are not
+        prior = alike if what == "average" else np.zeros_like(alike)
+        correlations = self._correlations(prior)[:, taken[:, None], taken]
+        kernel = self.mechanism.kernel(self.domain.names)
+        tables = [np.bincount(x[x != ABSENT], minlength=kernel.cells) / (x != ABSENT).sum() for x in self.cells.T[taken]]
+        observed = np.asarray(tables).reshape(-1, *kernel.sizes)
+        contrast = Contrast(cell_means(kernel, observed, 1), counts[taken], combination[taken], correlations, least)
+        return self._result(what, means @ combination, variance, contrast.interval(confidence), confidence)
 
     def average(self, confidence: float = 0.95) -> PanelEstimate:
         """The mean over the rounds of every cell's proportion."""
-        rounds, n = self.cells.shape[1], len(self.cells)
-        estimate, variance, least = self._combined(np.full(rounds, 1 / rounds))
-        quantile = self._quantile(confidence)
-        # what people differ by has variance p (1 − p)/n at most, and moves with p; the mechanism's part stays
-        noise = np.maximum(variance - np.clip(estimate * (1 - estimate), 0, None) / n, least)
-        half, z = quantile**2 / (2 * n), quantile
-        centre = (estimate + half) / (1 + 2 * half)
-        spread = z * np.sqrt(np.clip(estimate * (1 - estimate) / n + noise * (1 + 2 * half) + half / (2 * n), 0, None))
-        ends = np.clip([centre - spread / (1 + 2 * half), centre + spread / (1 + 2 * half)], 0.0, 1.0)
-        return self._result("average", estimate, variance, ends, confidence)
+        rounds = self.cells.shape[1]
+        return self._estimated("average", np.full(rounds, 1 / rounds), confidence)
 
     def change(self, first: int = 0, last: int = -1, confidence: float = 0.95) -> PanelEstimate:
         """By how much every cell's proportion moved from one round to another."""
@@ -202,14 +239,7 @@ class Panel:
         combination[first] -= 1
         if not combination.any():
             raise InvalidInput("a change is between two different rounds; give at least two")
-        estimate, variance, _ = self._combined(combination)
-        spread = self._quantile(confidence) * np.sqrt(variance)
-        ends = np.clip([estimate - spread, estimate + spread], -1.0, 1.0)
-        return self._result("change", estimate, variance, ends, confidence)
-
-    def _quantile(self, confidence: float) -> float:
-        check_confidence(confidence)
-        return float(stdtrit(self.present.sum(axis=0).min() - 1, (1 + confidence) / 2))
+        return self._estimated("change", combination, confidence)
 
     def _result(
         self,
