@@ -4,16 +4,16 @@ The variance of a round's estimate must be that of the hypothesis: a round of 20
 has no variance of its own to show. Two intervals are made that both see to this, and what is printed reaches from the lower of
 their lower ends to the higher of their higher ones:
 
-- The score test inverted (Miettinen & Nurminen, Statistics in Medicine 4, 1985, 213): θ belongs to it unless Σ c_t π̂_t lies in a
-  tail of its law where the contrast is θ. The rounds' shares are there moved from their estimates by μ V c, V their covariance,
-  with μ so that Σ c_t p_t = θ and none leaves [0, 1]: the likeliest ones, were estimates normal. V has the variance
+- The score test inverted (Miettinen & Nurminen, Statistics in Medicine 4, 1985, 213): θ belongs to it unless Σ c_t π̂_t lies in
+  a tail of its law where the contrast is θ. The rounds' shares are there moved from their estimates by μ V c, with V their
+  covariance and μ so that Σ c_t p_t = θ and none leaves [0, 1]: the likeliest ones, were estimates normal. V has the variance
   of each round under its own p_t and n_t, and correlations ρ. The law is the gamma one with the first three cumulants.
 - The method of variance estimates recovery (Newcombe, Statistics in Medicine 17, 1998, 873; Zou & Donner, 27, 2008, 1693): with
   d_t the distance from π̂_t to the end of the round's own interval on the side that moves the contrast down,
   the lower end is Σ c_t π̂_t − √(Σ c_s c_t ρ_st d_s d_t), and the upper end is made alike.
 
-The first is right where many small rounds add up, since their chance errors are not taken one by one; the second where one round
-of few reports decides, since the round's own interval (:mod:`optrr.estimation.score_interval`) is exact in whole reports.
+The first is right where many small rounds add up, since their chance errors are not taken one by one; the second where one
+round of few reports decides, since the round's own interval (:mod:`optrr.estimation.score_interval`) is exact in whole reports.
 Where rounds are large they agree.
 """
 
@@ -29,7 +29,7 @@ from optrr.estimation.weighted_mean import NullLaw, WeightedMeans
 from optrr.estimation.weighted_tail import tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# The shares of a hypothesis need their own covariance; after so many turns ends move by less than a hundredth of their distance.
+# The shares of a hypothesis need their own covariance, which is found by turns.
 _TURNS = 4
 # Newton steps for the multiplier, whose equation is piecewise linear: one for each share that meets 0 or 1 on the way.
 _STEPS = 4
@@ -77,7 +77,7 @@ class Contrast:
         """Lower and upper ends, (2, C), within the range; they hold the estimate moved into it."""
         scored, composed = self._scored(1 - confidence), self._composed(1 - confidence)
         ends = [np.minimum(scored[0], composed[0]), np.maximum(scored[1], composed[1])]
-        return np.clip(ends, *self.range)
+        return np.asarray(np.clip(ends, *self.range))
 
     def law(self, value: FloatArray, cells: IntArray) -> NullLaw:
         """Of the estimated contrast of these cells where the contrast is ``value``, (B,)."""
@@ -99,24 +99,25 @@ class Contrast:
         return NullLaw(1, value, variance, third, *[nothing] * 6)
 
     def _scored(self, level: float) -> FloatArray:
+        """Where the tail beyond the estimate is half the level, on both sides; the range's end where it is never so small."""
+        size = self.least.size
         estimate = np.clip(self.weights @ self.rounds, *self.range)
-        every = np.arange(estimate.size)
-        precision = _PRECISION * float(self.law(estimate, every).error.min())
-        return np.asarray([self._end(estimate, level / 2, side, precision) for side in (0, 1)])
-
-    def _end(self, estimate: FloatArray, level: float, side: int, precision: float) -> FloatArray:
-        """Where the tail beyond the estimate has the level; the end of the range where it has more throughout."""
 
         def excess(value: FloatArray, index: IntArray) -> FloatArray:
-            upper, lower = tails(self.law(value, cells[index]), estimate[cells[index]])
-            return np.asarray(np.log(np.maximum(lower if side else upper, _LEAST_TAIL)) - np.log(level))
+            cells = index % size
+            upper, lower = tails(self.law(value, cells), estimate[cells])
+            return np.asarray(np.log(np.maximum(np.where(index < size, upper, lower), _LEAST_TAIL) / (level / 2)))
 
-        limit = np.full(estimate.shape, self.range[side])
-        cells = np.arange(estimate.size)
-        cells = cells[(excess(limit, cells) < 0) & (estimate != limit)]
-        near, far = estimate[cells], limit[cells]
-        limit[cells] = crossings(excess, np.minimum(near, far), np.maximum(near, far), precision, 0.0)[side]
-        return limit
+        ends, middle = np.repeat(self.range, size), np.tile(estimate, 2)
+        limited = np.flatnonzero((excess(ends, np.arange(2 * size)) < 0) & (middle != ends))
+        if limited.size:
+            near, far = middle[limited], ends[limited]
+            precision = _PRECISION * float(self.law(estimate, np.arange(size)).error.min())
+            low, high = crossings(
+                lambda x, k: excess(x, limited[k]), np.minimum(near, far), np.maximum(near, far), precision, 0.0
+            )
+            ends[limited] = np.where(limited < size, low, high)
+        return ends.reshape(2, size)
 
     def _composed(self, level: float) -> FloatArray:
         size = self.least.size

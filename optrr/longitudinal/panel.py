@@ -155,7 +155,7 @@ class Panel:
     def _repeated(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """For every cell, of people who keep their record, (C,) each.
 
-        The least variance of one report given y over the records that a person can have, the least variance of y's mean, and the
+        Over the records that a person can have, the least variance of one report given y and that of y's mean; and the
         correlation of two reports of one person, where two people more have the cell and two more have not.
         """
         permanent = self.mechanism.permanent.kernel(self.domain.names)
@@ -190,7 +190,7 @@ class Panel:
         return np.asarray(means), np.asarray(covariances)
 
     def _correlations(self, prior: FloatArray) -> FloatArray:
-        """Of the rounds' estimates, (C, R, R): those of the people in both rounds, and as much of the prior, (C,), as one report.
+        """Of the rounds' estimates, (C, R, R): of the people in both rounds, and as much of the prior, (C,), as one report.
 
         People who report a cell in both rounds are what shows a correlation; where there are hardly any, the prior rules.
         """
@@ -222,7 +222,9 @@ class Panel:
         prior = alike if what == "average" else np.zeros_like(alike)
         correlations = self._correlations(prior)[:, taken[:, None], taken]
         kernel = self.mechanism.kernel(self.domain.names)
-        tables = [np.bincount(x[x != ABSENT], minlength=kernel.cells) / (x != ABSENT).sum() for x in self.cells.T[taken]]
+        tables = [
+            np.bincount(x[x != ABSENT], minlength=kernel.cells) / (x != ABSENT).sum() for x in self.cells.T[taken]
+        ]
         observed = np.asarray(tables).reshape(-1, *kernel.sizes)
         contrast = Contrast(cell_means(kernel, observed, 1), counts[taken], combination[taken], correlations, least)
         return self._result(what, means @ combination, variance, contrast.interval(confidence), confidence)
