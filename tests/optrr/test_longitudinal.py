@@ -507,8 +507,8 @@ def test_averages_and_changes_are_unbiased_and_covered(second):
             inside[k] += ((result.lower.ravel() <= target) & (target <= result.upper.ravel())).sum()
     # means of 60 standardised errors: false alarm 12 · 2e-6
     assert np.abs(np.array(errors).reshape(runs, 2, 6).mean(axis=0)).max() < 5 / np.sqrt(runs)
-    # 360 intervals, dependent within a panel: their effective number is at least 60, of which 51 or fewer cover with probability
-    # 1e-3; all of them do where intervals are far too wide
+    # 360 intervals, dependent within a panel: their effective number is at least 60, of which 51 or fewer cover with
+    # probability 3e-3; all of them do where intervals are far too wide
     assert np.all(inside / (6 * runs) > 0.86) and np.all(inside / (6 * runs) < 0.995)
 
 
