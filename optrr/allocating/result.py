@@ -115,8 +115,15 @@ class Allocation(TableResult):
         return tuple(said)
 
     def summary(self) -> dict[str, Any]:
-        """The design's JSON object with the allocation's own numbers beside it."""
+        """The design's JSON object with the allocation's own numbers beside it.
+
+        Where accuracies of tables were required, the lower bound is that of every law that reaches them; the design's own is
+        that of its attributes' ε alone.
+        """
         way = self.design.summary() if self.sampled is None else {"epsilon": self.sampled.epsilon}
+        if self.least_total is not None:
+            bound = max(self.design.lower_bound, self.least_total)
+            way |= {"lower_bound": bound, "gap": self.design.epsilon - bound}
         return way | {
             "keeps_records": self.asking.keeps_records,
             "method": self.method,

@@ -83,6 +83,9 @@ def test_required_accuracies_give_the_smallest_total():
     allocation = allocate(DOMAIN, workload="pairs", standard_error=0.02, n=5000)
     assert max(p.standard_error for p in allocation.predictions) <= 0.02 * (1 + 1e-9)
     assert allocation.least_total <= allocation.design.epsilon <= allocation.least_total + 1e-3
+    stated = allocation.summary()
+    assert stated["lower_bound"] == allocation.least_total > max(a["epsilon"] for a in stated["attributes"])
+    assert stated["gap"] == pytest.approx(stated["epsilon"] - allocation.least_total, abs=1e-12)
     # a little less total is not enough, a little more is
     with pytest.raises(Infeasible, match="they need at least"):
         allocate(DOMAIN, allocation.least_total * 0.99, workload="pairs", standard_error=0.02, n=5000)
