@@ -55,6 +55,8 @@ class Derived(Result):
     hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
     then name it, ``value`` is that of the projected estimate within the limits, and ``bias`` and the errors are NaN.
     ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
+    Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
+    p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
     ``bootstrap_error`` is NaN unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a
     warning says why. ``scores`` are the numbers by which the categories counted, for a correlation.
     """
