@@ -27,6 +27,12 @@ from optrr.models import STRATIFIED, stratified_alternative
 from optrr.records.domain import Domain
 from optrr.records.scores import PairScores, plain_scores, told_scores
 
+# What is said of a power that is not that of the χ² limit.
+_SOURCES = {
+    "enumerated": "counted over all outcomes with the test's exact p-values: some report is rare",
+    "drawn": "from drawn surveys with the test's own p-values, to about 2 %: some report is rare",
+    "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
+}
 # What --against means, for the tests that need it.
 _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
 
@@ -100,14 +106,17 @@ def power(
 
 
 def _planned(effect: Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
+    own = None if n is None else power_of(effect, n, level)
+    needed = required_records(effect, wanted, level)
     return {
         "df": effect.df,
         "noncentrality": effect.noncentrality,
         "level": level,
         "n": n,
-        "power": None if n is None else power_of(effect, n, level),
+        "power": own,
         "wanted_power": wanted,
-        "required_n": required_records(effect, wanted, level),
+        "required_n": needed,
+        "power_source": effect.power_source(needed if n is None else n, level),
     }
 
 
@@ -156,6 +165,8 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
     )
     if answers["n"] is not None:
         say(f"power {answers['power']:.4f} with {answers['n']} records")
+    if answers["power_source"] in _SOURCES:
+        say(_SOURCES[answers["power_source"]])
     for line in told_scores(answers["attributes"], answers["scores"]):
         say(line)
 

@@ -23,6 +23,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # arcosh 2: where t³/(6√μ) reaches this number, the tail is twice the normal one.
 _DOUBLED = 1.317
+# Sums of squares that are 1 may differ from it by this much: rounding, far below what changes a p-value.
+_ROUNDING = 1e-13
 # The most cells drawn for one p-value: random tables for about two seconds.
 _MOST_CELLS = 20_000_000
 
@@ -68,7 +70,8 @@ def homogeneity_tests(tables: IntArray, rng: np.random.Generator, rule: Simulati
     def distance(counts: IntArray, of: IntArray) -> FloatArray:
         """Of tables (len(of), size, G, R): n (Σ x²/(row · column) − 1)."""
         squares = np.einsum("bsgr,bg,br->bs", counts.astype(np.float64) ** 2, 1 / rows[of], weights[of])
-        return np.asarray(n[of, None] * (squares - 1))
+        # where the groups are exactly alike, as where all records are in one category, only rounding is left
+        return np.asarray(n[of, None] * np.where(squares - 1 > _ROUNDING, squares - 1, 0.0))
 
     def draw(of: IntArray, size: int) -> FloatArray:
         return distance(dealt(rows[of], columns[of], size, rng), of)

@@ -2,19 +2,29 @@
 
 At a joint distribution π_1 the statistic of expected counts, per record, is the noncentrality δ. Several degrees of freedom:
 T is about noncentral χ² with noncentrality n δ. One contrast: z is about normal with mean ± sqrt(n δ) and the standard
-deviation that the outputs really have under π_1, which matters for strong effects.
+deviation that the outputs really have under π_1, which matters for strong effects. Where some report is rare these laws do not
+hold, and the power is that of the test itself: see :mod:`optrr.inference.drawn_power`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2, ncx2, norm
 
 from optrr.errors import InvalidInput
+from optrr.inference.drawn_power import (
+    MANY_RECORDS,
+    Source,
+    Surveys,
+    TwoReports,
+    association_surveys,
+    goodness_surveys,
+    homogeneity_surveys,
+)
 from optrr.inference.homogeneity import DifferentMechanisms
 from optrr.inference.nullfit import Fitter, independence_fit
 from optrr.inference.score import all_contrasts, influence, score_tests
@@ -24,19 +34,30 @@ from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores
 from optrr_solvers.arrays import FloatArray
 
-# Records of the tables at which noncentralities are read off: what is added to empty cells of margins does not count there.
-MANY_RECORDS = 1e12
 # No survey has more records than this; counts of them are exact doubles.
 LARGEST_SURVEY = 10**15
+# By how much numbers of records grow or fall while one with the wanted power is looked for.
+_STEP = 1.2
+# Numbers of records that far apart, relatively, differ less in power than drawn surveys can tell.
+_NEAR = 0.005
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """An effect to detect: noncentrality per record, degrees of freedom, and the spread of z relative to the null's."""
+    """An effect to detect: noncentrality per record, degrees of freedom, and the spread of z relative to the null's.
+
+    ``surveys`` are of people with this effect, from which power comes where reports are too rare for these three numbers;
+    without them it never does.
+    """
 
     noncentrality: float
     df: int
     spread: float
+    surveys: Surveys | TwoReports | None = field(default=None, repr=False, compare=False)
+
+    def power_source(self, n: float, level: float) -> Source:
+        """Where :func:`power` takes the power of n records from."""
+        return "limit" if self.surveys is None else self.surveys.source(n, level)
 
 
 def alternative(
@@ -104,13 +125,13 @@ def alternative_of(
     if domain is not None and tuple(domain.sizes) != kernel.sizes:
         raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
     chosen = association(kernel, test, scores, domain)
-    if not chosen.is_ratio:
-        return alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
     expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    if not chosen.is_ratio:
+        limit = alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
+        return replace(limit, surveys=association_surveys(expected, chosen))
     kernel.check_invertible()
-    return Alternative(
-        float(chosen.statistics(MANY_RECORDS * expected[None])[0]) / MANY_RECORDS, len(chosen.contrasts), 1.0
-    )
+    noncentrality = float(chosen.statistics(MANY_RECORDS * expected[None])[0]) / MANY_RECORDS
+    return Alternative(noncentrality, len(chosen.contrasts), 1.0, association_surveys(expected, chosen))
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
@@ -122,8 +143,10 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
         where one of them is not a distribution of the kernel's shape.
     """
     kernel.check_invertible()
-    true, null = (kernel.expected(checked_effect(p, kernel.sizes)).ravel() for p in (proportions, hypothesis))
-    return Alternative(float(np.sum((true - null) ** 2 / null)), kernel.cells - 1, 1.0)
+    true, null = (_reports(p, kernel) for p in (proportions, hypothesis))
+    spread = 1.0 if kernel.cells > 2 else relative_spread(np.array([1.0, -1.0]) * null[::-1], null, true)
+    noncentrality = float(np.sum((true - null) ** 2 / null))
+    return Alternative(noncentrality, kernel.cells - 1, spread, goodness_surveys(true, null))
 
 
 def homogeneity_alternative(
@@ -157,10 +180,19 @@ def homogeneity_alternative(
         raise InvalidInput(f"the groups' shares are {weights.tolist()}; give positive ones that sum to 1")
     for kernel in each:
         kernel.check_invertible()
-    expected = np.stack([k.expected(checked_effect(p, k.sizes)).ravel() for p, k in zip(groups, each, strict=True)])
+    expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
     tables = np.rint(MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
     statistic, _ = DifferentMechanisms.of(each).statistics(tables[None])
-    return Alternative(float(statistic[0]) / int(tables.sum()), (count - 1) * (each[0].cells - 1), 1.0)
+    df = (count - 1) * (each[0].cells - 1)
+    return Alternative(
+        float(statistic[0]) / int(tables.sum()), df, 1.0, homogeneity_surveys(expected, weights / weights.sum(), each)
+    )
+
+
+def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:
+    """Chances (R,) of the reports of people with these true proportions."""
+    expected = kernel.expected(checked_effect(proportions, kernel.sizes)).ravel()
+    return np.asarray(expected / expected.sum())
 
 
 def checked_effect(proportions: ArrayLike, sizes: tuple[int, ...]) -> FloatArray:
@@ -196,6 +228,12 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
         raise InvalidInput(f"n = {n}; give a number of records of at least 0")
     if not 0 < level < 1:
         raise InvalidInput(f"level = {level}; give a number above 0 and below 1, such as 0.05")
+    if effect.surveys is not None and effect.power_source(n, level) != "limit":
+        return effect.surveys.power(int(n), level)
+    return _limit_power(effect, n, level)
+
+
+def _limit_power(effect: Alternative, n: float, level: float) -> float:
     critical = float(chi2.isf(level, effect.df))
     if effect.df > 1:
         return float(ncx2.sf(critical, effect.df, n * effect.noncentrality))
@@ -204,7 +242,10 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
 
 
 def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.05) -> int:
-    """Smallest number of records with at least the wanted power.
+    """A number of records with at least the wanted power, of which one fewer has less: the smallest where power only grows.
+
+    Power that is counted or drawn has steps and errors, so that a few more records may have a little less of it. Where it comes
+    from drawn surveys, the number is within 0.5 % of one that one fewer does not reach.
 
     Raises
     ------
@@ -213,10 +254,29 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     """
     if not level < wanted < 1:
         raise InvalidInput(f"power = {wanted}; give a number above the level {level} and below 1")
-    if power(effect, LARGEST_SURVEY, level) < wanted:
+    if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
         raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
-    low, high = 1, LARGEST_SURVEY
-    while low < high:
+    start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY, 0.0)
+    if effect.surveys is None:
+        return start
+
+    def enough(n: int) -> bool:
+        return power(effect, n, level) >= wanted
+
+    low, high = start - 1, start
+    while not enough(high):
+        low, high = high, int(_STEP * high) + 1
+    # the limit promised too many: look below it
+    while high == start and low > 0 and enough(low):
+        start = high = low
+        low = int(low / _STEP)
+    drawn = effect.power_source(high, level).startswith("drawn")
+    return _bisected(enough, low, high, _NEAR if drawn else 0.0)
+
+
+def _bisected(enough: Callable[[int], bool], low: int, high: int, near: float) -> int:
+    """Number that is enough, where ``high`` is and ``low`` is not, next to one or within this share of one that is not."""
+    while high - low > max(1, near * high):
         middle = (low + high) // 2
-        low, high = (low, middle) if power(effect, middle, level) >= wanted else (middle + 1, high)
-    return low
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

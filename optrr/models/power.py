@@ -6,13 +6,17 @@ noncentrality of the χ² that the test has there.
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.inference.power_analysis import MANY_RECORDS, Alternative, checked_effect, relative_spread
+from optrr.inference.drawn_power import MANY_RECORDS, Surveys, drawn_from
+from optrr.inference.power_analysis import Alternative, checked_effect, relative_spread
+from optrr.inference.simulation import Simulation
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.models.comparing import ModelTest, StratifiedName, within_strata
+from optrr.models.comparing import LEAST_WORTH, ModelTest, StratifiedName, within_strata
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores
+from optrr_solvers.arrays import FloatArray
 
 
 def stratified_alternative(
@@ -43,4 +47,15 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     spread = 1.0
     if test.df == 1:
         spread = relative_spread(test.influence(fits)[0, 0], fits.expected.ravel(), expected.ravel())
-    return Alternative(noncentrality, test.df, spread)
+    return Alternative(noncentrality, test.df, spread, _surveys(expected, fits.expected[0], test))
+
+
+def _surveys(expected: FloatArray, null: FloatArray, test: ModelTest) -> Surveys:
+    """Of people whose reports have these chances, and by the fitted smaller model the chances ``null``."""
+
+    def tested(tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> tuple[FloatArray, FloatArray]:
+        out = test.p_values(tables, rng, rule)
+        return out.statistic, np.where(out.worth >= LEAST_WORTH, out.p_value, np.nan)
+
+    fewest = float(min(expected.min(), null.min()))
+    return Surveys(drawn_from(expected), tested, test.df, fewest, null=drawn_from(null))

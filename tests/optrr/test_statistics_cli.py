@@ -12,8 +12,6 @@ from optrr.designing.design_file import save_design
 from optrr.estimation import STATISTICS, derive
 from optrr.inference import (
     IntervalWidths,
-    all_contrasts,
-    alternative,
     alternative_of,
     goodness_alternative,
     goodness_of_fit,
@@ -21,7 +19,6 @@ from optrr.inference import (
     homogeneity_alternative,
     power,
     required_records,
-    trend_contrast,
 )
 
 TRUTH = np.array([[0.20, 0.10], [0.15, 0.25], [0.05, 0.25]])
@@ -174,12 +171,12 @@ def test_homogeneity(place, capsys):
 @pytest.mark.parametrize("name", ["independence", "trend"])
 def test_power(place, capsys, name):
     kernel = place.mechanism.kernel(("grade", "sex"))
-    contrasts = all_contrasts(3, 2) if name == "independence" else trend_contrast([0, 1, 2], [0, 1])
-    effect = alternative(TRUTH, kernel, contrasts)
+    effect = alternative_of(name, TRUTH, kernel, domain=place.domain.subset(["grade", "sex"]))  # type: ignore[arg-type]
     call = ("power", *CALL, "--proportions", SHARES, "--test", name)
     printed = answer(capsys, *call, "--n", "500", "--power", "0.9", "--level", "0.01")
     assert printed["required_n"] == required_records(effect, 0.9, 0.01)
     assert printed["power"] == power(effect, 500, 0.01)
+    assert printed["power_source"] == effect.power_source(500, 0.01)
     assert answer(capsys, *call)["power"] is None
     assert run([*call, "--n", "500"]) == 0
     assert "records for power 0.8" in capsys.readouterr().out
