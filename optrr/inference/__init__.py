@@ -4,7 +4,8 @@ Associations: ``testing`` is the front door, ``nullfit`` fits the null hypothesi
 make the statistic. ``calibration`` says where χ² holds for it, and where a p-value is simulated instead:
 ``simulation`` draws until that is known well enough, ``tail`` and ``saddlepoint`` go far into the tail; scans take
 theirs from ``conditional``. ``goodness`` and ``homogeneity`` test tables of one or several groups, with ``exact`` for
-what they share. Power is in ``power_analysis``, and where reports are rare in ``drawn_power``; records needed for narrow intervals in ``interval_width``.
+what they share. Power is in ``power_analysis``, and where reports are rare in ``drawn_power``;
+records needed for narrow intervals in ``interval_width``.
 """
 
 from optrr.inference.goodness import goodness_of_fit

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -44,17 +45,9 @@ MANY_RECORDS = 1e12
 _SEED = 0
 # Surveys drawn: standard error of a power of 0.8 below 1 %.
 _SURVEYS = 2000
-# Surveys whose p-values are simulated in turn are at least so many: standard error of 2 %.
-_FEWEST_SURVEYS = 400
-# Multiplications that those may take, about a second.
-_MOST_WORK = 20_000_000
-# Simulated statistics as large as the observed one at which its p-value is the level.
-_HITS = 10
-# A p-value estimated that many times above or below the level is on that side of it but for one in 200 (Poisson, 10 expected).
-_CLOSE = 2.5
 # Statistics drawn where all surveys share one law under the hypothesis: a standard error of 4 % of a p-value of 5 %.
 _SHARED_DRAWS = 9_999
-# The smallest level whose p-values are simulated for every survey drawn; each takes hits/level statistics.
+# The smallest level at which the shared draws tell p-values.
 _SMALLEST_LEVEL = 0.01
 
 # Where statistics alone are wanted.
@@ -70,8 +63,8 @@ TestTables = Callable[[FloatArray, np.random.Generator, Simulation], tuple[Float
 class Surveys:
     """Surveys of people with an effect, and their test.
 
-    ``draw(n, size, rng)`` gives ``size`` tables of n reports; ``fewest`` is the smallest chance of any report; ``work`` counts
-    multiplications for the statistic of one table. With ``null``, which draws surveys by the hypothesis nearest to the truth,
+    ``draw(n, size, rng)`` gives ``size`` tables of n reports; ``fewest`` is the smallest chance of any report.
+    With ``null``, which draws surveys by the hypothesis nearest to the truth,
     p-values are those of one law for all surveys, as a bootstrap estimates it from each.
     """
 
@@ -79,7 +72,6 @@ class Surveys:
     test: TestTables
     df: int
     fewest: float
-    work: int = 1
     null: DrawSurveys | None = None
 
     def source(self, n: float, level: float) -> Source:
@@ -96,22 +88,15 @@ class Surveys:
         if n * self.fewest >= MANY_EXPECTED or level < _SMALLEST_LEVEL:
             statistic, p = self.test(self.draw(n, _SURVEYS, rng), rng, _ONCE)
             return float(np.mean(np.where(np.isnan(p), 1.0, chi2.sf(statistic, self.df)) <= level))
-        size = int(np.clip(_MOST_WORK * level // (_HITS * self.work), _FEWEST_SURVEYS, _SURVEYS))
-        return float(np.mean(self._simulated(self.draw(n, size, rng), level, rng) <= level))
+        return float(np.mean(self._simulated(self.draw(n, _SURVEYS, rng), rng) <= level))
 
-    def _simulated(self, tables: FloatArray, level: float, rng: np.random.Generator) -> FloatArray:
-        """p-values that tell which side of the level they are on, (B,); those near it take ten times as many statistics."""
-        if self.null is not None:
-            statistic, p = self.test(tables, rng, _ONCE)
-            n = int(tables[0].sum())
-            drawn = np.sort(self.test(self.null(n, _SHARED_DRAWS, rng), rng, _ONCE)[0])
-            reached = _SHARED_DRAWS - np.searchsorted(drawn, statistic * (1 - _EQUAL))
-            return np.where(np.isnan(p), 1.0, (reached + 1) / (_SHARED_DRAWS + 1))
-        _, p = self.test(tables, rng, Simulation(_HITS, round(_HITS / level) - 1))
-        near = np.flatnonzero((p > level / _CLOSE) & (p < level * _CLOSE))
-        if near.size:
-            p[near] = self.test(tables[near], rng, Simulation(10 * _HITS, round(10 * _HITS / level) - 1))[1]
-        return p
+    def _simulated(self, tables: FloatArray, rng: np.random.Generator) -> FloatArray:
+        statistic, p = self.test(tables, rng, _ONCE)
+        if self.null is None:
+            return p
+        drawn = np.sort(self.test(self.null(int(tables[0].sum()), _SHARED_DRAWS, rng), rng, _ONCE)[0])
+        reached = _SHARED_DRAWS - np.searchsorted(drawn, statistic * (1 - _EQUAL))
+        return np.where(np.isnan(p), 1.0, (reached + 1) / (_SHARED_DRAWS + 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +152,9 @@ def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[
     several = DifferentMechanisms.of(kernels)
     alike = bool(np.ptp(several.matrices, axis=0).max() == 0)
 
-    def draw(n: int, size: int, rng: np.random.Generator) -> FloatArray:
+    def draw_from(law: FloatArray, n: int, size: int, rng: np.random.Generator) -> FloatArray:
         sizes = np.maximum(np.diff(np.rint(n * np.cumsum([0.0, *shares]))), 1).astype(np.int64)
-        return rng.multinomial(sizes[None], laws[None], size=(size, groups)).astype(np.float64)
+        return rng.multinomial(sizes[None], law[None], size=(size, groups)).astype(np.float64)
 
     def test(tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> tuple[FloatArray, FloatArray]:
         counts = tables.astype(np.int64)
@@ -182,8 +167,15 @@ def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[
         tested = homogeneity_tests(counts, rng, rule)
         return tested.statistic, tested.p_value
 
-    fewest = float((shares[:, None] * np.minimum(laws, shares @ laws)).min())
-    return Surveys(draw, test, (groups - 1) * (cells - 1), fewest, groups * cells * (1 if alike else cells))
+    common = np.broadcast_to(shares @ laws, laws.shape)
+    if not alike:
+        tables = np.rint(MANY_RECORDS * shares[:, None] * laws).astype(np.int64)
+        common = several.statistics(tables[None])[1][0]
+        common = common / common.sum(axis=1, keepdims=True)
+    fewest = float((shares[:, None] * np.minimum(laws, common)).min())
+    # two groups and two reports have exact p-values; elsewhere what the groups have in common stands for all of them
+    null = None if alike and groups == cells == 2 else partial(draw_from, common)
+    return Surveys(partial(draw_from, laws), test, (groups - 1) * (cells - 1), fewest, null)
 
 
 def dealt_p_values(counts: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
