@@ -23,6 +23,7 @@ from optrr.estimation.intervals import Law, Sampling
 from optrr.estimation.paths import NegativeEntropy, PhiSquared
 from optrr.estimation.simplex import projection
 from optrr.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.inference import test as tested
 
 PI = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
 RANKS = (np.arange(4.0), np.arange(3.0))
@@ -493,3 +494,15 @@ def test_bad_requests_are_refused(mechanism):
     for samples in (-1, 1):
         with pytest.raises(InvalidInput, match="at least 2, or 0"):
             derive(counts, mechanism, "entropy", bootstrap=samples)
+
+
+def test_the_size_of_a_correlation_leaves_out_0_at_half_the_level_of_its_signed_one():
+    domain = Domain.of({"a": 2, "b": 2})
+    mechanism = design(domain, [2.5, 2.5], preserve="pairs").mechanism
+    for phi, p_value in ((0.08, 0.1), (0.1, 0.034), (0.125, 0.008)):
+        table = np.array([[1 + phi, 1 - phi], [1 - phi, 1 + phi]]) / 4
+        counts = Counts(domain, np.round(647 * mechanism.kernel(("a", "b")).forward(table)).astype(int))
+        assert tested(counts, mechanism, calibration="asymptotic").p_value == pytest.approx(p_value, rel=0.2)
+        strength, signed = (derive(counts, mechanism, name) for name in ("cramers-v", "correlation"))
+        assert (strength.lower > 0) == (p_value < 0.025)
+        assert (signed.lower > 0) == (p_value < 0.05)
