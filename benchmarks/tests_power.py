@@ -198,7 +198,7 @@ def main() -> None:
     off = max(abs(float(r["power"]) - float(r["predicted"])) for r in rows if r["power"] != "")  # type: ignore[arg-type]
     text = [
         "# Power of every test at 5 %, on randomized and on true records",
-        f"{RUNS} data sets in each row: standard errors of 2 % at most. Predicted: by the noncentral χ² of `optrr power`, "
+        f"{RUNS} data sets in each row: standard errors of 2 % at most. Predicted: by `optrr power`, "
         f"which is {100 * off:.1f} points off at most here. Refused: the records hardly show what is held fixed; the power is "
         f"that of the others. Times as many records: of those that give {100 * WANTED:g} % without randomization.",
         markdown(rows),
