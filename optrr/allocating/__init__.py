@@ -1,1 +1,5 @@
-"""The reverse of design: from a total ε, or from required accuracies, to designs; and which way of asking is best."""
+"""The reverse of design: from a total ε, or from required accuracies, to designs; and which way of asking is best.
+
+``workload`` says what is to be learned, ``allocate`` chooses the budgets and ``result`` carries them; ``advice``
+compares the ways of asking in ``options``, and ``tradeoffs`` are the curves.
+"""

@@ -1,4 +1,10 @@
-"""Asking the same people again: a permanent answer, drawn once, and from it a report in every round (design §9)."""
+"""Asking the same people again: a permanent answer, drawn once, and from it a report in every round (design §9).
+
+``solving`` finds a ``design`` of both stages, ``sharpen`` and ``whole`` are the permanent one's two kinds, and
+``spending`` says what reports of one person cost, from what is ``drawn``. ``rounds`` and ``keyed`` randomize;
+``two_stage`` is the mechanism of one report. ``panel`` estimates over rounds, and ``contrasts`` makes the intervals
+of averages and changes.
+"""
 
 from optrr.longitudinal.design import LongitudinalDesign
 from optrr.longitudinal.keyed import Key

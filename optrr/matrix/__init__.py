@@ -1,4 +1,8 @@
-"""General single-attribute matrices: randomized response, Laplace with post-processing, geometric, and any other."""
+"""General single-attribute matrices: randomized response, Laplace with post-processing, geometric, and any other.
+
+``distortion`` holds one matrix as whole numbers and ``families`` makes the known ones; ``enclosures`` prove their ε.
+``mechanism`` randomizes every attribute by its own, and ``reconstruction`` says how well a category can be guessed.
+"""
 
 from optrr.matrix.distortion import DistortionMatrix, from_probabilities
 from optrr.matrix.families import (

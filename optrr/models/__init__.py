@@ -1,4 +1,10 @@
-"""Log-linear models of a table's true proportions, fitted to randomized records, and tests of one model against another."""
+"""Log-linear models of a table's true proportions, fitted to randomized records, and tests of one model against another.
+
+``terms`` reads a model, ``fitting`` fits it, ``estimating`` is the front door and chooses among models, and
+``loglinear`` is the result. ``coefficients`` makes intervals, and ``unbounded`` says which coefficients are infinite.
+``comparing`` is the front door of tests, within strata too; ``margins`` fits the smaller model of many tables at
+once; ``power`` is theirs.
+"""
 
 from optrr.models.comparing import STRATIFIED, compare_models, stratified_test
 from optrr.models.estimating import fit_loglinear, stepwise

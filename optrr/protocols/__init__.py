@@ -1,7 +1,9 @@
 """Protocols: who sends what, and what the collector makes of it (MDR §3–5, SIC §4, RIJ §3).
 
-A :class:`Client` holds one record and sends one message; a :class:`Collector` takes messages and estimates. Both are made
-from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all.
+A :class:`Client` holds one record and sends one message; a :class:`Collector` takes messages and estimates. Both are
+made from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all. ``kinds``
+lists the protocols by name; ``cluster_laws`` and ``cluster_design`` are those of clusters, ``sampled_tables`` those
+in which a person answers one table, ``oracles`` those of one value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Laws: which attributes change together, and how often.
 
-A law is a subclass of ``Law`` (``base``) in a module of its own: ``ball`` and ``weighted_ball``, ``block``, ``count``,
-``few_changes``, ``product``, ``table``. Those with a ``kind`` can stand in a file and are listed under it in ``KINDS``
-(``record``). The other modules help them: sums over change sets, samplers, bounds, and functions that make laws of some shape.
+A law is a subclass of ``Law`` (``base``) in a module of its own: ``ball`` and ``weighted_ball``, ``block``,
+``count``, ``few_changes``, ``product``, ``table``. Those with a ``kind`` can stand in a file: they are listed at the
+end of this file, and ``record`` reads them by it. The other modules help them: sums over change sets, samplers,
+bounds, and functions that make laws of some shape.
 """
 
 from optrr_solvers.laws.ball import BallLaw, MixedBall
