@@ -3,19 +3,25 @@
 A setting: one to three attributes of two to five categories, ε_i of one report 0.3..2, ε_∞ 1.2 to 3 times one report's,
 either second stage, 100 to 3000 people, 2 to 10 rounds, shares from a Dirichlet law of parameter 0.2..2 (many cells nearly
 empty), and a share of 0, 0.1 or 0.5 of the people drawing a new record half-way, with a new permanent answer. In a third of
-the settings a tenth of the reports is missing. Of each, RUNS panels of people drawn at random; intervals at 95 %.
+the settings with equal rounds a tenth of the reports of every round is missing. Unequal rounds have 20 to 2000 people, ε_i up
+to 6 and shares from a Dirichlet law of parameter 0.05..1. Of each setting, RUNS panels of people drawn at random; intervals at
+95 %. A setting with a cell that is covered below LEAST is measured again with MORE_RUNS new panels, and only these count then.
 
-Shown: coverage over all cells of each setting, its mean, quantiles and the least, for averages and for changes; and the largest
-mean error over its standard error, which for unbiased estimates behaves like the largest of as many normal numbers as there are
-cells. Run as ``python benchmarks/longitudinal_coverage.py [SETTINGS] [RUNS]`` (80 and 400 unless told; two minutes). Writes
-longitudinal_coverage.csv and .md.
+Panels of a setting have as many people in every round, so that their contrasts are computed together; of the first CHECKED
+panels what a user gets is compared with that.
+
+Shown: coverage over all cells of each setting, its mean, quantiles and the least, and the least of single cells, for averages
+and for changes; and the largest mean error over its standard error, which for unbiased estimates behaves like the largest of as
+many normal numbers as there are cells. Run as ``python benchmarks/longitudinal_coverage.py [SETTINGS] [RUNS] [JOBS]`` (80,
+2000 and one process unless told; some forty minutes of one core). Writes longitudinal_coverage.csv and .md.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,12 +30,17 @@ import numpy as np
 
 from optrr import design as one_report_design
 from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
+from optrr.longitudinal.contrasts import Contrast
 from optrr.longitudinal.panel import ABSENT
 
 RESULTS = Path(__file__).parent / "results"
-SETTINGS, RUNS, AGAIN = 80, 16, 120
-# Settings drawn again, and expected numbers of a cell's people in the smallest round that coverage is shown by.
-WORST = 5
+SETTINGS, RUNS, MORE_RUNS, JOBS = 80, 2000, 10_000, 1
+CONFIDENCE, LEAST = 0.95, 0.93
+# Panels computed together, and panels of each setting of which what a user gets is compared with that.
+TOGETHER, CHECKED = 50, 4
+# Ends are searched for to this share of a standard error.
+PRECISION = 2e-3
+# Expected numbers of a cell's people in the smallest round that coverage is shown by.
 EXPECTED = (0.0, 1.0, 5.0, 20.0, np.inf)
 
 
@@ -83,7 +94,8 @@ def setting(number: int) -> Setting:
 def present(s: Setting, rng: np.random.Generator) -> np.ndarray:
     """Who reports in which round, (people, rounds)."""
     if not s.sizes:
-        return rng.random((s.people, s.rounds)) >= s.missing
+        there = round((1 - s.missing) * s.people)
+        return np.stack([rng.permutation(s.people) < there for _ in range(s.rounds)], axis=1)
     if s.apart:
         return np.repeat(np.eye(s.rounds, dtype=bool), s.sizes, axis=0)
     return np.stack([rng.permutation(s.people) < n for n in s.sizes], axis=1)
@@ -108,25 +120,62 @@ def panel(s: Setting, rng: np.random.Generator) -> Panel:
     return Panel(s.design.domain.subset(names), s.design.mechanism, cells[(cells != ABSENT).any(axis=1)])
 
 
-def measured(number: int, runs: int, seed: int = 12) -> tuple[dict, dict[str, np.ndarray]]:
+def joined(parts: list[Any]) -> Any:
+    """Arrays of all parts after each other, within whatever holds them; what is no array is alike in all."""
+    if is_dataclass(parts[0]):
+        return type(parts[0])(*(joined([getattr(part, f.name) for part in parts]) for f in fields(parts[0])))
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else parts[0]
+
+
+def together(each: list[Contrast]) -> Contrast:
+    """The contrasts of panels with as many people in every round, as one of the cells of all panels."""
+    first, rounds = each[0], each[0].counts.size
+    assert all(np.array_equal(c.counts, first.counts) for c in each)
+    items = np.arange(len(each) * rounds * first.least.size).reshape(len(each), rounds, -1)
+    means = joined([c.means for c in each])[items.transpose(1, 0, 2).ravel()]
+    correlations, least = (np.concatenate(x) for x in zip(*((c.correlations, c.least) for c in each), strict=True))
+    return Contrast(means, first.counts, first.weights, correlations, least)
+
+
+def check(made: Panel, what: str, lower: np.ndarray, upper: np.ndarray) -> None:
+    """That what a user gets of one panel is what was computed of several together."""
+    printed = made.average(CONFIDENCE) if what == "average" else made.change(confidence=CONFIDENCE)
+    slack = PRECISION * printed.standard_errors.ravel()
+    for ends, end in ((printed.lower, lower), (printed.upper, upper)):
+        assert (np.abs(ends.ravel() - end) <= slack).all()
+
+
+def measured(number: int, runs: int) -> tuple[dict, dict[str, np.ndarray]]:
     """A row of the table, and every cell's coverage and expected number of people in the smallest round."""
+    first = once(number, runs, np.random.default_rng([12, number]))
+    if min(first[0]["average least cell"], first[0]["change least cell"]) >= LEAST:
+        return first
+    return once(number, MORE_RUNS, np.random.default_rng([13, number]))
+
+
+def once(number: int, runs: int, rng: np.random.Generator) -> tuple[dict, dict[str, np.ndarray]]:
+    """The same from so many panels."""
     s = setting(number)
-    rng = np.random.default_rng([seed, number])
     shape = tuple(s.design.domain.sizes.tolist())
     before, after = (x.reshape(shape).sum(axis=tuple(range(2, len(shape)))).ravel() for x in (s.shares, s.later))
     weight = (s.rounds // 2) / s.rounds
     targets = {"average": weight * before + (1 - weight) * after, "change": after - before}
+    ends = np.zeros(s.rounds)
+    ends[[0, -1]] = -1, 1
+    combinations = {"average": np.full(s.rounds, 1 / s.rounds), "change": ends}
     inside = {what: np.zeros(before.size) for what in targets}
     misses: dict[str, list[np.ndarray]] = {what: [] for what in targets}
-    for _ in range(runs):
-        made = panel(s, rng)
-        for result in (made.average(), made.change()):
-            target = targets[result.what]
-            inside[result.what] += ((result.lower.ravel() <= target) & (target <= result.upper.ravel())) / runs
-            misses[result.what].append(result.estimate.ravel() - target)
-    biases = {
-        what: np.abs(np.mean(m, axis=0) / (np.std(m, axis=0) / np.sqrt(runs))).max() for what, m in misses.items()
-    }
+    for start in range(0, runs, TOGETHER):
+        panels = [panel(s, rng) for _ in range(min(TOGETHER, runs - start))]
+        for what, target in targets.items():
+            contrast = together([made.contrast(what, combinations[what]) for made in panels])
+            lower, upper = contrast.interval(CONFIDENCE).reshape(2, len(panels), -1)
+            for k in range(0 if start else CHECKED):
+                check(panels[k], what, lower[k], upper[k])
+            inside[what] += np.sum((lower <= target) & (target <= upper), axis=0) / runs
+            misses[what].append((contrast.weights @ contrast.rounds).reshape(len(panels), -1) - target)
+    errors = {what: np.concatenate(m) for what, m in misses.items()}
+    biases = {what: np.abs(e.mean(axis=0) / (e.std(axis=0) / np.sqrt(runs))).max() for what, e in errors.items()}
     row = {
         "setting": number,
         "second": s.design.second,
@@ -138,6 +187,7 @@ def measured(number: int, runs: int, seed: int = 12) -> tuple[dict, dict[str, np
         "epsilons": " ".join(f"{e:.2f}" for e in s.design.mechanism.attribute_epsilons),
         "moving": s.moving,
         "missing": s.missing,
+        "panels": runs,
         "cells": before.size,
         **{f"{what} coverage": round(float(inside[what].mean()), 4) for what in targets},
         **{f"{what} least cell": round(float(inside[what].min()), 4) for what in targets},
@@ -146,63 +196,59 @@ def measured(number: int, runs: int, seed: int = 12) -> tuple[dict, dict[str, np
     return row, {**inside, "expected": min(s.sizes or (s.people,)) * np.minimum(before, after)}
 
 
-def page(rows: list[dict], cells: list[dict[str, np.ndarray]], again: list[dict], runs: int) -> str:
+def page(rows: list[dict], cells: list[dict[str, np.ndarray]], runs: int) -> str:
+    again = [r for r in rows if r["panels"] != runs]
+    known = {what: np.concatenate([c[what] for c in cells]) for what in ("average", "change", "expected")}
+    below = {what: int(np.sum(known[what] < LEAST)) for what in ("average", "change")}
     lines = [
         "# Averages and changes over rounds: coverage",
         "",
-        f"Made by `benchmarks/longitudinal_coverage.py`: {len(rows)} random designs and panels, {runs} draws of each;",
-        "intervals at 95 %.",
+        f"Made by `benchmarks/longitudinal_coverage.py`: {len(rows)} random designs and panels, {runs} draws of each; "
+        f"intervals at 95 %. {MORE_RUNS} new ones of {len(again)} settings in which a cell was below {LEAST:.0%} at first.",
         "",
-        "| | mean | 10 % of settings below | least | most | largest mean error, in its standard errors |",
+        f"Of {known['average'].size} cells, averages are covered below {LEAST:.0%} in {below['average']} (least "
+        f"{known['average'].min():.1%}, mean {known['average'].mean():.1%}), changes in {below['change']} (least "
+        f"{known['change'].min():.1%}, mean {known['change'].mean():.1%}).",
+        "",
+        "| all cells of a setting | mean | 10 % of settings below | least | most | largest mean error, in standard errors |",
         "|---|---|---|---|---|---|",
     ]
     for what in ("average", "change"):
         for second in ("whole", "kronecker"):
             for kind in ("equal", "unequal"):
                 mine = [r for r in rows if r["second"] == second and bool(r["each"]) == (kind == "unequal")]
-                known = np.array([r[f"{what} coverage"] for r in mine])
+                share = np.array([r[f"{what} coverage"] for r in mine])
                 bias, size = max(r[f"{what} bias"] for r in mine), sum(r["cells"] for r in mine)
-                spread = f"{known.mean():.3f} | {np.quantile(known, 0.1):.3f} | {known.min():.3f} | {known.max():.3f}"
+                spread = f"{share.mean():.3f} | {np.quantile(share, 0.1):.3f} | {share.min():.3f} | {share.max():.3f}"
                 lines.append(f"| {what}, {second}, {kind} rounds | {spread} | {bias:.2f} of {size} cells |")
     lines += [
         "",
-        "By how many people the smallest round has in a cell, expected; few reports come in whole numbers, so that an interval",
+        "By how many people the smallest round has in a cell, expected. Few reports come in whole numbers, so that an interval "
         "that is never covered too seldom is covered more often there:",
         "",
-        "| people | cells | average | change |",
-        "|---|---|---|---|",
-    ]
-    expected, average, change = (np.concatenate([c[k] for c in cells]) for k in ("expected", "average", "change"))
-    for low, high in pairwise(EXPECTED):
-        of = (expected >= low) & (expected < high)
-        lines.append(f"| {low:g} to {high:g} | {of.sum()} | {average[of].mean():.3f} | {change[of].mean():.3f} |")
-    lines += [
-        "",
-        f"The {len(again)} settings with the cells covered least, drawn again ({AGAIN} panels each):",
-        "",
-        "| setting | cells | average | its least cell | change | its least cell |",
+        "| people | cells | average | least | change | least |",
         "|---|---|---|---|---|---|",
     ]
-    for r in again:
-        known = " | ".join(
-            f"{r[f'{what} {of}']:.3f}" for what in ("average", "change") for of in ("coverage", "least cell")
-        )
-        lines.append(f"| {r['setting']} | {r['cells']} | {known} |")
+    for low, high in pairwise(EXPECTED):
+        of = (known["expected"] >= low) & (known["expected"] < high)
+        if not of.any():
+            continue
+        shown = (f"{known[what][of].mean():.3f} | {known[what][of].min():.3f}" for what in ("average", "change"))
+        lines.append(f"| {low:g} to {high:g} | {of.sum()} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
 
-def main(settings: int, runs: int) -> None:
-    both = [measured(number, runs) for number in range(settings)]
-    rows, cells = [row for row, _ in both], [each for _, each in both]
-    worst = sorted(rows, key=lambda r: min(r["average least cell"], r["change least cell"]))[:WORST]
-    again = [measured(r["setting"], AGAIN, seed=13)[0] for r in worst]
+def main(settings: int, runs: int, jobs: int) -> None:
+    with ProcessPoolExecutor(jobs) as pool:
+        both = list(pool.map(measured, range(settings), [runs] * settings))
+    rows = [row for row, _ in both]
     with (RESULTS / "longitudinal_coverage.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    (RESULTS / "longitudinal_coverage.md").write_text(page(rows, cells, again, runs))
+    (RESULTS / "longitudinal_coverage.md").write_text(page(rows, [each for _, each in both], runs))
 
 
 if __name__ == "__main__":
-    given = [int(x) for x in sys.argv[1:3]]
-    main(*(given + [SETTINGS, RUNS][len(given) :]))
+    given = [int(x) for x in sys.argv[1:4]]
+    main(*(given + [SETTINGS, RUNS, JOBS][len(given) :]))

@@ -121,14 +121,13 @@ class Contrast:
 
     def _composed(self, level: float) -> FloatArray:
         size = self.least.size
-        each = [
-            score_intervals(replace(self.means[np.arange(t * size, (t + 1) * size)], n=int(n)), level)
-            for t, n in enumerate(self.counts)
-        ]
-        below, above = (
-            np.maximum(self.rounds - [lower for lower, _ in each], 0),
-            np.maximum([u for _, u in each] - self.rounds, 0),
-        )
+        of_item = np.repeat(self.counts, size)
+        ends = np.empty((2, of_item.size))
+        for n in np.unique(self.counts):  # rounds of as many people are one call
+            items = np.flatnonzero(of_item == n)
+            ends[:, items] = score_intervals(replace(self.means[items], n=int(n)), level)
+        lower, upper = ends.reshape(2, -1, size)
+        below, above = np.maximum(self.rounds - lower, 0), np.maximum(upper - self.rounds, 0)
         c, rising = self.weights[:, None], self.weights[:, None] > 0
         down, up = c * np.where(rising, below, above), c * np.where(rising, above, below)
         reach = [

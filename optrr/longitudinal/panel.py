@@ -44,6 +44,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+What = Literal["average", "change"]
+
 # Cells of a table for which every person's weights are looked at.
 MOST_CELLS = 4096
 _FEWEST = 2
@@ -61,7 +63,7 @@ class PanelEstimate(TableResult):
     """
 
     domain: Domain
-    what: Literal["average", "change"]
+    what: What
     people: int
     rounds: int
     estimate: FloatArray
@@ -207,16 +209,11 @@ class Panel:
             out.append(rho)
         return np.asarray(out)
 
-    def _estimated(
-        self, what: Literal["average", "change"], combination: FloatArray, confidence: float
-    ) -> PanelEstimate:
-        """Σ c_t π̂_t for every cell, its standard error, and its interval."""
-        check_confidence(confidence)
-        means, covariances = self.by_round
+    def contrast(self, what: What, combination: FloatArray) -> Contrast:
+        """Σ c_t π_t of every cell, with what its interval needs."""
         each, whole, alike = self._repeated
         counts = self.present.sum(axis=0)
         least = each * np.sum(combination**2 / counts) + whole * combination.sum() ** 2 / len(self.cells)
-        variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), least)
         taken = np.flatnonzero(combination)
         # what makes intervals wider: an average of rounds that are alike, a change between rounds that are not
         prior = alike if what == "average" else np.zeros_like(alike)
@@ -226,7 +223,14 @@ class Panel:
             np.bincount(x[x != ABSENT], minlength=kernel.cells) / (x != ABSENT).sum() for x in self.cells.T[taken]
         ]
         observed = np.asarray(tables).reshape(-1, *kernel.sizes)
-        contrast = Contrast(cell_means(kernel, observed, 1), counts[taken], combination[taken], correlations, least)
+        return Contrast(cell_means(kernel, observed, 1), counts[taken], combination[taken], correlations, least)
+
+    def _estimated(self, what: What, combination: FloatArray, confidence: float) -> PanelEstimate:
+        """Σ c_t π̂_t for every cell, its standard error, and its interval."""
+        check_confidence(confidence)
+        contrast = self.contrast(what, combination)
+        means, covariances = self.by_round
+        variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), contrast.least)
         return self._result(what, means @ combination, variance, contrast.interval(confidence), confidence)
 
     def average(self, confidence: float = 0.95) -> PanelEstimate:
@@ -245,7 +249,7 @@ class Panel:
 
     def _result(
         self,
-        what: Literal["average", "change"],
+        what: What,
         estimate: FloatArray,
         variance: FloatArray,
         ends: Any,
