@@ -118,12 +118,16 @@ def affordable(terms: Terms) -> bool:
     return terms.parameters**3 * prod(map(int, terms.domain.sizes)) <= _MOST_WORK
 
 
-def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float) -> FloatArray:
-    """Limits of every coefficient, (p, 2), for a table of counts; infinite where the records leave none on that side."""
+def coefficient_intervals(model: NullModel, table: FloatArray, estimates: FloatArray, confidence: float) -> FloatArray:
+    """Limits of every coefficient, (p, 2), for a table of counts; infinite where the records leave none on that side.
+
+    They hold the ``estimates`` (p,), infinite ones too, and end where values are first rejected on the way out. The score test
+    may accept values beyond that again, where cells are nearly 0 and hardly move its score; the likelihood rejects those.
+    """
     tables, quantile = table[None].astype(np.float64), float(norm.isf((1 - confidence) / 2))
     fits = model.fitted(tables)
     out = np.empty((model.terms.parameters, 2))
-    for k in range(len(out)):
+    for k, estimate in enumerate(estimates):
         pinned = PinnedModel(model.terms, model.kernel, model.parts, k)
 
         @cache
@@ -132,7 +136,9 @@ def coefficient_intervals(model: NullModel, table: FloatArray, confidence: float
 
         start, error = float(pinned.estimated(fits)[0]), pinned.error(tables, fits)
         middle = _middle(deviation, start, error, quantile)
-        out[k] = [_limit(deviation, middle, side * error, quantile) for side in (-1, 1)]
+        low, high = (_limit(deviation, middle, side * error, quantile) for side in (-1, 1))
+        # an estimate without a limit is NaN, and moves no end
+        out[k] = np.fmin(low, estimate), np.fmax(high, estimate)
     return out
 
 

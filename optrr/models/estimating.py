@@ -75,7 +75,7 @@ def _with_intervals(result: LogLinear, mechanism: Randomizer) -> LogLinear:
                 f"need {LEAST_WORTH:g}; collect more, or merge categories"
             )
     each = 1 - (1 - result.confidence) / (result.terms.parameters if result.simultaneous else 1)
-    limits = result.limits if why else coefficient_intervals(model, table, each)
+    limits = result.limits if why else coefficient_intervals(model, table, result.coefficients, each)
     return replace(result, limits=limits, without_intervals=why)
 
 

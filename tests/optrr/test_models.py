@@ -30,8 +30,9 @@ from optrr.models import (
     stratified_alternative,
     stratified_test,
 )
-from optrr.models.coefficients import PinnedModel
+from optrr.models.coefficients import PinnedModel, coefficient_intervals
 from optrr.models.comparing import within_strata
+from optrr.models.estimating import fitted_model
 from optrr.models.margins import NullModel, TableFits
 from optrr.models.terms import parse_terms
 from optrr.records.datasets import adult, adult_domain
@@ -379,6 +380,25 @@ def test_where_a_share_goes_to_zero_odds_by_odds_are_infinite_finite_or_without_
     # a rare product of independent shares is no share at 0
     rare = np.outer([99_000, 1], [99_000, 1]).astype(int) // 99_000
     assert np.isfinite(fit_loglinear(Counts(domain, rare), mechanism, [("a",), ("b",)]).coefficients).all()
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "table"),
+    [
+        ([1.5, 1.3, 1.7], [[[11, 21], [35, 47]], [[34, 31], [116, 139]]]),
+        ([1.6, 1.6, 0.8], [[[8, 17], [21, 41]], [[26, 27], [92, 156]]]),
+        ([0.8, 0.8, 1.4], [[[36, 21], [11, 11]], [[24, 28], [6, 16]]]),
+    ],
+)
+def test_limits_hold_the_estimate_where_the_score_rejects_it(epsilons: list[float], table: list[object]) -> None:
+    """Faint records: the score of an infinite coefficient turns at a finite value, and is rejected between the two."""
+    domain = Domain.of({"a": 2, "b": 2, "c": 2})
+    mechanism = design(domain, epsilons, method="kronecker").mechanism
+    counts, terms = Counts(domain, np.array(table)), Terms.of(domain, [("a", "b"), ("b", "c")])
+    estimates = fitted_model(counts, mechanism, terms).coefficients
+    limits = coefficient_intervals(NullModel.of(terms, mechanism), counts.table.astype(float), estimates, 0.95)
+    assert np.isinf(estimates).any()
+    assert np.all((limits[:, 0] <= estimates) & (estimates <= limits[:, 1]))
 
 
 @pytest.mark.slow
