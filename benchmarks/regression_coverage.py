@@ -6,18 +6,20 @@ drawn at random: number, sizes and kinds of predictors, their joint law, ε_i in
 interactions.
 
 The truth is the regression of the population: the equations solved at the exact law of the reports. There is a row for each
-parameter, and one for each term of several columns, which has a test and no interval. An interval holds the truth where the
-test of the truth does not reject, or where the search for its end stops before it; of the first CHECKED data sets the printed
-interval is compared with that. "none" is the share of data sets without an interval (of terms: without a regression): no
-solution, or other predictors that cannot be told from noise; all that follows counts the others. "rejected" is of the tests
-that were made, and "no test" the share in which the hypothesis has no solution. "endless" is the share, among those compared,
-with an infinite end. "flagged" is the share of results that state the level that was measured, instead of the nominal one,
-because the curvature is hardly clear of 0; those that state it because an interval has no end are not counted.
+parameter, and one for each term of several columns, which has a test and no interval; thresholds of ordered outcomes have an
+interval and no test. An interval holds the truth where the test of the truth does not reject, or where the search for its end
+stops before it; of the first CHECKED data sets the printed interval is compared with that. "none" is the share of data sets
+without an interval: no solution, or other predictors that cannot be told from noise; "covered" counts the others, and "endless"
+is the share, among those compared, with an infinite end.
 
-A level is within where the tests reject 4–6 % at 5 % and 0.05–0.2 % at 0.1 %, stated where it is outside and at least half of
-the results state it. With 20,000 data sets a level has standard errors of 0.15 % and 0.022 %; a setting with a row that is not
-within is measured again, with MORE_RUNS new data sets, and only these count then. Writes results/regression_coverage.csv and
-.md.
+The test of the truth is made and refused as that of 0 is, of all data sets, whether or not they have estimates. "no test" is
+the share in which the hypothesis has no solution, "refused" the share of the others in which the test has no p-value because
+its law does not hold. "rejected" is of the p-values that are printed, "refused rejects" of those that are not.
+
+A level is within where the printed p-values reject 4–6 % at 5 % and 0.05–0.2 % at 0.1 %. Where fewer than LEAST_PRINTED of the
+data sets print one, there are too few to tell, and the row counts as refused. With 20,000 data sets a level has standard errors
+of 0.15 % and 0.022 %; a setting with a row that is not within is measured again, with MORE_RUNS new data sets, and only these
+count then. Writes results/regression_coverage.csv and .md.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from optrr.kernel import ProductKernel, unrandomized
 from optrr.regression.equations import Equations
 from optrr.regression.fitting import equations, model
 from optrr.regression.formulas import Formula
-from optrr.regression.inferring import LEAST_CLEARANCE, Tried, clearance_of_all, columns_of, interval
+from optrr.regression.inferring import Tried, columns_of, interval
+from optrr.regression.law import law_holds
 from optrr.regression.levels import Levels
 from optrr.regression.reports import Reports, every_combination
 from optrr.regression.result import Fit
@@ -47,7 +50,7 @@ from optrr.regression.solving import clear, covariance, solve, test
 RESULTS = Path(__file__).parent / "results"
 RUNS, MORE_RUNS, CHECKED, TOGETHER = 20_000, 60_000, 4, 250
 LEVELS = (0.05, 0.001)
-LEAST = 0.93
+LEAST, LEAST_PRINTED = 0.93, 0.05
 WITHIN = ((0.04, 0.06), (0.0005, 0.002))
 
 
@@ -191,7 +194,7 @@ def with_numbers(fit: Fit, reports: Reports, numbers: np.ndarray) -> Equations:
 def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     """A row for every parameter."""
     rows = once(setting, runs, np.random.default_rng(seed))
-    if any(row["level"] in ("stated", "outside") for row in rows):
+    if any(row["level"] == "outside" for row in rows):
         return once(setting, MORE_RUNS, np.random.default_rng([seed, 1]))
     return rows
 
@@ -210,17 +213,14 @@ def once(setting: Setting, runs: int, rng: np.random.Generator) -> list[dict[str
     exact = with_numbers(fit, reports, chances[None] * setting.n)
     truth = solve(exact, exact.start()).theta
     hypotheses = tested(fit)
-    statistic, endless, differ = np.full((runs, len(hypotheses)), np.nan), np.zeros(truth.size), np.zeros(truth.size)
-    printed, flagged = np.zeros(statistic.shape, dtype=bool), np.zeros(runs, dtype=bool)
+    made, endless, differ = Made.empty(runs, len(hypotheses)), np.zeros(truth.size), np.zeros(truth.size)
     for start in range(0, runs, TOGETHER):
         numbers = rng.multinomial(setting.n, chances, size=min(TOGETHER, runs - start)).astype(float)
         data = with_numbers(fit, reports, numbers)
-        rows, near = slice(start, start + len(numbers)), np.repeat(truth, len(numbers), axis=0)
-        printed[rows], flagged[rows] = are_printed(data, len(hypotheses))
-        for k, which in enumerate(hypotheses.values()):
-            statistic[rows, k] = test(data, which, truth[0, list(which)], near).statistic
+        rows = slice(start, start + len(numbers))
+        made.fill(rows, data, hypotheses, truth[0])
         if not start:
-            endless, differ = compared(with_each(fit, reports, numbers[:CHECKED]), truth[0], statistic)
+            endless, differ = compared(with_each(fit, reports, numbers[:CHECKED]), truth[0], made.statistic)
     described = {
         **{"predictors": setting.name, "mechanism": setting.kind, "family": setting.family, "model": setting.formula},
         **{"sizes": "×".join(map(str, map(int, setting.domain.sizes))), "randomized": ",".join(setting.randomized)},
@@ -235,40 +235,66 @@ def once(setting: Setting, runs: int, rng: np.random.Generator) -> list[dict[str
         described
         | {"parameter": name, "df": len(which)}
         | known
-        | {"none": 1 - float(printed[:, k].mean())}
-        | shares(statistic[printed[:, k], k], flagged[printed[:, k]], len(which))
+        | coverage(made.statistic[:, k], made.interval[:, k], len(which))
+        | levels(made.statistic[:, k], made.law[:, k], len(which), tests=min(which) >= fit.thresholds)
         for k, ((name, which), known) in enumerate(zip(hypotheses.items(), of_parameters + of_terms, strict=True))
     ]
 
 
-def are_printed(data: Equations, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each parameter has an interval, and terms (up to ``count``) a test, (B, count); where the level is stated, (B,)."""
-    solved = solve(data, data.start())
-    theta = np.where(solved.converged[:, None], solved.theta, data.start())
-    printed = np.repeat(solved.converged[:, None], count, axis=1)
-    for k in range(data.parameters):
-        printed[:, k] &= clear(data, theta, np.array([i for i in range(data.parameters) if i != k], dtype=np.int64))
-    return printed, clearance_of_all(data, theta) < LEAST_CLEARANCE
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What is made of data sets, (runs, hypotheses) each.
+
+    The statistic of the truth, NaN without a solution; whether its law holds; and whether there is an interval.
+    """
+
+    statistic: np.ndarray
+    law: np.ndarray
+    interval: np.ndarray
+
+    @staticmethod
+    def empty(runs: int, hypotheses: int) -> Made:
+        """Before there is any data set."""
+        shape = (runs, hypotheses)
+        return Made(np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool))
+
+    def fill(self, rows: slice, data: Equations, hypotheses: dict[str, tuple[int, ...]], truth: np.ndarray) -> None:
+        """From some of the data sets."""
+        solved = solve(data, data.start())
+        near = np.where(solved.converged[:, None], solved.theta, data.start())
+        for k, which in enumerate(hypotheses.values()):
+            self.statistic[rows, k] = test(data, which, truth[list(which)], near).statistic
+            self.law[rows, k] = law_holds(data, which)
+            if k < data.parameters:
+                others = np.array([i for i in range(data.parameters) if i != k], dtype=np.int64)
+                self.interval[rows, k] = solved.converged & clear(data, near, others)
 
 
-def shares(statistic: np.ndarray, flagged: np.ndarray, df: int) -> dict[str, object]:
-    """Coverage, levels and their verdict, of data sets with an interval or a result."""
-    made = statistic[~np.isnan(statistic)]
-    if not made.size:
-        names = ("covered", "rejected at 0.05", "rejected at 0.001", "no test", "flagged")
-        return dict.fromkeys(names, np.nan) | {"level": "refused"}
-    usual, far = (float(np.mean(made > chi2.isf(level, df))) for level in LEVELS)
-    inside = all(low <= share <= high for share, (low, high) in zip((usual, far), WITHIN, strict=True))
-    told = float(flagged.mean())
-    return {
-        # where the hypothesis has no solution the search for an end stops, and the interval has none
-        "covered": 1 - float(np.mean(np.nan_to_num(statistic) > chi2.isf(LEVELS[0], 1))) if df == 1 else np.nan,
-        "rejected at 0.05": usual,
-        "rejected at 0.001": far,
-        "no test": 1 - made.size / statistic.size,
-        "flagged": told,
-        "level": "within" if inside else "stated" if told >= 1 / 2 else "outside",
-    }
+def coverage(statistic: np.ndarray, printed: np.ndarray, df: int) -> dict[str, object]:
+    """Of the intervals that are printed; terms of several columns have none."""
+    if df > 1:
+        return {"none": np.nan, "covered": np.nan}
+    # where the hypothesis has no solution the search for an end stops, and the interval has none
+    outside = np.nan_to_num(statistic[printed]) > chi2.isf(LEVELS[0], 1)
+    return {"none": 1 - float(printed.mean()), "covered": 1 - float(outside.mean()) if printed.any() else np.nan}
+
+
+def levels(statistic: np.ndarray, law: np.ndarray, df: int, tests: bool) -> dict[str, object]:
+    """Of the p-values that are printed, and of those that are refused."""
+    solved = ~np.isnan(statistic)
+    printed = statistic[solved & law]
+    shares = {f"rejected at {level}": rejected(printed, level, df) for level in LEVELS}
+    refused = {f"refused rejects at {level}": rejected(statistic[solved & ~law], level, df) for level in LEVELS}
+    if not tests:
+        return {"no test": np.nan, "refused": np.nan} | dict.fromkeys([*shares, *refused], np.nan) | {"level": "none"}
+    inside = all(low <= share <= high for share, (low, high) in zip(shares.values(), WITHIN, strict=True))
+    word = "refused" if printed.size < LEAST_PRINTED * statistic.size else "within" if inside else "outside"
+    missing = {"no test": 1 - float(solved.mean()), "refused": float((~law[solved]).mean()) if solved.any() else np.nan}
+    return missing | shares | refused | {"level": word}
+
+
+def rejected(statistic: np.ndarray, level: float, df: int) -> float:
+    return float(np.mean(statistic > chi2.isf(level, df))) if statistic.size else np.nan
 
 
 def with_each(fit: Fit, reports: Reports, numbers: np.ndarray) -> list[Equations]:
@@ -302,24 +328,21 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
     settings = len({tuple(str(r[k]) for k in described) for r in rows})
     again = len({tuple(str(r[k]) for k in described) for r in rows if r["runs"] == MORE_RUNS})
     seen = ~np.isnan(cover)
-    mean = float(np.average(cover[seen], weights=1 - none[seen]))
-    judged = {word: sum(r["level"] == word for r in rows) for word in ("within", "stated", "outside", "refused")}
-    needless = column([r for r in rows if r["level"] == "within"], "flagged")
+    of_tests = [r for r in rows if r["level"] != "none"]
+    judged = {word: sum(r["level"] == word for r in of_tests) for word in ("within", "outside", "refused")}
     lines = [
         "# Coverage of the 95 % intervals of regressions, and the level of their tests",
         f"Made by `benchmarks/regression_coverage.py`: {runs} data sets for each of {settings} settings, {len(parameters)} "
         f"parameters and {len(rows) - len(parameters)} terms of several columns; half of the settings drawn at random. "
         f"{MORE_RUNS} new ones for the {again} settings with a row that was not within at first.",
-        f"Tests of the truth, of those made: {judged['within']} of {len(rows)} rows within 4–6 % at 5 % and 0.05–0.2 % at "
-        f"0.1 %, {judged['stated']} outside and stated, {judged['outside']} outside and not stated, {judged['refused']} "
-        f"without any test. {levels_said(rows, 'within')} {levels_said(rows, 'stated')} Results state a level in "
-        f"{needless.mean():.2%} of the data sets of rows that are within, in more than half of them in "
-        f"{np.sum(needless > 1 / 2)} rows.",
-        f"Coverage where an interval is printed: {mean:.2%} on average, least {cover[seen].min():.2%}, most "
+        f"Printed p-values of the truth: {judged['within']} of {len(of_tests)} rows with a test within 4–6 % at 5 % and "
+        f"0.05–0.2 % at 0.1 %, {judged['outside']} outside, {judged['refused']} refused in all but {LEAST_PRINTED:.0%} of the "
+        f"data sets or more. {levels_said(rows, 'within')} {levels_said(rows, 'outside')} {refused_said(of_tests)}",
+        f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least {cover[seen].min():.2%}, most "
         f"{cover[seen].max():.2%}; below {LEAST:.0%} for {np.sum(cover[seen] < LEAST)} of {seen.sum()} parameters. No interval "
         f"is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} for one parameter. {int(differ.sum())} of "
         f"{len(parameters) * CHECKED} printed intervals disagree with the test.",
-        "| family | n | parameters | covered | least | rejects at 0.05 | at 0.001 | no interval | endless | flagged |\n"
+        "| family | n | parameters | covered | least | rejects at 0.05 | at 0.001 | no interval | endless | refused |\n"
         "|---|---|---|---|---|---|---|---|---|---|\n" + "\n".join(group(parameters)),
         markdown(rows),
     ]
@@ -338,27 +361,41 @@ def levels_said(rows: list[dict[str, object]], word: str) -> str:
     return f"Rows {word}: {usual.min():.2%}–{usual.max():.2%} at 5 %, {far.min():.3%}–{far.max():.3%} at 0.1 %."
 
 
+def refused_said(rows: list[dict[str, object]]) -> str:
+    """How many p-values are refused, and what those tests do."""
+    refused = column(rows, "refused")
+    some = [r for r, share in zip(rows, refused, strict=True) if share > LEAST_PRINTED]
+    said = f"Of tests that have a solution {np.nanmean(refused):.2%} are refused"
+    if not some:
+        return f"{said}."
+    usual, far = (column(some, f"refused rejects at {level}") for level in LEVELS)
+    right = np.ones(len(some), dtype=bool)
+    for share, (low, high) in zip((usual, far), WITHIN, strict=True):
+        right &= (low <= share) & (share <= high)
+    return (
+        f"{said}, more than {LEAST_PRINTED:.0%} in {len(some)} rows: what is refused there would reject {usual.min():.2%}–"
+        f"{usual.max():.2%} at 5 % and {far.min():.3%}–{far.max():.3%} at 0.1 %, and would be within in {right.sum()} of them."
+    )
+
+
 def group(rows: list[dict[str, object]]) -> list[str]:
     out = []
     for family in ("linear", "logistic", "ordered"):
         for n in sorted({int(str(r["n"])) for r in rows if r["family"] == family}):
-            of = [r for r in rows if r["family"] == family and r["n"] == n and r["level"] != "refused"]
-            if not of:
-                continue
+            of = [r for r in rows if r["family"] == family and r["n"] == n]
             none, cover = column(of, "none"), column(of, "covered")
-            names = ("covered", "rejected at 0.05", "rejected at 0.001", "flagged")
-            mean = {name: np.average(column(of, name), weights=1 - none) for name in names}
-            cells = [
-                family,
-                n,
-                len(of),
-                f"{mean['covered']:.4f}",
-                f"{cover.min():.4f}",
-                f"{mean['rejected at 0.05']:.4f}",
-            ]
-            cells += [f"{mean['rejected at 0.001']:.5f}", f"{none.mean():.4f}", f"{column(of, 'endless').mean():.3f}"]
-            out.append(f"| {' | '.join(map(str, [*cells, format(mean['flagged'], '.3f')]))} |")
+            cells = [family, str(n), str(len(of)), f"{mean(cover, 1 - none):.4f}", f"{np.nanmin(cover):.4f}"]
+            printed = (1 - column(of, "no test")) * (1 - column(of, "refused"))
+            cells += [f"{mean(column(of, f'rejected at {level}'), printed):.5f}" for level in LEVELS]
+            ends = (none.mean(), column(of, "endless").mean(), np.nanmean(column(of, "refused")))
+            out.append(f"| {' | '.join([*cells, *(format(each, '.4f') for each in ends)])} |")
     return out
+
+
+def mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """Of the values that are numbers."""
+    seen = ~np.isnan(values) & ~np.isnan(weights)
+    return float(np.average(values[seen], weights=weights[seen])) if weights[seen].sum() > 0 else np.nan
 
 
 def main(runs: int, jobs: int) -> None:

@@ -59,12 +59,13 @@ def model_page(model: LogLinear, given: Given, compared: Comparison | None = Non
 
 def regression_page(result: Regression, given: Given) -> Page:
     """Coefficients with their intervals, and a test of every term."""
+    holds = f" Intervals hold each with {100 * result.confidence:g} % confidence." if result.estimated else ""
     lead = [
         f"A {result.fit.family} regression of {cell(result.fit.outcome.name)} among the people behind {result.n} randomized "
-        f"records, by {result.method}. Intervals hold each with {100 * result.confidence:g} % confidence."
+        f"records, by {result.method}.{holds}"
     ]
     parts: list[Part] = [result.shown().first(ROWS)]
-    if len(result.coefficients) <= CHARTED:
+    if result.estimated and len(result.coefficients) <= CHARTED:
         parts.insert(0, Chart(figure_svg(result.plot()), _FOREST, "Coefficients with intervals, as in the table"))
     tests = [(t.term, t.statistic, t.df, t.p_value) for t in result.terms]
     terms = Table(["term", "statistic", "degrees of freedom", "p-value"], tests, "Is every coefficient of a term 0?")

@@ -13,10 +13,11 @@ from optrr.errors import InvalidInput
 from optrr.regression.equations import Equations
 from optrr.regression.fieller import fieller_limits
 from optrr.regression.formulas import Term
+from optrr.regression.law import law_holds, tested_with_law
 from optrr.regression.linear import LinearEquations
-from optrr.regression.logistic import LikelihoodEquations, UnbiasedEquations
+from optrr.regression.logistic import LikelihoodEquations
 from optrr.regression.result import Coefficient, Fit, Regression, TermTest
-from optrr.regression.solving import clear, clearance, covariance, searched_limits, solve, test
+from optrr.regression.solving import clear, covariance, searched_limits, solve
 from optrr_solvers.arrays import FloatArray
 
 # Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
@@ -25,37 +26,42 @@ _DEPENDENT = 1e-10
 _NAMED = 0.05
 # Residuals with less than this share of the outcome's square are rounding: all reports are alike.
 _ALIKE = 1e-14
-# Where the curvature at the solution of an unbiased score is fewer standard errors above 0 than this, many data sets have no
-# solution, and those that have one reject less often: benchmarks/regression_coverage.py.
-LEAST_CLEARANCE = 8.0
-_MEASURED = (
-    "the records say so little that many data sets like these have no solution; p-values of those that have one were measured "
-    "to reject a true value 0 to 6 % of the time at level 5 %, and 0 to 0.2 % of the time at level 0.1 %"
+_MORE = "collect more, leave out predictors, or give the attributes a larger epsilon"
+_TOO_LITTLE = f"the records say too little for this model: no solution of its equations was reached; {_MORE}"
+_TESTS_ALONE = (
+    "the records say too little to estimate the parameters together: no solution of the equations was reached; the tests need "
+    f"only one under their hypothesis; for estimates, {_MORE}"
 )
-_TOO_LITTLE = (
-    "the records say too little for this model: its equations have no solution; collect more, leave out predictors, or give "
-    "the attributes a larger epsilon"
+_NO_LAW = (
+    "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests reject a "
+    f"true value less often than their level says; {_MORE}"
 )
 
 
 def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
     """Solve the equations of one data set, and test every parameter and term.
 
+    Where no solution is reached, there are only the tests: each needs one under its hypothesis.
+
     Raises
     ------
     InvalidInput
-        for columns that determine each other, and where there is no solution.
+        for columns that determine each other, and where not even a test is left.
     """
     solved = solve(equations, equations.start())
     _check_independent(equations, fit)
     if not solved.converged[0]:
-        raise InvalidInput(_TOO_LITTLE)
+        return _tests_alone(fit, equations, confidence)
     noise = covariance(equations, solved.theta)[0]
     alike = _alike(equations, solved.theta[0], noise)
     noise = np.where(alike | alike[:, None], nan, noise)
     errors, deviate = np.sqrt(np.diag(noise)), float(norm.isf((1 - confidence) / 2))
     tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
-    rows = [_coefficient(fit, equations, each, deviate) for each in tried]
+    zeros = [_zero(fit, equations, k, solved.theta) if errors[k] > 0 else nan for k in range(errors.size)]
+    rows = [
+        _coefficient(fit, each, zero, interval(equations, each, deviate))
+        for each, zero in zip(tried, zeros, strict=True)
+    ]
     likely = isinstance(equations, LikelihoodEquations)
     return Regression(
         fit=fit,
@@ -66,7 +72,28 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
         terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
         covariance=noise,
         log_likelihood=float(equations.n[0] * equations.objective(solved.theta)[0]) if likely else None,
-        warnings=(*_unbounded(rows), *_level(equations, solved.theta, rows)),
+        warnings=(*_unbounded(rows), *_without_law(fit, equations, alike)),
+    )
+
+
+def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regression:
+    """The result where no solution of the equations is reached."""
+    start, p = equations.start(), equations.parameters
+    none, alike = np.full(p, nan), np.zeros(p, dtype=np.bool_)
+    rows = [_coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf)) for k in range(p)]
+    terms = _term_tests(fit, equations, start, alike)
+    if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
+        raise InvalidInput(_TOO_LITTLE)
+    return Regression(
+        fit=fit,
+        method=_method(equations),
+        n=int(equations.n[0]),
+        confidence=confidence,
+        coefficients=tuple(rows),
+        terms=tuple(terms),
+        covariance=np.full((p, p), nan),
+        log_likelihood=None,
+        warnings=(_TESTS_ALONE, *_without_law(fit, equations, alike)),
     )
 
 
@@ -92,20 +119,22 @@ def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float,
     return searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
 
 
-def _coefficient(fit: Fit, equations: Equations, tried: Tried, deviate: float) -> Coefficient:
-    low, high = interval(equations, tried, deviate)
-    # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
-    asked = tried.k >= fit.thresholds and tried.error > 0
-    signed = float(test(equations, (tried.k,), np.zeros(1), tried.theta[None]).signed[0]) if asked else nan
+def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float]) -> Coefficient:
     return Coefficient(
         parameter=fit.labels[tried.k],
         estimate=float(tried.theta[tried.k]),
         standard_error=tried.error,
-        statistic=signed,
-        p_value=float(chi2.sf(signed**2, 1)),
-        lower=low,
-        upper=high,
+        statistic=zero,
+        p_value=float(chi2.sf(zero**2, 1)),
+        lower=limits[0],
+        upper=limits[1],
     )
+
+
+def _zero(fit: Fit, equations: Equations, k: int, theta: FloatArray) -> float:
+    """The signed root of the score test that a parameter is 0, from θ (1, p); NaN where there is no test."""
+    # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+    return float(tested_with_law(equations, (k,), np.zeros(1), theta).signed[0]) if k >= fit.thresholds else nan
 
 
 def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
@@ -138,13 +167,15 @@ def _check_independent(equations: Equations, fit: Fit) -> None:
 
 
 def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArray[np.bool_]) -> list[TermTest]:
-    """Of every term but the constant; NaN where the reports show no error of it."""
+    """Of every term but the constant; NaN where the reports show no error of it, or there is no test."""
     out = []
     for term in fit.predictors.terms:
         which = columns_of(fit, term)
         if which:
             known = not alike[list(which)].any()
-            statistic = float(test(equations, which, np.zeros(len(which)), theta).statistic[0]) if known else nan
+            statistic = (
+                float(tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0]) if known else nan
+            )
             out.append(TermTest(term.name, statistic, len(which), float(chi2.sf(statistic, len(which)))))
     return out
 
@@ -154,22 +185,18 @@ def columns_of(fit: Fit, term: Term) -> tuple[int, ...]:
     return tuple(fit.labels.index(fit.predictors.labels[c]) for c in term.columns if c != fit.predictors.intercept)
 
 
-def clearance_of_all(equations: Equations, theta: FloatArray) -> FloatArray:
-    """The :func:`clearance` of all parameters at a solution θ (B, p), (B,); ∞ where no solution is missed for want of it."""
-    if not isinstance(equations, UnbiasedEquations):
-        return np.full(len(theta), inf)
-    return clearance(equations, theta, np.arange(equations.parameters))
-
-
-def _level(equations: Equations, theta: FloatArray, rows: list[Coefficient]) -> list[str]:
-    """What level the tests were measured to have, where data sets without a solution keep it from being the nominal one.
-
-    A linear model has one nearly always; elsewhere an estimate without bounds is on its way to infinity, where there is none.
-    """
-    if isinstance(equations, LinearEquations):
-        return []
-    few = clearance_of_all(equations, theta)[0] < LEAST_CLEARANCE
-    return [_MEASURED] if few or _open_ended(rows) else []
+def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> list[str]:
+    """Which parameters, and terms of several columns, have no p-value because their tests' law does not hold."""
+    tests: dict[str, tuple[int, ...]] = {label: (k,) for k, label in enumerate(fit.labels) if k >= fit.thresholds}
+    several = {
+        f"{term.name} as a whole": which for term in fit.predictors.terms if len(which := columns_of(fit, term)) > 1
+    }
+    names = [
+        name
+        for name, which in (tests | several).items()
+        if not (alike[list(which)].any() or law_holds(equations, which)[0])
+    ]
+    return [_NO_LAW.format(names=", ".join(names))] if names else []
 
 
 def _open_ended(rows: list[Coefficient]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.charts import coefficient_figure
+from optrr.errors import InvalidInput
 from optrr.printable import category_word
 from optrr.records.encoded import encoded
 from optrr.regression.formulas import Predictors
@@ -40,7 +41,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class TermTest:
-    """Score test that all columns of a term have coefficient 0; NaN where its reports are all alike."""
+    """Score test that all columns of a term have coefficient 0; NaN where there is none."""
 
     term: str
     statistic: float
@@ -119,7 +120,8 @@ class Regression(TableResult):
     """A regression of the true records, from randomized ones; the target is the population.
 
     ``covariance`` is that of the parameters, (p, p), in the order of ``coefficients``. Standard errors are for orientation:
-    tests and intervals are not made from them (:mod:`optrr.regression.solving`).
+    tests and intervals are not made from them (:mod:`optrr.regression.solving`). Where no solution of the equations is reached,
+    there are tests alone: estimates and covariance are NaN, intervals the whole line, and ``estimated`` is False.
     """
 
     fit: Fit
@@ -142,16 +144,29 @@ class Regression(TableResult):
         """(p,)."""
         return np.array([c.estimate for c in self.coefficients])
 
+    @property
+    def estimated(self) -> bool:
+        """Whether a solution of the equations was reached; else there are tests alone."""
+        return bool(np.isfinite(self.estimates).all())
+
     def headline(self) -> str:
         """The formula, the family and the number of records."""
-        return f"{self.fit.formula} ({self.fit.family}), {self.n} records"
+        alone = "" if self.estimated else ", tests without estimates"
+        return f"{self.fit.formula} ({self.fit.family}), {self.n} records{alone}"
 
     def to_arrow(self) -> pa.Table:
         """One row per parameter: parameter, estimate, standard_error, statistic, p_value, lower, upper."""
         return arrow_rows(self.coefficients, ("parameter",), _NUMBERS)
 
     def plot(self) -> Figure:
-        """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
+        """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0.
+
+        Raises
+        ------
+        InvalidInput
+            where there are no estimates.
+        """
+        self._check_estimated("draw")
         low, middle, high = ([getattr(c, of) for c in self.coefficients] for of in ("lower", "estimate", "upper"))
         said = f"coefficient, {100 * self.confidence:g}% intervals"
         return coefficient_figure([c.parameter for c in self.coefficients], middle, (low, high), said)
@@ -188,8 +203,9 @@ class Regression(TableResult):
         Raises
         ------
         InvalidInput
-            for missing columns, and for undeclared values, by their place.
+            for missing columns, for undeclared values, by their place, and where there are no estimates.
         """
+        self._check_estimated("predict from")
         predictors = self.fit.predictors
         x = predictors.at(encoded(data, predictors.domain).astype(np.int64))
         if self.fit.family == "linear":
@@ -197,6 +213,13 @@ class Regression(TableResult):
         kept = [c for c in range(x.shape[1]) if c != predictors.intercept]
         chances = Levels.at(self.estimates[None], x[None, :, kept], self.fit.outcome.size).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
+
+    def _check_estimated(self, purpose: str) -> None:
+        if not self.estimated:
+            raise InvalidInput(
+                f"there are no estimates to {purpose}: no solution of the equations of {self.fit.formula!r} was reached, and "
+                "the result holds tests alone; collect more records, or leave out predictors"
+            )
 
 
 def _event(summary: RegressionSummary) -> str:

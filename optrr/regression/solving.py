@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
+from math import inf, isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,20 +186,31 @@ def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
     return np.asarray(inverse @ equations.spread(theta) @ inverse / records)
 
 
+class _Untested(Exception):
+    """A value on the way, or between two others, that has no test."""
+
+
 def searched_limits(
     equations: Equations, k: int, theta: FloatArray, error: float, deviate: float
 ) -> tuple[float, float]:
     """All values of parameter k of one data set that the test does not reject at ``deviate`` standard normal deviations.
 
-    Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met.
+    Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met before a value that
+    has no test.
     """
 
     def limit(side: float) -> float:
         def excess(value: float) -> float:
-            return deviate + side * float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
+            signed = float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
+            if isnan(signed):
+                raise _Untested
+            return deviate + side * signed
 
         points = islice(outward(float(theta[k]), side * error, 2.0, side * inf), _DOUBLINGS + 1)
-        limited = crossing(excess, points, _PRECISION * error)
+        try:
+            limited = crossing(excess, points, _PRECISION * error)
+        except _Untested:
+            return side * inf
         return side * inf if limited is None else limited
 
     return limit(-1.0), limit(1.0)
