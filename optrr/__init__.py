@@ -18,8 +18,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
-    test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, required_records of an
-                Alternative (alternative_of)
+    test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, predicted_power,
+                required_records of an Alternative (alternative_of)
     errors      OptrrError and the kinds below it (optrr.errors)
 
 More: optrr.longitudinal (people who are asked again), optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix,
@@ -64,11 +64,13 @@ if TYPE_CHECKING:
     )
     from optrr.inference import (
         Alternative,
+        PredictedPower,
         TestResult,
         alternative_of,
         goodness_of_fit,
         homogeneity,
         power,
+        predicted_power,
         required_records,
         test,
     )
@@ -149,11 +151,13 @@ _HOMES = {
     ),
     "inference": (
         "Alternative",
+        "PredictedPower",
         "TestResult",
         "alternative_of",
         "goodness_of_fit",
         "homogeneity",
         "power",
+        "predicted_power",
         "required_records",
         "test",
         "test_weighted",
@@ -226,6 +230,7 @@ __all__ = [
     "OptrrError",
     "Poisoning",
     "Posterior",
+    "PredictedPower",
     "Proposing",
     "PublicColumns",
     "Randomizer",
@@ -269,6 +274,7 @@ __all__ = [
     "poisoning",
     "posterior",
     "power",
+    "predicted_power",
     "read_specification",
     "regress",
     "required_records",

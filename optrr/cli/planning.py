@@ -20,9 +20,9 @@ from optrr.inference import (
     alternative_of,
     goodness_alternative,
     homogeneity_alternative,
+    predicted_power,
     required_records,
 )
-from optrr.inference import power as power_of
 from optrr.models import STRATIFIED, stratified_alternative
 from optrr.records.domain import Domain
 from optrr.records.scores import PairScores, plain_scores, told_scores
@@ -30,7 +30,7 @@ from optrr.records.scores import PairScores, plain_scores, told_scores
 # What is said of a power that is not that of the χ² limit.
 _SOURCES = {
     "enumerated": "counted over all outcomes with the test's exact p-values: some report is rare",
-    "drawn": "from drawn surveys with the test's own p-values, to about 2 %: some report is rare",
+    "drawn": "from drawn surveys with the test's own p-values: some report is rare or some share near 0",
     "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
 }
 # What --against means, for the tests that need it.
@@ -106,17 +106,19 @@ def power(
 
 
 def _planned(effect: Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
-    own = None if n is None else power_of(effect, n, level)
+    own = None if n is None else predicted_power(effect, n, level)
     needed = required_records(effect, wanted, level)
+    predicted = own or predicted_power(effect, needed, level)
     return {
         "df": effect.df,
         "noncentrality": effect.noncentrality,
         "level": level,
         "n": n,
-        "power": own,
+        "power": None if own is None else own.power,
         "wanted_power": wanted,
         "required_n": needed,
-        "power_source": effect.power_source(needed if n is None else n, level),
+        "power_source": predicted.source,
+        "power_standard_error": predicted.standard_error,
     }
 
 
@@ -167,6 +169,8 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
         say(f"power {answers['power']:.4f} with {answers['n']} records")
     if answers["power_source"] in _SOURCES:
         say(_SOURCES[answers["power_source"]])
+    if answers["power_standard_error"] is not None:
+        say(f"standard error of this power {100 * answers['power_standard_error']:.2g} points")
     for line in told_scores(answers["attributes"], answers["scores"]):
         say(line)
 

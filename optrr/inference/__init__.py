@@ -8,6 +8,7 @@ what they share. Power is in ``power_analysis``, and where reports are rare in `
 records needed for narrow intervals in ``interval_width``.
 """
 
+from optrr.inference.drawn_power import PredictedPower
 from optrr.inference.goodness import goodness_of_fit
 from optrr.inference.homogeneity import homogeneity
 from optrr.inference.interval_width import IntervalWidths
@@ -19,6 +20,7 @@ from optrr.inference.power_analysis import (
     goodness_alternative,
     homogeneity_alternative,
     power,
+    predicted_power,
     required_records,
 )
 from optrr.inference.result import TestResult
@@ -30,6 +32,7 @@ __all__ = [
     "TESTS",
     "Alternative",
     "IntervalWidths",
+    "PredictedPower",
     "ScoreTests",
     "TestResult",
     "all_contrasts",
@@ -41,6 +44,7 @@ __all__ = [
     "homogeneity_alternative",
     "naive_pearson",
     "power",
+    "predicted_power",
     "reliable_down_to",
     "required_records",
     "score_tests",

@@ -6,7 +6,12 @@ Two categories against a hypothesis are enumerated: k of n reports are in the fi
 
     p(k) = Pr(T(K) ≥ T(k)) under the hypothesis,    power = Pr(p(K) ≤ level) under the effect.
 
-Everything else is drawn, with the same seed every time, so that the same question has the same answer.
+Everything else is drawn, with the same seed every time, so that the same question has the same answer, and as often as about a
+second allows. Of N surveys a share s rejects, by p-values from M statistics drawn under the hypothesis at most:
+
+    variance of s = s(1 − s)/N + (s(α + e) − s(α − e))²/4,    e² = α(1 − α)/M,
+
+s(α) being the share that rejects at level α. The second part is 0 where p-values are those of χ² or counted.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import numpy as np
 from scipy.stats import binom, chi2, hypergeom
 
 from optrr.inference.calibration import Association, chi_square_limit
-from optrr.inference.chi_square import MANY_EXPECTED
+from optrr.inference.chi_square import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds, goodness_tests, homogeneity_tests
 from optrr.inference.homogeneity import DifferentMechanisms
 from optrr.inference.simulation import Simulation
@@ -42,61 +47,108 @@ _LEAST = 1 / (Simulation.most + 1)
 _FEWEST_RECORDS = 2
 # Records of the tables at which noncentralities are read off: what is added to empty cells of margins does not count there.
 MANY_RECORDS = 1e12
+# Standard errors above 0 from which no survey has estimates at 0 or one whose test doubts that it is clear of 0: two more than
+# the most that any test asks for.
+_CLEAR = CLEAR_OF_ZERO + 2
 _SEED = 0
-# Surveys drawn: standard error of a power of 0.8 below 1 %.
-_SURVEYS = 2000
-# Statistics drawn where all surveys share one law under the hypothesis: a standard error of 4 % of a p-value of 5 %.
-_SHARED_DRAWS = 9_999
-# The smallest level at which the shared draws tell p-values.
-_SMALLEST_LEVEL = 0.01
+# Multiplications that surveys are drawn for: a fraction of a second.
+_MOST_WORK = 100_000_000
+# Surveys drawn: a standard error of a power of 0.8 of 0.2 points, and of 0.9 where tables are so large that each takes long.
+_MOST_SURVEYS, _FEWEST_SURVEYS = 30_000, 2000
+# Statistics drawn by the hypothesis for each survey, where all share one law: the errors of the share that rejects and of the
+# p-values are then about alike. Of at least so many a p-value of 5 % has a standard error of 4 % of itself.
+_SHARED, _FEWEST_SHARED = 2, 9999
+# Multiplications that a fit in rounds takes, about, however small the table is.
+FIT_WORK = 5000
+# Shared draws beyond a level that tell p-values there to a tenth.
+_HITS = 100
+# Tables held at once.
+_BLOCK = 10_000
+# Standard deviations of a count, and records more, beyond which no chance of it counts.
+_FARTHEST, _MORE = 10, 30
 
 # Where statistics alone are wanted.
 _ONCE = Simulation(1, 1)
 # Where a power comes from: noncentral χ²; all outcomes; surveys drawn, with the test's own p-values, or with those of χ².
 Source = Literal["limit", "enumerated", "drawn", "drawn-limit"]
 DrawSurveys = Callable[[int, int, np.random.Generator], FloatArray]
-# Statistics and p-values of tables; NaN where the test gives none.
-TestTables = Callable[[FloatArray, np.random.Generator, Simulation], tuple[FloatArray, FloatArray]]
+# Statistics and p-values of tables; NaN where the test gives none. Where surveys share a law these p-values are of χ².
+TestTables = Callable[[FloatArray, np.random.Generator], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True)
+class PredictedPower:
+    """A ``power``, its ``source``, and its ``standard_error`` where it was drawn: None where it was not."""
+
+    power: float
+    source: Source
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Surveys:
     """Surveys of people with an effect, and their test.
 
-    ``draw(n, size, rng)`` gives ``size`` tables of n reports; ``fewest`` is the smallest chance of any report.
-    With ``null``, which draws surveys by the hypothesis nearest to the truth,
-    p-values are those of one law for all surveys, as a bootstrap estimates it from each.
+    ``draw(n, size, rng)`` gives ``size`` tables of n reports; ``fewest`` is the smallest chance of any report, and ``work`` the
+    multiplications that the test of a table takes. From ``clear`` records on all shares that the test fits are clear of 0.
+    With ``null``, which draws surveys by the hypothesis nearest to the truth, p-values are those of one law for all surveys, as
+    a bootstrap estimates it from each; without it they are those of the test.
     """
 
     draw: DrawSurveys
     test: TestTables
     df: int
     fewest: float
+    work: int
     null: DrawSurveys | None = None
+    clear: float = 0.0
 
     def source(self, n: float, level: float) -> Source:
         """Where the power of n records comes from."""
-        if n * self.fewest >= _LAW_HOLDS or n > _MOST_RECORDS:
+        if n > _MOST_RECORDS or (n >= self.clear and n * self.fewest >= _LAW_HOLDS):
             return "limit"
-        return "drawn" if n * self.fewest >= MANY_EXPECTED or level >= _SMALLEST_LEVEL else "drawn-limit"
+        return "drawn" if self._chi_square(n, level) or self._told(level) else "drawn-limit"
 
-    def power(self, n: int, level: float) -> float:
+    def power(self, n: int, level: float) -> PredictedPower:
         """Share of surveys of n records that reject; those that the test refuses do not."""
+        source = self.source(n, level)
         if n < _FEWEST_RECORDS:
-            return 0.0
+            return PredictedPower(0.0, source)
         rng = np.random.default_rng(_SEED)
-        if n * self.fewest >= MANY_EXPECTED or level < _SMALLEST_LEVEL:
-            statistic, p = self.test(self.draw(n, _SURVEYS, rng), rng, _ONCE)
-            return float(np.mean(np.where(np.isnan(p), 1.0, chi2.sf(statistic, self.df)) <= level))
-        return float(np.mean(self._simulated(self.draw(n, _SURVEYS, rng), rng) <= level))
+        statistic, p = self._tested(self.draw, n, self._affordable, rng)
+        refused, error = np.isnan(p), 0.0
+        if self._chi_square(n, level) or not self._told(level):
+            p = np.asarray(chi2.sf(statistic, self.df))
+        elif self.null is not None:
+            drawn = np.sort(self._tested(self.null, n, self._shared, rng)[0])
+            p = (drawn.size - np.searchsorted(drawn, statistic * (1 - _EQUAL)) + 1) / (drawn.size + 1)
+            error = float(np.sqrt(level * (1 - level) / drawn.size))
+        share, low, high = (float(np.mean((p <= at) & ~refused)) for at in (level, level - error, level + error))
+        # one more survey of each kind, so that no error is 0
+        sure = (share * p.size + 1) / (p.size + 2)
+        return PredictedPower(share, source, float(np.hypot(np.sqrt(sure * (1 - sure) / p.size), (high - low) / 2)))
 
-    def _simulated(self, tables: FloatArray, rng: np.random.Generator) -> FloatArray:
-        statistic, p = self.test(tables, rng, _ONCE)
-        if self.null is None:
-            return p
-        drawn = np.sort(self.test(self.null(int(tables[0].sum()), _SHARED_DRAWS, rng), rng, _ONCE)[0])
-        reached = _SHARED_DRAWS - np.searchsorted(drawn, statistic * (1 - _EQUAL))
-        return np.where(np.isnan(p), 1.0, (reached + 1) / (_SHARED_DRAWS + 1))
+    @property
+    def _affordable(self) -> int:
+        return max(_FEWEST_SURVEYS, min(_MOST_SURVEYS, _MOST_WORK // self.work))
+
+    @property
+    def _shared(self) -> int:
+        return max(_FEWEST_SHARED, _SHARED * self._affordable)
+
+    def _chi_square(self, n: float, level: float) -> bool:
+        """Whether the test's p-values near the level are those of χ²."""
+        return n >= self.clear and bool(chi_square_holds(np.array([level]), self.df, np.array([n * self.fewest]))[0])
+
+    def _told(self, level: float) -> bool:
+        """Whether p-values near the level are told without χ²."""
+        return self.null is None or level * self._shared >= _HITS
+
+    def _tested(self, draw: DrawSurveys, n: int, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Statistics and p-values of so many surveys."""
+        blocks = [self.test(draw(n, min(_BLOCK, size - start), rng), rng) for start in range(0, size, _BLOCK)]
+        statistic, p = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        return statistic, p
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +163,14 @@ class TwoReports:
         many = n * min(self.true.min(), self.null.min()) >= _LAW_HOLDS
         return "limit" if many or n >= _MOST_OUTCOMES else "enumerated"
 
-    def power(self, n: int, level: float) -> float:
+    def power(self, n: int, level: float) -> PredictedPower:
         """Chance to reject; that of an outcome whose p-value is drawn and near the level is between 0 and 1."""
         k, p = np.arange(n + 1), self.p_values(n)
         # a p-value of hits/l is at most the level where fewer than these hits are among the first hits/level − 1 draws
         hits = max(1, min(Simulation.hits, int(level * (Simulation.most + 1))))
         held = chi_square_holds(p, 1, np.full(k.size, n * float(self.null.min())))
         rejects = np.where(held, p <= level, binom.cdf(hits - 1, np.ceil(hits / level) - 1, p))
-        return float(binom.pmf(k, n, self.true[0]) @ rejects)
+        return PredictedPower(float(binom.pmf(k, n, self.true[0]) @ rejects), self.source(n, level))
 
     def p_values(self, n: int) -> FloatArray:
         """p-values of 0 to n of the first report, (n + 1,), as :func:`optrr.goodness_of_fit` has them but for its drawing."""
@@ -139,16 +191,17 @@ def goodness_surveys(true: FloatArray, null: FloatArray) -> Surveys | TwoReports
     if true.size == 2 and fewest > 0:
         return TwoReports(true, null)
 
-    def test(tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> tuple[FloatArray, FloatArray]:
-        tested = goodness_tests(tables, null, rng, rule)
+    def test(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        tested = goodness_tests(tables, null, rng, _ONCE)
         return tested.statistic, tested.p_value
 
-    return Surveys(drawn_from(true), test, true.size - 1, fewest, null=drawn_from(null))
+    return Surveys(drawn_from(true), test, true.size - 1, fewest, true.size, drawn_from(null))
 
 
 def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[Kernel]) -> Surveys:
     """Of groups whose reports have chances ``laws`` (G, R), ``shares`` (G,) of the records in each."""
     groups, cells = laws.shape
+    df = (groups - 1) * (cells - 1)
     several = DifferentMechanisms.of(kernels)
     alike = bool(np.ptp(several.matrices, axis=0).max() == 0)
 
@@ -156,15 +209,15 @@ def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[
         sizes = np.maximum(np.diff(np.rint(n * np.cumsum([0.0, *shares]))), 1).astype(np.int64)
         return rng.multinomial(sizes[None], law[None], size=(size, groups)).astype(np.float64)
 
-    def test(tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> tuple[FloatArray, FloatArray]:
+    def test(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         counts = tables.astype(np.int64)
         if not alike:
-            statistic, _, p, _, _ = several.p_values(counts, rng, rule)
-            return statistic, p
+            statistic = several.statistics(counts)[0]
+            return statistic, np.asarray(chi2.sf(statistic, df))
         if groups == cells == 2:
             statistic, fewest, exact = dealt_p_values(counts)
             return statistic, _where_held(statistic, 1, fewest, _as_drawn(exact, rng))
-        tested = homogeneity_tests(counts, rng, rule)
+        tested = homogeneity_tests(counts, rng, _ONCE)
         return tested.statistic, tested.p_value
 
     common = np.broadcast_to(shares @ laws, laws.shape)
@@ -175,27 +228,40 @@ def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[
     fewest = float((shares[:, None] * np.minimum(laws, common)).min())
     # two groups and two reports have exact p-values; elsewhere what the groups have in common stands for all of them
     null = None if alike and groups == cells == 2 else partial(draw_from, common)
-    return Surveys(partial(draw_from, laws), test, (groups - 1) * (cells - 1), fewest, null)
+    # fits of different mechanisms take some steps with matrices
+    work = laws.size if alike else FIT_WORK + 10 * cells**2 * (groups + cells)
+    return Surveys(partial(draw_from, laws), test, df, fewest, work, null)
 
 
 def dealt_p_values(counts: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of tables (B, 2, 2) with the same groups: statistics, smallest expected counts, and exact p-values.
+    """Of tables (B, 2, 2) with the same groups: statistics, smallest expected counts, and p-values.
 
-    Given the totals all ways to deal the reports to the groups are alike, and all of them are counted.
+    Given the totals all ways to deal the reports to the groups are alike, and all of them are counted; but where every report
+    expects `MANY_EXPECTED` records, only p-values for which χ² does not hold, and none that are so small that no simulation
+    tells them.
     """
-    statistic, exact = np.zeros(len(counts)), np.ones(len(counts))
     first, n = (int(x) for x in (counts[0, 0].sum(), counts[0].sum()))
-    totals = counts[:, :, 0].sum(axis=1)
-    for total in np.unique(totals[(totals > 0) & (totals < n)]):
-        own = np.flatnonzero(totals == total)
-        x = np.arange(max(0, total + first - n), min(first, total) + 1)
-        # Pearson's statistic of two groups and two reports, in terms of the one free cell
-        away = n * (x - first * total / n) ** 2 / (first * (n - first) * (total * (n - total) / n**2))
-        chances = hypergeom.pmf(x, n, total, first)
-        statistic[own] = away[counts[own, 0, 0] - x[0]]
-        exact[own] = [chances[away >= t * (1 - _EQUAL)].sum() for t in statistic[own]]
+    x, totals = counts[:, 0, 0], counts[:, :, 0].sum(axis=1)
     fewest = np.minimum(totals, n - totals) * (min(first, n - first) / n)
+    # Pearson's statistic of two groups and two reports, in terms of the one free cell
+    away, spread = (x - first * totals / n) ** 2, first * (n - first) * (totals * (n - totals) / n**2)
+    statistic = np.divide(n * away, spread, out=np.zeros(x.size), where=spread > 0)
+    exact = np.asarray(chi2.sf(statistic, 1))
+    known = chi_square_holds(exact, 1, fewest) | ((fewest >= MANY_EXPECTED) & (exact < _LEAST / 10))
+    counted = np.flatnonzero(~known)
+    if counted.size:
+        dealt, back = np.unique(np.stack([x[counted], totals[counted]]), axis=1, return_inverse=True)
+        exact[counted] = _counted(dealt[0], dealt[1], first, n)[back.ravel()]
     return statistic, fewest, exact
+
+
+def _counted(x: IntArray, totals: IntArray, first: int, n: int) -> FloatArray:
+    """Chances (B,) that a first cell is as far from its mean as these ones ``x``, given the totals of the first report."""
+    mean = first * totals / n
+    reach = int(_FARTHEST * np.sqrt(float((mean * (1 - totals / n)).max())) + _MORE)
+    cells = np.rint(mean).astype(np.int64)[:, None] + np.arange(-reach, reach + 1)
+    far = np.abs(cells - mean[:, None]) >= np.abs(x - mean)[:, None] * (1 - _EQUAL)
+    return np.asarray(np.sum(np.where(far, hypergeom.pmf(cells, n, totals[:, None], first), 0.0), axis=1))
 
 
 def _as_drawn(exact: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -217,13 +283,26 @@ def _where_held(statistic: FloatArray, df: int, fewest: float | FloatArray, exac
 def association_surveys(expected: FloatArray, chosen: Association) -> Surveys:
     """Of people whose reports have chances ``expected`` (r_a, r_b)."""
 
-    def test(tables: FloatArray, _rng: np.random.Generator, _rule: Simulation) -> tuple[FloatArray, FloatArray]:
-        limit = chi_square_limit(chosen, tables)
-        return limit.statistic, limit.p_value
+    def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        statistic = chosen.statistics(tables)
+        return statistic, np.asarray(chi2.sf(statistic, len(chosen.contrasts)))
 
-    null = chi_square_limit(chosen, MANY_RECORDS * expected[None]).fit.expected[0]
-    fewest = float(min(expected.min(), null.min()))
-    return Surveys(drawn_from(expected), test, len(chosen.contrasts), fewest, null=drawn_from(null))
+    fit = chi_square_limit(chosen, MANY_RECORDS * expected[None]).fit
+    null = fit.expected[0]
+    fewest, clear, work = float(min(expected.min(), null.min())), 0.0, chosen.work
+    if chosen.is_ratio:
+        # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
+        work += FIT_WORK
+        pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (chosen.kernel.solve(expected[None])[0], expected))
+        clear = max(records_clear(cells, chosen.kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
+    return Surveys(drawn_from(expected), test, len(chosen.contrasts), fewest, work, drawn_from(null), clear)
+
+
+def records_clear(shares: FloatArray, variance: FloatArray) -> float:
+    """Records that put estimates of these shares far above 0; ``variance`` is that of estimates from one record."""
+    positive = shares > 0
+    ratios = np.divide(variance, shares**2, out=np.full(shares.shape, np.inf), where=positive)
+    return float(_CLEAR**2 * ratios.max())
 
 
 def drawn_from(law: FloatArray) -> DrawSurveys:

@@ -18,6 +18,7 @@ from scipy.stats import chi2, ncx2, norm
 from optrr.errors import InvalidInput
 from optrr.inference.drawn_power import (
     MANY_RECORDS,
+    PredictedPower,
     Source,
     Surveys,
     TwoReports,
@@ -39,7 +40,11 @@ LARGEST_SURVEY = 10**15
 # By how much numbers of records grow or fall while one with the wanted power is looked for.
 _STEP = 1.2
 # Numbers of records that far apart, relatively, differ less in power than drawn surveys can tell.
-_NEAR = 0.005
+_NEAR = 0.01
+# A power is taken for no nearer to 0 and 1 where the next number of records is guessed from it.
+_SURE = 1e-3
+# Guesses that may be wrong before the interval is halved instead.
+_GUESSES = 8
 
 
 @dataclass(frozen=True)
@@ -224,13 +229,18 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
     InvalidInput
         for a negative n, or a level that is not above 0 and below 1.
     """
+    return predicted_power(effect, n, level).power
+
+
+def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> PredictedPower:
+    """As :func:`power`, with where it comes from and, where it was drawn, its standard error."""
     if not n >= 0:
         raise InvalidInput(f"n = {n}; give a number of records of at least 0")
     if not 0 < level < 1:
         raise InvalidInput(f"level = {level}; give a number above 0 and below 1, such as 0.05")
     if effect.surveys is not None and effect.power_source(n, level) != "limit":
         return effect.surveys.power(int(n), level)
-    return _limit_power(effect, n, level)
+    return PredictedPower(_limit_power(effect, n, level), "limit")
 
 
 def _limit_power(effect: Alternative, n: float, level: float) -> float:
@@ -245,7 +255,7 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     """A number of records with at least the wanted power, of which one fewer has less: the smallest where power only grows.
 
     Power that is counted or drawn has steps and errors, so that a few more records may have a little less of it. Where it comes
-    from drawn surveys, the number is within 0.5 % of one that one fewer does not reach.
+    from drawn surveys, the number is within 1 % of one that one fewer does not reach.
 
     Raises
     ------
@@ -256,9 +266,12 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
         raise InvalidInput(f"power = {wanted}; give a number above the level {level} and below 1")
     if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
         raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
-    start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY, 0.0)
+    start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY)
     if effect.surveys is None:
         return start
+
+    if effect.power_source(start, level).startswith("drawn"):
+        return _drawn_records(effect, wanted, level, start)
 
     def enough(n: int) -> bool:
         return power(effect, n, level) >= wanted
@@ -270,13 +283,30 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     while high == start and low > 0 and enough(low):
         start = high = low
         low = int(low / _STEP)
-    drawn = effect.power_source(high, level).startswith("drawn")
-    return _bisected(enough, low, high, _NEAR if drawn else 0.0)
+    return _bisected(enough, low, high)
 
 
-def _bisected(enough: Callable[[int], bool], low: int, high: int, near: float) -> int:
-    """Number that is enough, where ``high`` is and ``low`` is not, next to one or within this share of one that is not."""
-    while high - low > max(1, near * high):
+def _drawn_records(effect: Alternative, wanted: float, level: float, start: int) -> int:
+    """Number that is enough, within `_NEAR` of one that is not, by few powers: their quantiles grow about as the root of n.
+
+    Every guess is half of `_NEAR` beyond what the last power says, so that good guesses lie on both sides.
+    """
+    low, high, n, guesses = 0, LARGEST_SURVEY, start, 0
+    critical = float(norm.isf(level / 2))
+    while high - low > max(1, _NEAR * high):
+        reached, guesses = power(effect, n, level), guesses + 1
+        low, high = (low, n) if reached >= wanted else (n, high)
+        quantile = float(norm.ppf(np.clip(reached, _SURE, 1 - _SURE)))
+        beyond = 1 + (_NEAR if reached < wanted else -_NEAR) / 2
+        n = round(n * beyond * ((critical + float(norm.ppf(wanted))) / (critical + quantile)) ** 2)
+        if guesses > _GUESSES or not low < n < high:
+            n = (low + high) // 2 if high < LARGEST_SURVEY else 2 * low
+    return high
+
+
+def _bisected(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """Number that is enough and one fewer is not, where ``high`` is and ``low`` is not."""
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import chi2
 
-from optrr.inference.drawn_power import MANY_RECORDS, Surveys, drawn_from
+from optrr.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
 from optrr.inference.power_analysis import Alternative, checked_effect, relative_spread
-from optrr.inference.simulation import Simulation
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.comparing import LEAST_WORTH, ModelTest, StratifiedName, within_strata
+from optrr.models.margins import TableFits
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores
 from optrr_solvers.arrays import FloatArray
@@ -47,15 +48,29 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     spread = 1.0
     if test.df == 1:
         spread = relative_spread(test.influence(fits)[0, 0], fits.expected.ravel(), expected.ravel())
-    return Alternative(noncentrality, test.df, spread, _surveys(expected, fits.expected[0], test))
+    return Alternative(noncentrality, test.df, spread, _surveys(expected, fits, test))
 
 
-def _surveys(expected: FloatArray, null: FloatArray, test: ModelTest) -> Surveys:
-    """Of people whose reports have these chances, and by the fitted smaller model the chances ``null``."""
+def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
+    """Of people whose reports have these chances, with the fit of the smaller model to very many of them."""
 
-    def tested(tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> tuple[FloatArray, FloatArray]:
-        out = test.p_values(tables, rng, rule)
-        return out.statistic, np.where(out.worth >= LEAST_WORTH, out.p_value, np.nan)
+    def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        own = test.null.fitted(tables)
+        statistic = test.statistics(tables, own)
+        answered = test.null.records_worth(own, tables.sum(axis=test.null.kernel.axes)) >= LEAST_WORTH
+        return statistic, np.where(answered, chi2.sf(statistic, test.df), np.nan)
 
+    null = fits.expected[0]
     fewest = float(min(expected.min(), null.min()))
-    return Surveys(drawn_from(expected), tested, test.df, fewest, null=drawn_from(null))
+    work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
+    return Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
+
+
+def _clear(test: ModelTest, fits: TableFits) -> float:
+    """Records from which the smaller model's margins are clear of 0; a test with such margins is not refused either."""
+    records = []
+    for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):
+        rest = tuple(i + 1 for i in range(fits.expected.ndim - 1) if i not in chosen)
+        shares, reports = fits.proportions.sum(axis=rest), fits.expected.sum(axis=rest)
+        records.append(records_clear(shares, part.exact_variance(reports, 1.0)))
+    return max(records)

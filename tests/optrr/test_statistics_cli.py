@@ -13,11 +13,13 @@ from optrr.estimation import STATISTICS, derive
 from optrr.inference import (
     IntervalWidths,
     alternative_of,
+    drawn_power,
     goodness_alternative,
     goodness_of_fit,
     homogeneity,
     homogeneity_alternative,
     power,
+    predicted_power,
     required_records,
 )
 
@@ -168,6 +170,13 @@ def test_homogeneity(place, capsys):
     assert "is for --test goodness-of-fit" in refused(capsys, *call, "--group", "there.csv", "--proportions", SHARES)
 
 
+@pytest.fixture
+def few_surveys(monkeypatch):
+    """Powers of few drawn surveys: enough where the command is held against the functions."""
+    monkeypatch.setattr(drawn_power, "_MOST_SURVEYS", 2000)
+
+
+@pytest.mark.usefixtures("few_surveys")
 @pytest.mark.parametrize("name", ["independence", "trend"])
 def test_power(place, capsys, name):
     kernel = place.mechanism.kernel(("grade", "sex"))
@@ -175,11 +184,16 @@ def test_power(place, capsys, name):
     call = ("power", *CALL, "--proportions", SHARES, "--test", name)
     printed = answer(capsys, *call, "--n", "500", "--power", "0.9", "--level", "0.01")
     assert printed["required_n"] == required_records(effect, 0.9, 0.01)
-    assert printed["power"] == power(effect, 500, 0.01)
-    assert printed["power_source"] == effect.power_source(500, 0.01)
-    assert answer(capsys, *call)["power"] is None
+    own = predicted_power(effect, 500, 0.01)
+    assert (printed["power"], printed["power_source"]) == (own.power, own.source) == (power(effect, 500, 0.01), "drawn")
+    assert printed["power_standard_error"] == own.standard_error
+    printed = answer(capsys, *call)
+    assert printed["power"] is None
+    assert printed["power_standard_error"] == predicted_power(effect, printed["required_n"]).standard_error
     assert run([*call, "--n", "500"]) == 0
-    assert "records for power 0.8" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "records for power 0.8" in shown
+    assert f"standard error of this power {100 * predicted_power(effect, 500).standard_error:.2g} points" in shown
     assert "name two" in refused(
         capsys, "power", "--design", "design.json", "--attributes", "sex", "--proportions", "0.5,0.5"
     )
@@ -192,6 +206,7 @@ def test_power(place, capsys, name):
 OTHER = np.array([[0.30, 0.20], [0.20, 0.15], [0.05, 0.10]])
 
 
+@pytest.mark.usefixtures("few_surveys")
 def test_power_of_every_test_and_records_for_a_width(place, capsys):
     kernel = place.mechanism.kernel(("grade", "sex"))
     call = ("power", *CALL, "--proportions", SHARES)
