@@ -19,14 +19,17 @@ statistic; for two attributes it is the score test of independence.
 p-values are those of χ² where every report expects 50 records, the smaller model's margins are clear of 0, and p is not so far
 in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted smaller model. Where
 the records hardly show these margins, what they explain cannot be taken away from what is tested, and the test is refused: with
-margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. Levels:
-benchmarks/model_levels.py.
+margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. It is refused as well
+where they hardly show what is tested (:mod:`optrr.models.shown`), such as odds ratios of margins that may be empty: the law of
+drawn tables is another there (levels of 3 to 7 %), and nothing could be seen, as half a true record a cell of two 2 × 2 strata
+leaves the logarithm of the ratio of their odds ratios a standard error of 4. Levels: benchmarks/model_levels.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -38,11 +41,12 @@ from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
 from optrr.inference.result import TestResult, simulated_result
 from optrr.inference.score import trend_contrast
-from optrr.inference.simulation import Draw, Simulation, in_blocks, simulated_p_values
+from optrr.inference.simulation import HELD, Draw, Simulation, in_blocks, simulated_p_values
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.fitting import check_size
 from optrr.models.loglinear import check_seen
 from optrr.models.margins import NullModel, TableFits, pushed, scaled_solve
+from optrr.models.shown import best_shown, even_scale
 from optrr.models.terms import Terms
 from optrr.printable import amount
 from optrr.records.counts import Counts
@@ -54,7 +58,9 @@ StratifiedName = Literal["conditional-independence", "common-association", "comm
 STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
 # A test is refused where the faintest margin is worth fewer true records a cell.
 LEAST_WORTH = 10.0
-_MEASURED = "p-values of such tests from drawn tables were measured to reject 3 to 7 % of the time at level 5 %"
+# And where they show what is tested no better than so many true records a cell would. Not far above, levels are stated.
+LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
+_MEASURED = "p-values of what records show as faintly as this were measured to reject 3 to 9 % of the time at level 5 %"
 # Tables of a bootstrap: the larger number where fits are fast.
 _DRAWS, _LARGE, _CELLS = 1999, 9999, 100
 
@@ -115,8 +121,8 @@ class ModelTest:
         p = np.asarray(chi2.sf(statistic, self.df))
         n = tables.sum(axis=self.null.kernel.axes)
         fewest = n * fits.expected.min(axis=self.null.kernel.axes)
-        clear = self.null.clear_of_zero(fits, n)
-        simulated = ~(chi_square_holds(p, self.df, fewest) & clear)
+        clear, shown = self.null.clear_of_zero(fits, n), self.shown(fits, n)
+        simulated = ~(chi_square_holds(p, self.df, fewest) & clear) & (shown >= LEAST_SHOWN)
         reached = np.zeros(p.size, dtype=np.int64)
         where = np.flatnonzero(simulated)
         if where.size:
@@ -126,7 +132,21 @@ class ModelTest:
         limit = np.asarray(chi2.sf(statistic, self.df))
         beyond = simulated & (reached == 0) & (fewest >= MANY_EXPECTED) & clear
         p = np.where(beyond, np.minimum(p, limit), p)
-        return ModelTests(statistic, p, simulated, reached, fewest, self.null.records_worth(fits, n))
+        p = np.where(shown >= LEAST_SHOWN, p, np.nan)
+        return ModelTests(statistic, p, simulated, reached, fewest, self.null.records_worth(fits, n), shown)
+
+    def shown(self, fits: TableFits, n: FloatArray) -> FloatArray:
+        """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
+        if not self._even_scale.size:
+            return np.full(n.size, np.inf)
+        step = max(1, HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
+        blocks = [fits.part(np.arange(b, min(b + step, n.size))) for b in range(0, n.size, step)]
+        each = [best_shown(self.influence(f), f.expected.reshape(len(f.proper), -1), self._even_scale) for f in blocks]
+        return np.asarray(n * np.concatenate(each))
+
+    @cached_property
+    def _even_scale(self) -> FloatArray:
+        return even_scale(self.null.columns, self.added)
 
     def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
         whole = n.astype(np.int64)
@@ -147,7 +167,7 @@ class ModelTests:
     """Of a batch, shape (B,): where p-values were ``simulated``, and how many statistics ``reached`` the observed one there.
 
     ``fewest`` records are expected in any report, and the smaller model's faintest margin is shown as well as by ``worth``
-    records a cell without randomization.
+    records a cell without randomization, what is tested as well as by ``shown``; p-values are NaN where that is too little.
     """
 
     statistic: FloatArray
@@ -156,6 +176,7 @@ class ModelTests:
     reached: IntArray
     fewest: FloatArray
     worth: FloatArray
+    shown: FloatArray
 
 
 def compare_models(
@@ -259,14 +280,19 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
             f"test of more needs {LEAST_WORTH:g}; collect more, merge categories, or give the attributes a larger epsilon"
         )
+    if out.shown[0] < LEAST_SHOWN:
+        raise InvalidInput(
+            f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
+            f"would, and a test needs {LEAST_SHOWN:g}; collect more, merge categories, or give the attributes a larger epsilon"
+        )
     statistic = float(out.statistic[0])
     p, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
     plain = TestResult(test.name, statistic, test.df, p, counts.n, scores=scores)
     if not out.simulated[0]:
         return plain
     drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
-    measured = f"{_MEASURED}, and 0.03 to 0.3 % of the time at level 0.1 %"
-    return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), measured))
+    measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
+    return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), *measured))
 
 
 def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from optrr.weighting.sampled import SampledRecords, read_sample
 # be too heavy: benchmarks/weighted_levels.py.
 FEWEST_EXPECTED, FEWEST_DEGREES = 20.0, 30.0
 MEASURED = (
-    "p-values of samples as small as this one were measured to reject 4 to 6 % of the time at level 5 %, and 0.02 to 0.2 % of "
+    "p-values of samples as small as this one were measured to reject 3 to 6 % of the time at level 5 %, and 0.01 to 0.2 % of "
     "the time at level 0.1 %"
 )
 

@@ -6,14 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import binom, chi2_contingency
 
 from optrr import Counts, Domain, InvalidInput, design, fit_loglinear, stepwise, stratified_test
 from optrr.cli.main import run
-from optrr.models import beside, compare_models
-from optrr.models.terms import Terms
+from optrr.models import STRATIFIED, beside, compare_models
+from optrr.models.comparing import LEAST_SHOWN, within_strata
+from optrr.models.terms import Terms, indicators
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 PLAIN = design(DOMAIN, 20.0).mechanism
@@ -160,3 +162,56 @@ def test_degrees_of_freedom_that_empty_margins_take_away_are_said(table):
     assert any("fewer than 8 degrees of freedom" in line for line in result.warnings)
     full = stratified_test(counts_of(10, 20_000, NOISY, table), NOISY, random_state=1)
     assert not any("degrees of freedom" in line for line in full.warnings)
+
+
+def information(table, matrix, n, terms):
+    """Fisher's information of n records on all parameters of the terms, from the dense distortion matrix."""
+    columns = terms.columns().reshape(terms.parameters, -1)
+    derivative = (table.ravel() * (columns - (columns @ table.ravel())[:, None])) @ matrix
+    return n * derivative / (table.ravel() @ matrix) @ derivative.T
+
+
+@pytest.mark.parametrize("name", STRATIFIED[:2] + STRATIFIED[3:])
+@pytest.mark.parametrize("mechanism", [PLAIN, NOISY], ids=["plain", "noisy"])
+def test_what_is_shown_is_information_beside_that_of_an_even_table(table, mechanism, name):
+    test, n = within_strata(name, DOMAIN, mechanism), 3000.0
+    expected = n * mechanism.kernel(DOMAIN.names).expected(table)
+    fits = test.null.fitted(expected[None])
+    larger = Terms.of(DOMAIN, LARGE) if name == "common-association" else Terms.of(DOMAIN, [DOMAIN.names])
+    added = np.array([len(s) > 1 and s[:2] == (0, 1) for s in larger.sets for _ in indicators(DOMAIN, s)])
+    added &= np.array([name != "same-odds-ratios" or len(s) == 3 for s in larger.sets for _ in indicators(DOMAIN, s)])
+    each = []
+    for pi, matrix, records in (
+        (fits.proportions[0], mechanism.kernel(DOMAIN.names).matrix(), n),
+        (np.full((2, 3, 2), 1 / 12), np.eye(12), 12),
+    ):
+        inverse = np.linalg.inv(information(pi, matrix, records, larger))
+        each.append(np.linalg.inv(inverse[np.ix_(added, added)]))
+    assert test.shown(fits, np.array([n]))[0] == pytest.approx(eigh(*each, eigvals_only=True)[-1], rel=1e-6)
+
+
+def test_half_a_record_a_cell_is_a_standard_error_of_four_of_the_ratio_of_two_odds_ratios():
+    counts = np.array([[[40.0, 3], [20, 2]], [[60, 5], [90, 10]]]) * 7
+    counts[1, 1, 1] = (
+        counts[1, 1, 0]
+        * counts[0, 0, 0]
+        * counts[1, 0, 1]
+        * counts[0, 1, 1]
+        / (counts[0, 1, 0] * counts[1, 0, 0] * counts[0, 0, 1])
+    )
+    domain = Domain.of({"a": 2, "b": 2, "c": 2})
+    test = within_strata("same-odds-ratios", domain, design(domain, 20.0).mechanism)
+    shown = test.shown(test.null.fitted(counts[None]), np.array([counts.sum()]))[0]
+    # Woolf's variance of a logarithm of odds ratios
+    assert np.sqrt(8 / shown) == pytest.approx(np.sqrt(np.sum(1 / counts)), rel=1e-4)
+    assert np.sqrt(8 / LEAST_SHOWN) == 4
+
+
+def test_odds_ratios_of_a_margin_that_is_empty_are_not_compared():
+    domain = Domain.of({"a": 2, "b": 2, "c": 2})
+    mechanism = design(domain, [1.84, 1.37, 5.58]).mechanism
+    pi = np.array([[[0, 0.014], [0, 0.003]], [[0.57, 0.326], [0.076, 0.011]]])
+    counts = Counts(domain, np.round(80_000 * mechanism.kernel(domain.names).expected(pi)).astype(int))
+    with pytest.raises(InvalidInput, match="tell as much of the associations under test as"):
+        stratified_test(counts, mechanism, "same-odds-ratios")
+    assert stratified_test(counts, mechanism, "common-association", random_state=1).p_value > 0
