@@ -52,7 +52,8 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         (r,) numbers by attribute, where categories are to count as numbers.
 
     A linear model needs the tables of every two terms, a logistic one with randomized predictors the table of the outcome and
-    all of these.
+    all of these. Where the records say too little, what is left out is NaN, and a warning names it: p-values whose law does not
+    hold, or all estimates, of which the tests need none.
 
     Raises
     ------

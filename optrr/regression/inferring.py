@@ -33,7 +33,7 @@ _TESTS_ALONE = (
     f"only one under their hypothesis; for estimates, {_MORE}"
 )
 _NO_LAW = (
-    "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests reject a "
+    "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests may reject a "
     f"true value less often than their level says; {_MORE}"
 )
 
