@@ -1,9 +1,12 @@
 """Power and required number of records for a given effect and design (design §4.4).
 
-At a joint distribution π_1 the statistic of expected counts, per record, is the noncentrality δ. Several degrees of freedom:
-T is about noncentral χ² with noncentrality n δ. One contrast: z is about normal with mean ± sqrt(n δ) and the standard
-deviation that the outputs really have under π_1, which matters for strong effects. Where some report is rare these laws do not
-hold, and the power is that of the test itself: see :mod:`optrr.inference.drawn_power`.
+At a joint distribution π_1 the statistic of expected counts, per record, is the noncentrality δ. The score in the effect's
+direction has s times the standard deviation under π_1 that it has by the hypothesis, which matters for strong effects:
+
+    T  ~  (√(nδ) + s Z)² + χ²_{df−1}.
+
+With s = 1 that is noncentral χ². Where some report is rare this law does not hold, and the power is that of the test itself:
+see :mod:`optrr.inference.drawn_power`.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2, ncx2, norm
+from scipy.stats import chi2, norm
 
 from optrr.errors import InvalidInput
+from optrr.inference.calibration import chi_square_limit
 from optrr.inference.drawn_power import (
     MANY_RECORDS,
     PredictedPower,
@@ -45,11 +49,15 @@ _NEAR = 0.01
 _SURE = 1e-3
 # Guesses that may be wrong before the interval is halved instead.
 _GUESSES = 8
+# Smaller noncentralities may be what a fit stopped short of.
+_LEAST_SEEN = 1e-9
+# Angles between −π/2 and π/2, and Gauss and Legendre's weights: integrals are exact to ten digits down to levels of 1e-50.
+_ANGLES, _WEIGHTS = (np.pi / 2 * x for x in np.polynomial.legendre.leggauss(400))
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """An effect to detect: noncentrality per record, degrees of freedom, and the spread of z relative to the null's.
+    """An effect to detect: noncentrality per record, degrees of freedom, and the spread s in its direction (1 under the null).
 
     ``surveys`` are of people with this effect, from which power comes where reports are too rare for these three numbers;
     without them it never does.
@@ -79,17 +87,22 @@ def alternative(
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
     expected = kernel.expected(pi)
     seen = score_tests(expected[None], kernel, chosen, fitter)
-    spread = 1.0
-    if chosen.shape[0] == 1:
-        spread = relative_spread(
-            influence(seen.fit, kernel, chosen)[0, 0], seen.fit.expected[0].ravel(), expected.ravel()
-        )
+    spread = spread_towards(influence(seen.fit, kernel, chosen)[0], seen.fit.expected[0].ravel(), expected.ravel())
     return Alternative(float(seen.statistic[0]), chosen.shape[0], spread)
+
+
+def spread_towards(scores: FloatArray, null: FloatArray, expected: FloatArray) -> float:
+    """Of the combination of scores (K, R) that sees most of the effect: see :func:`relative_spread`. 1 for no effect."""
+    mean = scores @ expected - scores @ null
+    covariance = (scores * null) @ scores.T - np.outer(scores @ null, scores @ null)
+    weights = np.linalg.lstsq(covariance, mean)[0] @ scores
+    return relative_spread(weights, null, expected) if weights @ (expected - null) > _LEAST_SEEN else 1.0
 
 
 def relative_spread(weights: FloatArray, null: FloatArray, expected: FloatArray) -> float:
     """Standard deviation of a sum of weights of reports with chances ``expected`` (R,), by that under the null law."""
-    return float(np.sqrt((expected @ weights**2 - (expected @ weights) ** 2) / (null @ weights**2)))
+    under, true = (law @ weights**2 - (law @ weights) ** 2 for law in (null, expected))
+    return float(np.sqrt(true / under))
 
 
 def alternative_of(
@@ -135,8 +148,13 @@ def alternative_of(
         limit = alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
         return replace(limit, surveys=association_surveys(expected, chosen))
     kernel.check_invertible()
-    noncentrality = float(chosen.statistics(MANY_RECORDS * expected[None])[0]) / MANY_RECORDS
-    return Alternative(noncentrality, len(chosen.contrasts), 1.0, association_surveys(expected, chosen))
+    seen = chi_square_limit(chosen, MANY_RECORDS * expected[None])
+    noncentrality = float(seen.statistic[0]) / MANY_RECORDS
+    # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
+    ratios = np.divide(expected, seen.fit.expected[0], out=np.ones_like(expected), where=expected > 0)
+    variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
+    spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
+    return Alternative(noncentrality, seen.df, spread, association_surveys(expected, chosen))
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
@@ -149,7 +167,8 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
     """
     kernel.check_invertible()
     true, null = (_reports(p, kernel) for p in (proportions, hypothesis))
-    spread = 1.0 if kernel.cells > 2 else relative_spread(np.array([1.0, -1.0]) * null[::-1], null, true)
+    # where a report is impossible by the hypothesis, one is enough to reject
+    spread = spread_towards(np.diag(1 / null), null, true) if null.min() > 0 else 1.0
     noncentrality = float(np.sum((true - null) ** 2 / null))
     return Alternative(noncentrality, kernel.cells - 1, spread, goodness_surveys(true, null))
 
@@ -187,11 +206,24 @@ def homogeneity_alternative(
         kernel.check_invertible()
     expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
     tables = np.rint(MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
-    statistic, _ = DifferentMechanisms.of(each).statistics(tables[None])
+    statistic, common = DifferentMechanisms.of(each).statistics(tables[None])
     df = (count - 1) * (each[0].cells - 1)
     return Alternative(
-        float(statistic[0]) / int(tables.sum()), df, 1.0, homogeneity_surveys(expected, weights / weights.sum(), each)
+        float(statistic[0]) / int(tables.sum()),
+        df,
+        _spread_of_groups(expected, common[0], weights),
+        homogeneity_surveys(expected, weights / weights.sum(), each),
     )
+
+
+def _spread_of_groups(true: FloatArray, common: FloatArray, shares: FloatArray) -> float:
+    """Of reports of groups (G, R) in the direction in which they differ from those that they have in common."""
+    weights = true / common - 1
+    under, own = (
+        shares @ np.sum(law * weights**2 - law * np.sum(law * weights, axis=1, keepdims=True) ** 2, axis=1)
+        for law in (common, true)
+    )
+    return float(np.sqrt(own / under)) if under > _LEAST_SEEN else 1.0
 
 
 def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:
@@ -244,11 +276,13 @@ def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> Predi
 
 
 def _limit_power(effect: Alternative, n: float, level: float) -> float:
-    critical = float(chi2.isf(level, effect.df))
-    if effect.df > 1:
-        return float(ncx2.sf(critical, effect.df, n * effect.noncentrality))
-    mean, bound = np.sqrt(n * effect.noncentrality), np.sqrt(critical)
-    return float(norm.sf((bound - mean) / effect.spread) + norm.cdf((-bound - mean) / effect.spread))
+    bound, mean, s = float(chi2.isf(level, effect.df)) ** 0.5, float(n * effect.noncentrality) ** 0.5, effect.spread
+    alone = float(norm.sf((bound - mean) / s) + norm.cdf((-bound - mean) / s))
+    if effect.df == 1:
+        return alone
+    # where the effect's own direction does not reach the bound, at bound · sin(angle), the other directions have to
+    chance = norm.pdf((bound * np.sin(_ANGLES) - mean) / s) / s * bound * np.cos(_ANGLES)
+    return alone + float(_WEIGHTS @ (chance * chi2.sf((bound * np.cos(_ANGLES)) ** 2, effect.df - 1)))
 
 
 def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.05) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from optrr.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
-from optrr.inference.power_analysis import Alternative, checked_effect, relative_spread
+from optrr.inference.power_analysis import Alternative, checked_effect, spread_towards
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.comparing import LEAST_WORTH, ModelTest, StratifiedName, within_strata
 from optrr.models.margins import TableFits
@@ -45,9 +45,7 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     tables = MANY_RECORDS * expected[None]
     fits = test.null.fitted(tables)
     noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
-    spread = 1.0
-    if test.df == 1:
-        spread = relative_spread(test.influence(fits)[0, 0], fits.expected.ravel(), expected.ravel())
+    spread = spread_towards(test.influence(fits)[0], fits.expected.ravel(), expected.ravel())
     return Alternative(noncentrality, test.df, spread, _surveys(expected, fits, test))
 
 
