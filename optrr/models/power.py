@@ -13,11 +13,15 @@ from scipy.stats import chi2
 from optrr.inference.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
 from optrr.inference.power_analysis import Alternative, checked_effect, spread_towards
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.models.comparing import LEAST_WORTH, ModelTest, StratifiedName, within_strata
+from optrr.models.comparing import LEAST_SHOWN, LEAST_WORTH, ModelTest, StratifiedName, within_strata
 from optrr.models.margins import TableFits
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores
 from optrr_solvers.arrays import FloatArray
+
+# Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
+# are clear of 0 are shown well enough.
+_NOT_REFUSED = 2.0
 
 
 def stratified_alternative(
@@ -53,9 +57,9 @@ def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
     """Of people whose reports have these chances, with the fit of the smaller model to very many of them."""
 
     def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        own = test.null.fitted(tables)
+        own, n = test.null.fitted(tables), tables.sum(axis=test.null.kernel.axes)
         statistic = test.statistics(tables, own)
-        answered = test.null.records_worth(own, tables.sum(axis=test.null.kernel.axes)) >= LEAST_WORTH
+        answered = (test.null.records_worth(own, n) >= LEAST_WORTH) & (test.shown(own, n) >= LEAST_SHOWN)
         return statistic, np.where(answered, chi2.sf(statistic, test.df), np.nan)
 
     null = fits.expected[0]
@@ -65,8 +69,9 @@ def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
 
 
 def _clear(test: ModelTest, fits: TableFits) -> float:
-    """Records from which the smaller model's margins are clear of 0; a test with such margins is not refused either."""
-    records = []
+    """Records from which the smaller model's margins are clear of 0 and no test is refused."""
+    by_one = max(float(test.shown(fits, np.ones(1))[0]), float(np.finfo(np.float64).tiny))
+    records = [_NOT_REFUSED * LEAST_SHOWN / by_one]
     for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):
         rest = tuple(i + 1 for i in range(fits.expected.ndim - 1) if i not in chosen)
         shares, reports = fits.proportions.sum(axis=rest), fits.expected.sum(axis=rest)
