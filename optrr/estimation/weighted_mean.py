@@ -8,7 +8,8 @@ that follow are then moved one step towards the data, along the line that keeps 
     ψ̃ = ψ̂ − cov(ψ̂, θ̂)/var(θ̂) · (θ̂ − p),    ψ = the chance of a heavy report, E g², E g³.
 
 This is the first step to the likeliest table with share p, which makes ψ̃ independent of θ̂ to first order: without it, an
-estimate that is too high comes with a variance that is too low or too high, and intervals err on one side. Where every person
+estimate that is too high comes with a variance that is too low or too high, and intervals err on one side. A step that makes a
+moment smaller than the fit has it is taken in a form that is the same to first order and stays positive. Where every person
 outside A is alike for A (one attribute), it is exact.
 
 What happens if only the randomization is random (target "data") differs in the covariances alone.
@@ -32,7 +33,7 @@ _NO_VARIANCE = 1e-14
 class Moments:
     """Of one person's report on each of B sets: the chance that it is heavy, E[weight; heavy], E g², E g³, E g⁴; (B,) each.
 
-    A heavy report is one of the few that say "in the set": for one cell, the cell itself.
+    A heavy report is one of the few that say "in the set": for one cell, those that count most for it, mostly the cell itself.
     """
 
     heavy: FloatArray
@@ -138,7 +139,10 @@ class WeightedMeans:
         off = (self.estimate - p) / variance
 
         def step(seen: FloatArray, before: FloatArray, inside: FloatArray, with_weight: FloatArray) -> FloatArray:
-            return seen - (with_weight - p * (inside if self.fixed else before)) * off
+            change = seen - before - (with_weight - p * (inside if self.fixed else before)) * off
+            # right to first order; where it makes less of what the fit has, in a form that stays positive
+            less = np.divide(before**2, before - change, out=np.zeros_like(before), where=(change < 0) & (before > 0))
+            return np.where((change < 0) & (before > 0), less, before + change)
 
         own, b = self.inside, self.bounds
         heavy = step(self.seen.heavy, start.heavy, own.heavy, start.heavy_weight)
@@ -163,7 +167,7 @@ def cell_means(kernel: Kernel, observed: FloatArray, n: int, fixed: bool = False
     raw = kernel.solve(observed)
     share = projection(raw.reshape(-1, kernel.cells)).ravel()
     fitted = kernel.expected(share.reshape(raw.shape))
-    shape, weight, chances = raw.shape, kernel.own_weights, kernel.report_chances
+    shape, weight, chances = raw.shape, kernel.heavy_weights, kernel.heavy_chances
     own = {power: kernel.weight_moments(power) for power in (2, 3, 4)}
 
     def flat(x: FloatArray) -> FloatArray:
@@ -171,7 +175,8 @@ def cell_means(kernel: Kernel, observed: FloatArray, n: int, fixed: bool = False
 
     def of(outputs: FloatArray) -> Moments:
         powers = (kernel.solve_power(outputs, power).ravel() for power in (2, 3, 4))
-        return Moments(outputs.ravel(), (weight * outputs).ravel(), *powers)
+        heavy = kernel.heavy(outputs)
+        return Moments(heavy.ravel(), (weight * heavy).ravel(), *powers)
 
     inside = Moments(*map(flat, (chances.own, weight * chances.own, *(own[power].own for power in (2, 3, 4)))))
     bounds = Bounds(*map(flat, (chances.least, chances.most, own[2].least, own[2].most)))

@@ -1,9 +1,10 @@
 """Tail probabilities of a mean of weights: exact in the number of heavy reports where these are few, of second order elsewhere.
 
-A report of the cell asked about weighs much, any other little. Where few such reports are expected, their number moves the
-mean in visible steps, so it is summed over, exactly, and the rest of the sum is taken as normal around its regression on that
-number. With one attribute there is no rest and the tails are those of the binomial law. Where many are expected, the mean has
-the law of a shifted gamma variable with its first three moments (Pearson's type III), of second order and monotone everywhere.
+A report of the cell asked about weighs much, any other little; where a joint effect is nearly hidden, it is another that weighs
+most. Where few such reports are expected, their number moves the mean in visible steps, so it is summed over, exactly, and the
+rest of the sum is taken as normal around its regression on that number. With one attribute there is no rest and the tails are
+those of the binomial law. Where many are expected, the mean has the law of a shifted gamma variable with its first three
+moments (Pearson's type III), of second order and monotone everywhere.
 
 Both tails contain the observed value itself, so a test that rejects below a level errs no more often than that.
 """

@@ -126,15 +126,32 @@ class EffectKernel(Kernel):
         """A power of the inverse's entries is a kernel of change sets, hence diagonal in effects."""
         return self._scaled(table, self._power_eigenvalues(power))
 
-    @property
-    def report_chances(self) -> CellRange:
-        """The same for every cell: entries of P by change set."""
-        return self._cell_range(self.cell_probabilities)
+    @cached_property
+    def _heaviest(self) -> FloatArray:
+        """1 for the change set whose reports count most for a cell, shape (2,)*k: mostly the empty one, the cell itself."""
+        out = np.zeros_like(self._inverse_entries)
+        out.flat[np.argmax(self._inverse_entries)] = 1.0
+        return out
+
+    def heavy(self, table: ArrayLike) -> FloatArray:
+        """Change sets are diagonal in effects."""
+        if self._heaviest.flat[0]:
+            return np.asarray(table, dtype=np.float64)
+        return self._scaled(table, self._along_effects(effect_transform, self._heaviest * self._outputs))
 
     @property
-    def own_weights(self) -> FloatArray:
-        """The same for every cell: the inverse's entry of the empty change set."""
-        return self._cell_range(self._inverse_entries).own
+    def heavy_chances(self) -> CellRange:
+        """The same for every cell: P times the heaviest change set."""
+        if self._heaviest.flat[0]:
+            return self._cell_range(self.cell_probabilities)
+        product = self.eigenvalues * self._along_effects(effect_transform, self._heaviest * self._outputs)
+        chances = inverse_effect_transform(product, np.asarray(self.sizes))
+        return self._cell_range(self._per_cell(np.maximum(chances, 0.0)))
+
+    @property
+    def heavy_weights(self) -> FloatArray:
+        """The same for every cell: the largest entry of the inverse."""
+        return np.full((1,) * len(self.sizes), self._inverse_entries.max())
 
     def weight_moments(self, power: int) -> CellRange:
         """P times a power of its inverse's entries has the product of their eigenvalues."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.kernel.operator import MIN_EIGENVALUE, CellRange, Kernel, SingularMarginal
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Probabilities that were written with six digits still sum to 1 this closely.
 WRITTEN_SUM = 1e-6
@@ -76,15 +76,25 @@ class MatrixKernel(Kernel):
         """Powers of the entries of (Pᵀ)⁻¹, applied."""
         return self._applied(table, self._inverse**power)
 
-    @property
-    def report_chances(self) -> CellRange:
-        """Columns of P."""
-        return self._cell_range(self.p)
+    @cached_property
+    def _heaviest(self) -> IntArray:
+        """(cells,) the report that counts most for each cell."""
+        return np.asarray(self._inverse.argmax(axis=0))
+
+    def heavy(self, table: ArrayLike) -> FloatArray:
+        """One report for each cell."""
+        flat = self._flat(table)
+        return flat[..., self._heaviest].reshape(*flat.shape[:-1], *self.sizes)
 
     @property
-    def own_weights(self) -> FloatArray:
-        """Diagonal of P⁻¹."""
-        return np.diag(self._inverse).reshape(self.sizes)
+    def heavy_chances(self) -> CellRange:
+        """Columns of P."""
+        return self._cell_range(self.p[:, self._heaviest])
+
+    @property
+    def heavy_weights(self) -> FloatArray:
+        """The largest entries of the columns of P⁻¹."""
+        return np.asarray(self._inverse.max(axis=0).reshape(self.sizes))
 
     def weight_moments(self, power: int) -> CellRange:
         """Columns of P times a power of its inverse's entries."""

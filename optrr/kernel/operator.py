@@ -81,15 +81,22 @@ class Kernel(ABC):
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
         """An elementwise power of (Pᵀ)⁻¹ applied to a table: Σ_v (P⁻¹[v, u])^power λ_v. Raises SingularMarginal."""
 
-    @property
     @abstractmethod
-    def report_chances(self) -> CellRange:
-        """Chance P[u', u] that a person in u' reports u."""
+    def heavy(self, table: ArrayLike) -> FloatArray:
+        """Σ λ_v over the heavy reports v of each cell u: those that count most for u in `solve`. Raises SingularMarginal.
+
+        Mostly u itself; where a joint effect is nearly hidden, reports beside it.
+        """
 
     @property
     @abstractmethod
-    def own_weights(self) -> FloatArray:
-        """P⁻¹[u, u], what a report of u counts for u in `solve`; broadcasts to ``sizes``. Raises SingularMarginal."""
+    def heavy_chances(self) -> CellRange:
+        """Chance Σ P[u', v] over the heavy reports v of u that a person in u' makes one of them. Raises SingularMarginal."""
+
+    @property
+    @abstractmethod
+    def heavy_weights(self) -> FloatArray:
+        """P⁻¹[v, u], what a heavy report v counts for u in `solve`; broadcasts to ``sizes``. Raises SingularMarginal."""
 
     @abstractmethod
     def weight_moments(self, power: int) -> CellRange:

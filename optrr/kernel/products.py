@@ -57,15 +57,19 @@ class ProductKernel(Kernel):
         """Elementwise powers of a Kronecker product are the product of powers."""
         return self._each(table, "solve_power", power)
 
-    @property
-    def report_chances(self) -> CellRange:
-        """Products of the parts'."""
-        return reduce(_times, [p.report_chances for p in self.parts])
+    def heavy(self, table: ArrayLike) -> FloatArray:
+        """Reports that are heavy in every part."""
+        return self._each(table, "heavy")
 
     @property
-    def own_weights(self) -> FloatArray:
+    def heavy_chances(self) -> CellRange:
         """Products of the parts'."""
-        return reduce(np.multiply.outer, [p.own_weights for p in self.parts])
+        return reduce(_times, [p.heavy_chances for p in self.parts])
+
+    @property
+    def heavy_weights(self) -> FloatArray:
+        """Products of the parts'."""
+        return reduce(np.multiply.outer, [p.heavy_weights for p in self.parts])
 
     def weight_moments(self, power: int) -> CellRange:
         """Products of the parts': a person's reports on different parts are independent."""

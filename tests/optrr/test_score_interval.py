@@ -237,3 +237,17 @@ def test_every_method_lies_in_its_intervals_and_says_where_they_come_from():
     assert "all 48 cells together" in together.interval_note and together.summary()["simultaneous"]
     few = estimate(counts, mechanism, interval_cells=47)
     assert few.interval == "none" and np.isnan(few.lower).all() and "interval_cells=48" in few.warnings[0]
+
+
+def test_tables_whose_joint_effect_is_nearly_hidden_are_covered_together():
+    """The least total turns three attributes' joint effect round, and a cell's own report counts −9 for it.
+
+    80 cells, 426 people. 150 data sets, covered together in 95 % of them; in less than 89 % in one run of a thousand.
+    """
+    made = design({"a": 2, "b": 20, "c": 2, "d": 2}, {"a": 3.9, "b": 1.02, "c": 1.53, "d": 1.3}).mechanism
+    kernel, runs, n = made.kernel(("a", "b", "c")), 150, 426
+    assert kernel.heavy_weights.item() > 20
+    pi = np.random.default_rng(7).dirichlet(np.ones(80)).reshape(kernel.sizes)
+    lower, upper = score_intervals(cell_means(kernel, drawn(kernel, pi, n, runs, 1) / n, n), 0.05 / 80)
+    inside = (lower.reshape(runs, -1) <= pi.ravel()) & (pi.ravel() <= upper.reshape(runs, -1))
+    assert inside.all(axis=1).mean() >= 0.89
