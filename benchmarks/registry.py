@@ -79,7 +79,7 @@ BENCHMARKS = (
     long("interval_coverage", SIMULATED),
     long("likelihood", TIMED),
     long("longitudinal", SIMULATED),
-    long("longitudinal_coverage", SIMULATED, arguments=("80", "2000", "2")),
+    long("longitudinal_coverage", SIMULATED, arguments=("80", "1000", "2")),
     cheap("mdr_fig1", EXACT),
     cheap("mdr_fig2", EXACT),
     long("mdr_fig3", SIMULATED),
