@@ -336,9 +336,8 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
         f"parameters and {len(rows) - len(parameters)} terms of several columns; half of the settings drawn at random. "
         f"{MORE_RUNS} new ones for the {again} settings with a row that was not within at first.",
         f"Printed p-values of the truth: {judged['within']} of {len(of_tests)} rows with a test within 4–6 % at 5 % and "
-        f"0.05–0.2 % at 0.1 %, {judged['outside']} outside, {judged['refused']} with a p-value in fewer than "
-        f"{LEAST_PRINTED:.0%} of the data sets. {levels_said(rows, 'within')} {levels_said(rows, 'outside')} "
-        f"{refused_said(of_tests)}",
+        f"0.05–0.2 % at 0.1 %, {judged['outside']} outside, {judged['refused']} refused in all but {LEAST_PRINTED:.0%} of the "
+        f"data sets or more. {levels_said(rows, 'within')} {levels_said(rows, 'outside')} {refused_said(of_tests)}",
         f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least {cover[seen].min():.2%}, most "
         f"{cover[seen].max():.2%}; below {LEAST:.0%} for {np.sum(cover[seen] < LEAST)} of {seen.sum()} parameters. No interval "
         f"is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} for one parameter. {int(differ.sum())} of "
