@@ -202,17 +202,20 @@ class FullRecords(Asking):
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
 
-        Records that say they were randomized by another design, or twice, are refused. Weights, strata and clusters among
-        public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes them into account.
+        Records that say they were randomized by another design, or twice, are refused, and so is a file that is given twice.
+        Weights, strata and clusters among public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes
+        them into account.
         """
         from optrr.estimation import estimate  # noqa: PLC0415 (as above)
         from optrr.records.counts import count  # noqa: PLC0415
         from optrr.records.origins import check_design  # noqa: PLC0415
         from optrr.records.reading.registry import open_source  # noqa: PLC0415
+        from optrr.records.same_people import counted_twice  # noqa: PLC0415
 
         # what can be read only once is opened, to see what it says of itself before it is counted
         records = open_source(answers, self.domain) if isinstance(answers, Iterator) else answers
         check_design(records, self.digest)
+        doubts = counted_twice(records, self.earlier)
         counts = count(records, self.domain, attributes, allow_extra=True)
         out = estimate(counts, self.mechanism, confidence=confidence)
-        return replace(out, warnings=(*out.warnings, *self.public.ignored())) if self.public else out
+        return replace(out, warnings=(*doubts, *out.warnings, *self.public.ignored()))

@@ -94,7 +94,7 @@ def gwas(
     for path in plots:
         check_plot(path)
     design = Design.load(design_file)
-    doubts = doubts_about([input], design.mechanism.digest)
+    doubts = doubts_about([input], design)
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:
         scanned.write_tsv(output)

@@ -101,7 +101,7 @@ def cluster(
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
     first = Design.load(design_file)
-    doubts = [*doubts_about([input], first.mechanism.digest), *first.public.ignored()]
+    doubts = [*doubts_about([input], first), *first.public.ignored()]
     tables = pair_tables(input, first.mechanism)
     learned = dependences_from_tables(
         tables,

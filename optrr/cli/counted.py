@@ -38,7 +38,7 @@ def counted(design: Design | Path, places: Sequence[RecordsAt], names: Sequence[
         for records of another design, and whatever cannot be read or counted.
     """
     chosen = Design.load(design) if isinstance(design, Path) else design
-    doubts = doubts_about(places, chosen.digest)
+    doubts = doubts_about(places, chosen)
     with late_bar() as show:
         watched = [place.watched(lambda done, share: show(f"{done} records counted", share)) for place in places]
         counts = tuple(count(place, chosen.domain, names, allow_extra=True) for place in watched)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,8 +215,9 @@ def _of_answers(
     """A table from answers to one random table each."""
     from optrr.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
-    doubts = tuple(doubts_about([answers], asking.digest))
-    result = asking.estimate(answers, names, confidence)
+    doubts = tuple(doubts_about([answers], asking))
+    known = asking.estimate(answers, names, confidence)
+    result = replace(known, warnings=tuple(line for line in known.warnings if line not in doubts))
     moved = asking.poisoning(answers, names, fakes) if fakes and isinstance(asking, SampledTables) else None
     return _Estimated(result, doubts, poisoning=moved)
 

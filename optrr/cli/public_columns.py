@@ -132,7 +132,7 @@ def sampled_records(
     """The records with their public columns, and what is in doubt about them."""
     from optrr.weighting.sampled import read_sample  # noqa: PLC0415 (most records have no weights)
 
-    doubts = doubts_about([input], design.digest)
+    doubts = doubts_about([input], design)
     columns.apart_from(design.domain)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records read", share))

@@ -57,7 +57,7 @@ def regress(
     outputs.check([input])
     check_confidence(confidence)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design.digest), *design.public.ignored()]
+    doubts = [*doubts_about([input], design), *design.public.ignored()]
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
     reports = read_reports(input, design.mechanism, read.names, () if public is None else split_names(public))

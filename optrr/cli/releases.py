@@ -8,16 +8,18 @@ from typing import Any, TypeVar
 
 import click
 
+from optrr.asking import Asking
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import print_json, warn
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.printable import amount
 from optrr.records.account import Release
-from optrr.records.origins import check_design, origins_of
+from optrr.records.origins import origins_of
 from optrr.records.provenance import PERSON, SEEDED, UNIT, Provenance
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
+from optrr.records.same_people import people_doubts
 from optrr.rounding import epsilon_text
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -86,9 +88,9 @@ def provenances_in(files: Sequence[Path]) -> list[Provenance]:
     return out
 
 
-def doubts_about(inputs: Sequence[str | Path | RecordsAt], digest: str) -> list[str]:
-    """Refuse inputs of another design; returns the warnings to show beside the result, one line each."""
-    return [line for place in inputs for line in check_design(place, digest)]
+def doubts_about(inputs: Sequence[str | Path | RecordsAt], asking: Asking) -> list[str]:
+    """Refuse inputs of another design, or given twice; returns the warnings to show beside the result, one line each."""
+    return people_doubts(inputs, asking.digest, asking.earlier)
 
 
 def release_summary(provenance: Provenance) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def synthesize(
     check_written_suffix(output)
     keep_input(output, input)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design.digest), *design.public.ignored()]
+    doubts = [*doubts_about([input], design), *design.public.ignored()]
     chosen = None if attributes is None else split_names(attributes)
     result = draw_records(input, design.mechanism, chosen, size=size, random_state=random_state)
     result.save(output)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod
 from pathlib import Path
@@ -45,6 +45,7 @@ from optrr.records.origins import check_design, randomized_before
 from optrr.records.provenance import digest_of
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
+from optrr.records.same_people import counted_twice
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.spent import checked_epsilon
 from optrr_solvers.arrays import FloatArray
@@ -267,7 +268,8 @@ class SampledTables(Asking):
         check_confidence(confidence)
         place, supports, n = self._counted(answers, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
-        return estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
+        out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
+        return replace(out, warnings=(*counted_twice(answers), *out.warnings))
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.estimation.fake_reports`).

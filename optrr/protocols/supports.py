@@ -4,7 +4,8 @@ A table asked of N people has C_v supports of cell v, binomial with chance q + �
 
     π̂_v = (C_v/N − q)/(p − q)
 
-is unbiased, and its interval inverts the exact binomial test of every share (:mod:`optrr.estimation.score_interval`).
+is unbiased, and its interval inverts the exact binomial test of every share (:mod:`optrr.estimation.score_interval`). Where
+nobody supported a cell, or everybody did, the answers show no variance although there is one: the cell has no standard error.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from optrr.estimation.impossible import Observed, impossible_tables
-from optrr.estimation.result import Estimate
+from optrr.estimation.result import Estimate, check_records
 from optrr.estimation.score_interval import score_intervals
+from optrr.estimation.unbiased_errors import without_error
 from optrr.estimation.weighted_mean import cell_means
 from optrr.kernel import MatrixKernel
 from optrr.records.domain import Domain
@@ -23,7 +25,14 @@ from optrr_solvers.arrays import FloatArray
 def estimate_of_supports(
     domain: Domain, supports: FloatArray, n: int, chances: tuple[float, float], confidence: float
 ) -> Estimate:
-    """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q."""
+    """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than 2 reports.
+    """
+    check_records(n)
     p, q = chances
     shape = tuple(a.size for a in domain)
     observed = supports / n
@@ -32,7 +41,8 @@ def estimate_of_supports(
     means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
     held = np.arange(0, 2 * supports.size, 2)
     lower, upper = (x.reshape(shape) for x in score_intervals(means[held], 1 - confidence))
-    error = np.sqrt(observed * (1 - observed) / max(n - 1, 1)) / (p - q)
+    alike = (supports == 0) | (supports == n)
+    error = np.where(alike, np.nan, np.sqrt(observed * (1 - observed) / (n - 1)) / (p - q))
     return Estimate(
         domain=domain,
         n=n,
@@ -45,7 +55,10 @@ def estimate_of_supports(
         target="population",
         interval="score",
         bias="unbiased; cells may be negative",
-        warnings=tuple(impossible_tables([_observed(domain, supports, n, kernel)])),
+        warnings=(
+            *without_error(alike, "the answers that tell about them are"),
+            *impossible_tables([_observed(domain, supports, n, kernel)]),
+        ),
     )
 
 

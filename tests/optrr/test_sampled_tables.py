@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from optrr import InvalidInput
@@ -208,3 +209,36 @@ def test_answers_that_cannot_be_are_refused(cells, said):
 def test_a_table_nobody_was_asked():
     with pytest.raises(InvalidInput, match="nobody was asked for table 2"):
         asking().estimate(pa.table({"table": [1], "cells": ["3"]}), "c")
+
+
+def test_cells_that_all_or_none_support_have_no_standard_error():
+    """As records by a design; the others' is the binomial one, and a single answer is refused, as one record is."""
+    domain, n = Domain.of({"a": 5}), 40
+    supports = np.array([0.0, 40.0, 1.0, 39.0, 17.0])
+    p, q = support_probabilities("oue", 5, 3.0)
+    estimated = estimate_of_supports(domain, supports, n, (p, q), 0.95)
+    expected = [np.std([1] * int(c) + [0] * int(n - c), ddof=1) / math.sqrt(n) / (p - q) for c in supports[2:]]
+    assert np.isnan(estimated.standard_errors[:2]).all()
+    np.testing.assert_allclose(estimated.standard_errors[2:], expected, rtol=1e-12)
+    assert (
+        "2 of 5 cells have no standard error: the answers that tell about them are all alike" in estimated.warnings[0]
+    )
+    assert (estimated.upper - estimated.lower > 0).all()
+    with pytest.raises(InvalidInput, match="1 record has no standard error"):
+        estimate_of_supports(domain, np.array([0.0, 1, 0, 0, 0]), 1, (p, q), 0.95)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_rare_cells_on_the_command_line(tmp_path, capsys, suffix):
+    """Few people and many cells: what nobody supported prints no standard error of 0, in any form."""
+    way = SampledTables(Domain.of({"a": 20, "b": 2}), (("a",), ("b",)), np.array([0.99, 0.01]), 6.0)
+    way.save(tmp_path / "asking.json")
+    records, released = tmp_path / "records.parquet", tmp_path / f"released.{suffix}"
+    pq.write_table(pa.table({"a": np.arange(400) % 3, "b": np.zeros(400, int)}), records)
+    way.release_file(records, released, 5)
+    command = ["estimate", str(released), "--design", str(tmp_path / "asking.json"), "--attributes", "a"]
+    assert run([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    errors = printed["standard_error"]
+    assert errors.count(None) > 0 and 0 not in errors
+    assert any(f"{errors.count(None)} of 20 cells have no standard error" in line for line in printed["warnings"])
