@@ -9,7 +9,7 @@ import click
 
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.cli.releases import doubts_about
+from optrr.cli.releases import doubts_about, public_beside
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
 from optrr.dependence.from_records import dependences_from_tables, pair_tables
@@ -101,7 +101,7 @@ def cluster(
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
     first = Design.load(design_file)
-    doubts = [*doubts_about([input], first), *first.public.ignored()]
+    doubts = [*doubts_about([input], first), *public_beside(first, [input]).ignored()]
     tables = pair_tables(input, first.mechanism)
     learned = dependences_from_tables(
         tables,

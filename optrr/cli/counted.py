@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from optrr.cli.printing import late_bar
-from optrr.cli.releases import doubts_about
+from optrr.cli.releases import doubts_about, public_beside
 from optrr.designing.design import Design
 from optrr.estimation.impossible import impossible
 from optrr.mechanisms.mechanism import Mechanism
@@ -42,4 +42,6 @@ def counted(design: Design | Path, places: Sequence[RecordsAt], names: Sequence[
     with late_bar() as show:
         watched = [place.watched(lambda done, share: show(f"{done} records counted", share)) for place in places]
         counts = tuple(count(place, chosen.domain, names, allow_extra=True) for place in watched)
-    return Counted(chosen, counts, (*doubts, *chosen.public.ignored(), *impossible(counts, chosen.mechanism)))
+    return Counted(
+        chosen, counts, (*doubts, *public_beside(chosen, places).ignored(), *impossible(counts, chosen.mechanism))
+    )

@@ -90,8 +90,8 @@ def estimate(
 ) -> None:
     """Estimate a table of proportions, and statistics of it, from randomized records.
 
-    Where the design names public columns of weights, strata or clusters, or options do, the estimate is weighted and its errors
-    are those of the sample.
+    Where the design or the release names public columns of weights, strata or clusters, or options do, the estimate is
+    weighted and its errors are those of the sample.
     """
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
@@ -103,7 +103,7 @@ def estimate(
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
         estimated = _of_answers(asking, input, names, confidence, fakes)
-    elif columns := sample.columns(asking.public):
+    elif columns := sample.columns(asking, [input]):
         sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
         give_weighted(asking, design_file, input, attributes, outputs, columns=columns, **wished, **sample.how)
         return

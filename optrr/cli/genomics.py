@@ -49,7 +49,6 @@ from optrr.genomics.randomize import (
     write_records,
 )
 from optrr.printable import amount
-from optrr.records.provenance import SEEDED
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
 
@@ -211,8 +210,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     warn(replaced)
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
-    if provenance.seeded:
-        warn([f"{output} was {SEEDED}"])
+    warn(provenance.not_private(str(output)))
     exposed = variants_with_missing(records)
     if exposed:
         which = f"the missing calls of {amount(exposed, 'variant')}"

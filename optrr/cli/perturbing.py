@@ -28,7 +28,6 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.printable import amount
 from optrr.protocols.saved import load_asking
-from optrr.records.provenance import SEEDED
 from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 
@@ -94,4 +93,4 @@ def _release_to_pipe(
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
     said = f"{amount(made.records, 'record')} randomized at {epsilon_phrase(made.provenance)}"
-    warn([f"{said}; a pipe keeps no account of that", *([f"they were {SEEDED}"] if made.provenance.seeded else [])])
+    warn([f"{said}; a pipe keeps no account of that", *made.provenance.not_private("this release")])

@@ -12,7 +12,7 @@ from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import late_bar, print_shown, say, warn
-from optrr.cli.releases import doubts_about
+from optrr.cli.releases import doubts_about, public_agreed
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import impossible
@@ -38,10 +38,16 @@ public_option = click.option(
 )
 
 _SAMPLE = (
-    click.option("--weight", metavar="COLUMN", help="Public column of weights, where the design does not name it."),
+    click.option(
+        "--weight",
+        metavar="COLUMN",
+        help="Public column of weights, where neither the design nor the release names it.",
+    ),
     click.option("--stratum", metavar="COLUMN", help="Public column of strata, likewise."),
     click.option("--cluster", metavar="COLUMN", help="Public column of what was sampled first in a stratum, likewise."),
-    click.option("--unweighted", is_flag=True, help="Ignore the weight, stratum and cluster that the design names."),
+    click.option(
+        "--unweighted", is_flag=True, help="Ignore the weight, stratum and cluster that the design or release names."
+    ),
     click.option(
         "--single-cluster",
         type=click.Choice(["refuse", "centred"]),
@@ -94,18 +100,18 @@ class Sampled:
                     f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
                 )
 
-    def columns(self, declared: PublicColumns) -> PublicColumns:
-        """What an estimate uses, beside what the design declares; none where it is to ignore the sample, or there is none.
+    def columns(self, asking: Asking, places: Sequence[RecordsAt]) -> PublicColumns:
+        """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
 
         Raises
         ------
         InvalidInput
-            for options that contradict each other.
+            for options, or declarations, that contradict each other.
         """
         asked = PublicColumns(self.weight, self.stratum, self.cluster)
         if self.unweighted and asked:
             raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
-        known = NONE if self.unweighted else declared.merged(asked)
+        known = NONE if self.unweighted else public_agreed(asking, places, asked)
         return PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
 
 

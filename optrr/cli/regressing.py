@@ -11,7 +11,7 @@ from optrr.cli.inputs import confidence_option, design_option, input_argument, s
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
-from optrr.cli.releases import doubts_about
+from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.scores import scores_by_name, scores_option
 from optrr.designing.design import Design
 from optrr.estimation.impossible import impossible
@@ -57,7 +57,7 @@ def regress(
     outputs.check([input])
     check_confidence(confidence)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design), *design.public.ignored()]
+    doubts = [*doubts_about([input], design), *public_beside(design, [input]).ignored()]
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
     reports = read_reports(input, design.mechanism, read.names, () if public is None else split_names(public))

@@ -14,9 +14,11 @@ from optrr.cli.printing import print_json, warn
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.printable import amount
-from optrr.records.account import Release
+from optrr.records.account import Release, finite
+from optrr.records.domain import listed
 from optrr.records.origins import origins_of
-from optrr.records.provenance import PERSON, SEEDED, UNIT, Provenance
+from optrr.records.provenance import PERSON, UNIT, Provenance
+from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.records.same_people import people_doubts
@@ -93,10 +95,44 @@ def doubts_about(inputs: Sequence[str | Path | RecordsAt], asking: Asking) -> li
     return people_doubts(inputs, asking.digest, asking.earlier)
 
 
+def public_beside(asking: Asking, places: Sequence[RecordsAt]) -> PublicColumns:
+    """The public columns that a design names, and those that the records' releases name; these win, as they did there."""
+    known = asking.public
+    for each in _stated(places):
+        known = known.merged(each.public)
+    return known
+
+
+def public_agreed(asking: Asking, places: Sequence[RecordsAt], asked: PublicColumns = NONE) -> PublicColumns:
+    """These, where all say the same of what is not asked for.
+
+    Raises
+    ------
+    InvalidInput
+        where the design and the releases, or two releases, name different weights, strata or clusters.
+    """
+    for role in ("weight", "stratum", "cluster"):
+        said = [getattr(asking.public, role), *(getattr(each.public, role) for each in _stated(places))]
+        names = list(dict.fromkeys(name for name in said if name is not None))
+        if len(names) > 1 and getattr(asked, role) is None:
+            raise InvalidInput(
+                f"the design and its releases name different columns as {role}, {listed(names)}; say which with --{role}, or "
+                "ignore them with --unweighted"
+            )
+    return public_beside(asking, places).merged(asked)
+
+
+def _stated(places: Sequence[RecordsAt]) -> list[Provenance]:
+    return [origin.bound for place in places for origin in origins_of(place) if origin.bound is not None]
+
+
 def release_summary(provenance: Provenance) -> dict[str, Any]:
-    """For JSON: ε spent in all and by this release, in nats, by what unit, and whether it is private."""
+    """For JSON: ε spent in all and by this release, in nats, by what unit, and whether it is private.
+
+    In all it is null where an earlier release was seeded, as in ``optrr account``.
+    """
     return {
-        "epsilon": provenance.epsilon,
+        "epsilon": finite(_in_all(provenance)),
         "unit": provenance.unit,
         "release_epsilon": provenance.randomizations[-1].epsilon,
         "randomizations": len(provenance.randomizations),
@@ -106,10 +142,15 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
     }
 
 
+def _in_all(provenance: Provenance) -> float:
+    """What was spent by all releases, as an account states it; of a single one, what its mechanism is labelled with."""
+    return provenance.epsilon if len(provenance.releases) == 1 else provenance.cost
+
+
 def epsilon_phrase(provenance: Provenance) -> str:
     """The total; where several releases add up to it, also each of them; where it is of all rounds, that."""
     spent = provenance.releases
-    total = f"total epsilon {epsilon_text(provenance.epsilon)}" + (" for ever" if provenance.unit == PERSON else "")
+    total = f"total epsilon {epsilon_text(_in_all(provenance))}" + (" for ever" if provenance.unit == PERSON else "")
     if len(spent) == 1:
         return total
     parts = " + ".join(epsilon_text(r.epsilon) for r in spent)
@@ -132,8 +173,7 @@ def replaced_release(output: Path, same: str = "") -> list[str]:
 
 def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
     """Say what was written, at which ε, and warn where it is not private."""
-    if release.provenance.seeded:
-        warn([f"{output} was {SEEDED}"])
+    warn(release.provenance.not_private(str(output)))
     if as_json:
         print_json({"records": release.records, **release_summary(release.provenance), "output": str(output)})
     else:

@@ -8,7 +8,7 @@ import click
 
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, say, warn
-from optrr.cli.releases import doubts_about
+from optrr.cli.releases import doubts_about, public_beside
 from optrr.designing.design import Design
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix
@@ -39,7 +39,7 @@ def synthesize(
     check_written_suffix(output)
     keep_input(output, input)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design), *design.public.ignored()]
+    doubts = [*doubts_about([input], design), *public_beside(design, [input]).ignored()]
     chosen = None if attributes is None else split_names(attributes)
     result = draw_records(input, design.mechanism, chosen, size=size, random_state=random_state)
     result.save(output)

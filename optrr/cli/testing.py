@@ -113,7 +113,7 @@ def test(
     names, strata = _table(attributes, given)
     sample, design = Sampled(by=None, **sampled), Design.load(design_file)
     _check_sampled(name, sample, calibration)
-    if name == "independence" and (columns := sample.columns(design.public)):
+    if name == "independence" and (columns := sample.columns(design, places)):
         _give_sampled(design, design_file, input, names, outputs, columns, **sample.how)
         return
     known = counted(design, places, [*names, *strata])

@@ -109,7 +109,7 @@ def total_epsilon(releases: Iterable[Release]) -> float:
 
 
 def check_limit(releases: Iterable[Release], limit: float | None) -> None:
-    """Refuse releases that together cost their people more than a declared limit, in nats.
+    """Refuse releases, the last of them new, that together cost their people more than a declared limit, in nats.
 
     Raises
     ------
@@ -119,7 +119,12 @@ def check_limit(releases: Iterable[Release], limit: float | None) -> None:
     if limit is None:
         return
     spent = distinct_releases(releases)
-    if any(r.seeded for r in spent):
+    if any(r.seeded for r in spent[:-1]):
+        raise InvalidInput(
+            "an earlier release of these people was drawn from a seed and can be undone, so they have spent epsilon inf, "
+            f"above the limit of {limit:g}; leave out the limit, or ask other people"
+        )
+    if spent and spent[-1].seeded:
         raise InvalidInput("what is drawn from a seed can be undone, so it keeps to no limit; leave out the seed")
     if not total_epsilon(spent) <= limit:  # nor is it within a limit that is no number
         parts = " + ".join(epsilon_text(r.epsilon) for r in spent)

@@ -116,6 +116,20 @@ class Provenance:
         """Whether any of it was drawn from a seed, so that it is not private."""
         return any(r.seeded for r in self.releases)
 
+    @property
+    def cost(self) -> float:
+        """What a contributor has spent in all, in nats, as an account states it: ``inf`` where any of it was seeded."""
+        return math.inf if self.seeded else self.epsilon
+
+    def not_private(self, what: str) -> list[str]:
+        """One line for each thing that was drawn from a seed: these records, named ``what``, and what came before them."""
+        before = any(r.seeded for r in (*self.earlier, *self.randomizations[:-1]))
+        itself = [f"{what} was {SEEDED}"] if self.randomizations[-1].seeded else []
+        others = (
+            f"a release of the same people that came before {what} was {SEEDED}; in all they have spent epsilon inf"
+        )
+        return [*itself, *([others] if before else [])]
+
     def to_json(self) -> str:
         """The JSON text."""
         return msgspec.json.encode(self.to_record()).decode()

@@ -1,5 +1,6 @@
 """The command line on releases: what is bound, refused, warned of, added up; accounts and limits; seeds; second rounds."""
 
+import dataclasses
 import io
 import json
 import math
@@ -21,6 +22,7 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.randomize import write_plink
 from optrr.mechanisms.piping import release_pipe
+from optrr.records.public import PublicColumns
 
 N = 3000
 
@@ -302,3 +304,67 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     lines = Path("out.fam").read_text().splitlines()
     Path("out.fam").write_text("\n".join([lines[0][:-1] + "12"["1" in lines[0][-1]], *lines[1:]]) + "\n")
     assert "written for other content" in said(capsys, "gwas", "out.bed", "--design", "one.json")[1]
+
+
+def test_after_a_seeded_release_every_place_says_what_the_account_says(here, capsys):
+    first = ("perturb", "true.csv", "--design", "one.json", "-o", "first.csv", "--random-state", "1")
+    second = ("perturb", "true.csv", "--design", "two.json", "-o", "second.csv", "--after", "first.csv")
+    said(capsys, *first)
+    err = said(capsys, *second, "--limit", "100", code=2)[1]
+    assert "an earlier release of these people was drawn from a seed" in err and "leave out the limit" in err
+    assert "leave out the seed" not in err and not Path("second.csv").exists()
+    out, err = said(capsys, *second)
+    assert "total epsilon inf in all" in out and "second.csv was drawn" not in err
+    assert err.count("second.csv follows a release of the same people that was drawn from a seed") == 1
+    made, account = as_json(capsys, *second), as_json(capsys, "account", "second.csv")
+    assert made["epsilon"] is None and account["epsilon"] is None and not account["private"]
+    assert [r["seeded"] for r in account["releases"]] == [True, False]
+    err = estimate(capsys, "second.csv", "two.json")[1]
+    assert "second.csv was drawn" not in err and "follows a release of the same people that was drawn" in err
+    both = said(capsys, *second, "--random-state", "2")[1]
+    assert "second.csv was drawn from a seed" in both and "second.csv follows a release" in both
+
+
+def weighted_release(name, public, design="bd.json", keep=("w", "v")):
+    """500 people with y = 1 and weight 9, 500 with y = 0 and weight 1; v is the other way round."""
+    y = np.arange(1000) % 2
+    columns = {"y": y, "w": np.where(y == 1, 9.0, 1.0), "v": np.where(y == 1, 1.0, 9.0)}
+    pa_csv.write_csv(pa.table({c: columns[c] for c in ("y", *keep)}), f"{name}-true.csv")
+    options = [part for text in public for part in ("--public", text)]
+    dropped = [part for c in keep if f"weight={c}" not in public for part in ("--drop", c)]
+    assert run(["perturb", f"{name}-true.csv", "--design", design, "-o", f"{name}.csv", *options, *dropped]) == 0
+
+
+def share(capsys, *arguments):
+    return as_json(capsys, "estimate", *arguments, "--design", "bd.json", "--attributes", "y")
+
+
+def test_weights_that_a_release_names_are_used_as_those_of_its_design(here, capsys):
+    optrr.design({"y": 2}, 4.0).save("bd.json")
+    weighted_release("br", ["weight=w"])
+    by_option = share(capsys, "br.csv", "--weight", "w")
+    of_release = share(capsys, "br.csv")
+    assert of_release["estimate"] == by_option["estimate"]
+    # drawn from the operating system; ±0.1 is six standard errors of a weighted share, seven of the other
+    assert of_release["estimate"][1] == pytest.approx(0.9, abs=0.1)
+    plain = share(capsys, "br.csv", "--unweighted")
+    assert plain["estimate"][1] == pytest.approx(0.5, abs=0.15)
+    assert ["sampled by weight 'w', which is ignored here" in line for line in plain["doubts"]] == [True]
+    proportions = ("--attributes", "y", "--test", "goodness-of-fit", "--proportions", "0.5,0.5")
+    doubts = as_json(capsys, "test", "br.csv", "--design", "bd.json", *proportions)["doubts"]
+    assert any("sampled by weight 'w', which is ignored here" in line for line in doubts)
+
+
+def test_releases_that_name_different_weights_need_a_word(here, capsys):
+    optrr.design({"y": 2}, 4.0).save("bd.json")
+    weighted_release("one", ["weight=w"])
+    weighted_release("other", ["weight=v"])
+    command = ("estimate", "one.csv", "other.csv", "--design", "bd.json", "--attributes", "y")
+    err = said(capsys, *command, code=2)[1]
+    assert "different columns as weight" in err and err.count("\n") == 1
+    design = Design.load("bd.json")
+    dataclasses.replace(design, public=PublicColumns("v")).save("bd.json")
+    command = ("estimate", "one.csv", "--design", "bd.json", "--attributes", "y")
+    assert "different columns as weight" in said(capsys, *command, code=2)[1]
+    assert share(capsys, "one.csv", "--weight", "w")["estimate"][1] == pytest.approx(0.9, abs=0.1)
+    assert share(capsys, "one.csv", "--unweighted")["estimate"][1] == pytest.approx(0.5, abs=0.15)
