@@ -125,9 +125,7 @@ class Provenance:
         """One line for each thing that was drawn from a seed: these records, named ``what``, and what came before them."""
         before = any(r.seeded for r in (*self.earlier, *self.randomizations[:-1]))
         itself = [f"{what} was {SEEDED}"] if self.randomizations[-1].seeded else []
-        others = (
-            f"a release of the same people that came before {what} was {SEEDED}; in all they have spent epsilon inf"
-        )
+        others = f"{what} follows a release of the same people that was {SEEDED}; in all they have spent epsilon inf"
         return [*itself, *([others] if before else [])]
 
     def to_json(self) -> str:
