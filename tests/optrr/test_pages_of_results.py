@@ -195,7 +195,7 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(rows["statistic"]) == pytest.approx(tested.statistic, rel=1e-3)
     assert float(rows["p-value"]) == pytest.approx(tested.p_value, rel=1e-3)
     assert "the two attributes are independent" in page.text and page.tags.count("svg") == 2
-    groups = ("--test", "homogeneity", "--group", "out.csv", "--random-state", "1")
+    groups = ("--test", "homogeneity", "--group", "seeded.csv", "--random-state", "1")
     page = report(place, monkeypatch, "test", "out.csv", *CALL, "grade", *groups)
     assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
 

@@ -147,11 +147,13 @@ def test_homogeneity(place, capsys):
         5,
         8000,
     )
-    assert answer(capsys, *call, "--group", "there.csv", "--group", "here.csv")["df"] == 10
+    Path("third.csv").write_text("".join(Path("here.csv").read_text().splitlines(keepends=True)[:2001]))
+    assert answer(capsys, *call, "--group", "there.csv", "--group", "third.csv")["df"] == 10
     assert "needs --group" in refused(capsys, *call)
-    # the same people twice, with fewer ones than the randomization alone is expected to make
+    # groups with the same answers, and with fewer ones than the randomization alone is expected to make
     save_design(optrr.design({"a": 2}, 4.0), "few.json")
     Path("few.csv").write_text("a\n" + "0\n" * 986 + "1\n" * 14)
+    Path("alike.csv").write_text("a\n" + "1\n" * 14 + "0\n" * 986)
     same = (
         "test",
         "few.csv",
@@ -162,7 +164,7 @@ def test_homogeneity(place, capsys):
         "--test",
         "homogeneity",
         "--group",
-        "few.csv",
+        "alike.csv",
     )
     assert answer(capsys, *same)["p_value"] == 1
     assert run([*same]) == 0 and "rejects at most α of the time" in capsys.readouterr().out
