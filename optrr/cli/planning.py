@@ -177,12 +177,14 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
 
 def _print_width(intervals: IntervalWidths, width: float, as_json: bool) -> None:
     records = intervals.records(width)
-    answers = {
+    answers: dict[str, Any] = {
         "attributes": list(intervals.domain.names),
         "width": width,
         "confidence": intervals.confidence,
         "simultaneous": intervals.simultaneous,
         "required_n": records,
+        "widest": intervals.widest(records),
+        "checked_n": intervals.checked(records),
     }
     if as_json:
         print_json(answers)
@@ -190,5 +192,6 @@ def _print_width(intervals: IntervalWidths, width: float, as_json: bool) -> None
     together = " together" if intervals.simultaneous else ""
     say(
         f"{records} records: no {100 * intervals.confidence:g}% interval{together} of a cell of "
-        f"{' × '.join(intervals.domain.names)} is wider than {width:g}, where reports are as expected"
+        f"{' × '.join(intervals.domain.names)} is wider than {width:g}, where reports are as expected; so with more, tried up "
+        f"to {answers['checked_n'][-1]}"
     )

@@ -219,6 +219,7 @@ def test_records_for_a_width_make_intervals_of_that_width(pairs):
     widths = IntervalWidths(PAIR, pairs, EFFECT)
     n = widths.records(0.08)
     assert widths.widest(n) <= 0.08 < widths.widest(int(0.99 * n))
+    assert widths.checked(n)[0] == n and widths.checked(n)[-1] == int(1.5 * n)
     kernel = pairs.kernel(("g", "s"))
     made = [estimate(Counts(PAIR, t), pairs) for t in tables(kernel, EFFECT, n, 8, 15)]
     assert np.mean([np.max(e.upper - e.lower) for e in made]) == pytest.approx(0.08, rel=0.04)
@@ -226,6 +227,65 @@ def test_records_for_a_width_make_intervals_of_that_width(pairs):
     error = np.sqrt(kernel.exact_variance(kernel.expected(EFFECT), n)).max()
     assert 2 * norm.isf(0.025) * error == pytest.approx(0.08, rel=0.02)
     assert IntervalWidths(PAIR, pairs, EFFECT, simultaneous=True).widest(n) > 0.09
+
+
+def expected_widest(domain, mechanism, truth, n, **wished):
+    """The widest interval, one report after another given to the kind of report that lacks most."""
+    lacking = n * mechanism.kernel(domain.names).expected(truth)
+    counts = np.floor(lacking).astype(int)
+    while counts.sum() < n:
+        counts[np.unravel_index(np.argmax(lacking - counts), counts.shape)] += 1
+    table = estimate(Counts(domain, counts), mechanism, **wished)
+    return np.max(table.upper - table.lower)
+
+
+def kept_width(domain, mechanism, truth, width, **wished):
+    """Check what `IntervalWidths.records` promises."""
+    widths = IntervalWidths(domain, mechanism, truth, **wished)
+    n = widths.records(width)
+    tried = [n, *np.linspace(n + 1, 1.4 * n, 7).astype(int)]
+    wide = [expected_widest(domain, mechanism, truth, int(k), **wished) for k in tried]
+    assert wide[0] == widths.widest(n) <= width
+    # between the numbers that were tried a jump may take 1 %
+    assert max(wide) <= 1.02 * width
+    fewer = n - max(1, int(0.001 * n))
+    assert fewer < 2 or expected_widest(domain, mechanism, truth, fewer, **wished) > width
+    return n
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "truth", "confidence", "width"),
+    [
+        (4.56, (0.0069, 0.0106, 0.0579, 0.9245, 0.0001), 0.9, 0.146),
+        (2.28, (0.3, 0.7), 0.95, 0.12),
+        (2.28, (0.3, 0.7), 0.95, 0.4),
+    ],
+)
+def test_widths_that_jump_are_kept(epsilon, truth, confidence, width):
+    """Widths fall by steps, so that a search for one just below the wanted width may never end."""
+    made = design({"a": len(truth)}, {"a": epsilon}, method="kronecker")
+    kept_width(made.mechanism.domain, made.mechanism, np.array(truth), width, confidence=confidence)
+
+
+@pytest.mark.slow
+def test_widths_are_kept_in_random_settings():
+    rng = np.random.default_rng(21)
+    for _ in range(12):
+        sizes = rng.choice([2, 3, 5], size=rng.integers(1, 3))
+        sizes = {f"a{k}": int(r) for k, r in enumerate(sizes)}
+        made = design(sizes, {a: float(rng.uniform(1, 6)) for a in sizes}, method="kronecker")
+        truth = rng.dirichlet(np.full(np.prod(list(sizes.values())), 0.3)).reshape(*sizes.values())
+        wished = {"confidence": rng.choice([0.8, 0.95, 0.99]), "simultaneous": bool(rng.random() < 0.3)}
+        kept_width(made.mechanism.domain, made.mechanism, truth, float(np.exp(rng.uniform(-4, -0.4))), **wished)
+
+
+def test_a_width_is_refused_only_where_the_largest_survey_does_not_keep_it(pairs):
+    """The ends of an interval are searched to about 3e-5, so that no number of records makes a narrower one."""
+    widths = IntervalWidths(PAIR, pairs, EFFECT)
+    least = widths.widest(10**15)
+    assert least <= 1e-4 and widths.widest(widths.records(1e-4)) <= 1e-4
+    with pytest.raises(InvalidInput, match=r"10\^15 records do not"):
+        widths.records(least / 10)
 
 
 @pytest.mark.parametrize("name", TESTS)
