@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from optrr.cli.genomic_options import (
+    STATUS_OPTIONS,
     check_outputs,
     design_option,
     input_argument,
@@ -22,6 +23,7 @@ from optrr.cli.inputs import FILE
 from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -127,6 +129,9 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
     layout = layout_of(design.domain)
     with progress_bar("scanning") as progress:
         if layout.status is None:
+            refuse_options(
+                "is of people's status, which reports of the alleles layout hold; leave it out", *STATUS_OPTIONS
+            )
             reports = read_allele_tables(path, design.domain, layout, progress)
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))

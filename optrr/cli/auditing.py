@@ -14,6 +14,7 @@ from optrr.auditing.label import Label, label_of
 from optrr.auditing.messages import plant
 from optrr.auditing.questions import FEWEST, Layout, planned
 from optrr.cli.printing import json_option, print_json, say
+from optrr.cli.refusals import refuse_options
 from optrr.errors import InvalidInput
 
 
@@ -52,7 +53,14 @@ def audit(
     label = label_of(label_file)
     if (planted is None) != (received is None) or (planted is not None and command is not None):
         raise InvalidInput("give --planted and --received together, and neither with --command")
+    if command is None:
+        refuse_options("is for a program; give --command too, or leave it out", "each", "timeout")
+    if received is not None:
+        refuse_options(
+            "is for records that are still to be planted; leave it out with --received", "queries", "plant_file"
+        )
     if plant_file is not None:
+        refuse_options("is for the audit after --plant; leave it out", "command", "level", "once")
         return _plant(label, queries, plant_file, as_json)
     client = _client(label, command, each, timeout) if received is None else LogClient(received, label.domain)
     result = audited(label, client, AuditOptions(queries, level, once, planted=planted))

@@ -9,6 +9,7 @@ import click
 
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_beside
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
@@ -97,6 +98,8 @@ def cluster(
     (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
     least-epsilon less. Whoever takes part in both rounds spends both totals.
     """
+    if algorithm == "greedy":
+        refuse_options("is for the algorithms pic and spectral; leave it out", "clusters")
     if output is not None:
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))

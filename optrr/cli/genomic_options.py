@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from optrr.cli.inputs import FILE
+from optrr.cli.refusals import refuse_options
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
@@ -28,6 +29,10 @@ test_option = click.option(
     show_default=True,
     help="allelic is the trend test, for frequencies of alleles; allelic-hwe is valid only in Hardy-Weinberg proportions.",
 )
+
+
+# The arguments of the options that say who is a case.
+STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls")
 
 
 def phenotype_options(command: Command) -> Command:
@@ -51,14 +56,10 @@ def phenotype_options(command: Command) -> Command:
 
 
 def phenotype_of(options: dict[str, Any]) -> PhenotypeColumns:
-    """Where status stands, from the options above."""
-    return PhenotypeColumns(
-        options["phenotype_file"],
-        options["sample_column"],
-        options["phenotype_column"],
-        options["cases"],
-        options["controls"],
-    )
+    """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
+    if options["phenotype_column"] is None:
+        refuse_options("is a value of a column; give --phenotype-column too, or leave it out", "cases", "controls")
+    return PhenotypeColumns(*(options[name] for name in STATUS_OPTIONS))
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:

@@ -19,6 +19,7 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
+from optrr.cli.refusals import refuse_options
 from optrr.errors import InvalidInput
 from optrr.models import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.terms import parse_terms
@@ -64,6 +65,8 @@ def model(
     """Fit a log-linear model to the true records behind randomized ones: odds and odds ratios, with all else in the model."""
     if (terms is None) == (order is None):
         raise InvalidInput("a model is given by --terms or searched with --stepwise 2; give one of them")
+    if against is None:
+        refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     known = counted(design_file, [input], split_names(attributes))

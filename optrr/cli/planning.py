@@ -9,6 +9,7 @@ import click
 
 from optrr.cli.inputs import confidence_option, design_option, simultaneous_option, split_names
 from optrr.cli.printing import json_option, print_json, say
+from optrr.cli.refusals import refuse_options
 from optrr.cli.scores import scores_of_trend, scores_option
 from optrr.cli.tables import proportions_option, read_numbers, read_proportions
 from optrr.designing.design import Design
@@ -33,6 +34,8 @@ _SOURCES = {
     "drawn": "from drawn surveys with the test's own p-values: some report is rare or some share near 0",
     "drawn-limit": "from drawn surveys with p-values of χ², which the test may not reach: some report is rare",
 }
+# The options that say nothing of intervals.
+_OF_TESTS = ("name", "given", "against", "shares", "scores", "n", "wanted", "level")
 # What --against means, for the tests that need it.
 _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's proportions"}
 
@@ -93,10 +96,11 @@ def power(
     design = Design.load(design_file)
     domain = design.domain.subset([*split_names(attributes), *([] if given is None else split_names(given))])
     if width is not None:
-        _check_alone(name, given, shares, n, *against, *scores)
+        refuse_options("is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS)
         true = read_proportions(proportions, domain)
         _print_width(IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width, as_json)
         return
+    refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
     name = name or ("independence" if given is None else "conditional-independence")
     _check_options(name, given, [proportions, *against], shares)
     pair = scores_of_trend(name, scores, domain)
@@ -120,13 +124,6 @@ def _planned(effect: Alternative, n: int | None, wanted: float, level: float) ->
         "power_source": predicted.source,
         "power_standard_error": predicted.standard_error,
     }
-
-
-def _check_alone(*others: object) -> None:
-    if any(option is not None for option in others):
-        raise InvalidInput(
-            "--width is about intervals of a table; leave out --test, --given, --against, --shares, --scores and --n"
-        )
 
 
 def _check_options(name: str, given: str | None, texts: list[str], shares: str | None) -> None:

@@ -12,6 +12,7 @@ from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import late_bar, print_shown, say, warn
+from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_agreed
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -112,7 +113,10 @@ class Sampled:
         if self.unweighted and asked:
             raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
         known = NONE if self.unweighted else public_agreed(asking, places, asked)
-        return PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
+        columns = PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
+        if not columns:
+            refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "single_cluster")
+        return columns
 
 
 def carried(asking: Asking, public: PublicColumns) -> Asking:

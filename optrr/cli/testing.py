@@ -15,6 +15,7 @@ from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
+from optrr.cli.refusals import refuse_options
 from optrr.cli.scores import check_trend, scores_of_two, scores_option
 from optrr.cli.tables import proportions_option, read_proportions
 from optrr.designing.design import Design
@@ -165,6 +166,8 @@ def _give_sampled(
     """The test of independence that takes the sample into account."""
     from optrr.weighting.testing import tested_sample  # noqa: PLC0415 (most tests have no weights)
 
+    why = "is for tests that ignore the sample; leave it out, or give --unweighted"
+    refuse_options(why, "calibration", "bootstrap", "random_state")
     sample, doubts = sampled_records(design, input, names, columns)
     result = tested_sample(sample, design.mechanism, columns, **how)
 
@@ -211,6 +214,12 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
             f"--test {name} has {'exact' if name in _OTHERS else 'simulated'} p-values where χ² is not good enough, and no "
             f"other calibration; leave out --calibration {calibration}"
         )
+    if needed is not None:
+        refuse_options(
+            f"is for associations without --given; --test {name} chooses the number of tables itself", "bootstrap"
+        )
+    if calibration == "asymptotic":
+        refuse_options("is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state")
 
 
 def _other_test(

@@ -99,10 +99,10 @@ def test_a_command_that_fails(files, tmp_path, capsys, wrong: str, message: str)
 
 def test_a_command_that_cannot_be_started_or_is_slow(files, capsys) -> None:
     _, sampler = files
-    base = ["audit", str(sampler), "--queries", "200"]
+    base, few = ["audit", str(sampler)], ["--queries", "200"]
     for words, message in (
-        (["--command", "/nowhere/client"], "cannot start '/nowhere/client'"),
-        (["--command", "sleep 30", "--timeout", "0.2"], "took more than 0.2 s"),
+        ([*few, "--command", "/nowhere/client"], "cannot start '/nowhere/client'"),
+        ([*few, "--command", "sleep 30", "--timeout", "0.2"], "took more than 0.2 s"),
         (["--command", "'"], "cannot be split"),
         (["--command", " "], "is empty"),
         (["--planted", "x"], "--planted and --received together"),

@@ -234,7 +234,11 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
     said = capsys.readouterr().out
     assert "no 95% interval of a cell of grade × sex is wider than 0.05" in said and "so with more, tried up to" in said
     for wrong, said in (
-        (("--width", "0.05", "--n", "5"), "leave out --test"),
+        (("--width", "0.05", "--n", "5"), "--n is about a test"),
+        (("--width", "0.05", "--level", "0.05"), "--level is about a test"),
+        (("--width", "0.05", "--power", "0.9"), "--power is about a test"),
+        (("--confidence", "0.9"), "--confidence is about intervals; give --width too"),
+        (("--simultaneous",), "--simultaneous is about intervals; give --width too"),
         (("--width", "2"), "width = 2.0; give"),
         (("--against", other), "--against is the hypothesis of goodness-of-fit"),
         (("--test", "homogeneity"), "another group's proportions of homogeneity"),
