@@ -29,6 +29,8 @@ COMMANDS = {
     "model": ("--attributes", "a,b", "--terms", "a+b"),
     "regress": ("--formula", "a ~ C(b)"),
 }
+# One reads through counts and one through records; that the others do as well is seen in the long run.
+EACH = [pytest.param(name, marks=[] if name in ("measure", "regress") else pytest.mark.slow) for name in COMMANDS]
 
 
 def people(seed):
@@ -67,7 +69,7 @@ def said(capsys, command, *places, code=0, options=()):
     return json.loads(out) if code == 0 else err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", EACH)
 def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, command):
     for again in (f"copy.{kind}", f"r1.{kind}", f"./r1.{kind}"):
         err = said(capsys, command, f"r1.{kind}", f"others.{kind}", again, code=2)
@@ -76,7 +78,7 @@ def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, c
     assert pooled["n"] == 2 * N and pooled["doubts"] == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", EACH)
 def test_releases_of_the_same_people_are_doubted(kind, capsys, command):
     for two in (("r1", "r2"), ("r2", "r1"), ("r2", "r3")):
         doubts = said(capsys, command, *(f"{name}.{kind}" for name in two))["doubts"]
