@@ -43,8 +43,9 @@ class PinnedModel(NullModel):
 
     @cached_property
     def columns(self) -> FloatArray:
-        """Those whose coefficients are free, (p − 1, *sizes)."""
-        return np.delete(self.terms.columns(), self.pinned, axis=0)
+        """Those whose coefficients are free, (p − 1, *sizes); where there are none, a column of zeros, which moves nothing."""
+        others = np.delete(self.terms.columns(), self.pinned, axis=0)
+        return others if len(others) else np.zeros_like(self.column)
 
     @cached_property
     def column(self) -> FloatArray:

@@ -401,6 +401,20 @@ def test_limits_hold_the_estimate_where_the_score_rejects_it(epsilons: list[floa
     assert np.all((limits[:, 0] <= estimates) & (estimates <= limits[:, 1]))
 
 
+def test_a_model_of_one_coefficient_has_the_score_interval_of_its_odds() -> None:
+    """Of one binary attribute: the odds at which the number of reports of the second category is 1.96 errors from its mean."""
+    domain = Domain.of({"y": 2})
+    mechanism = design(domain, 2.0).mechanism
+    keep, n, second = float(mechanism.matrix("y")[0, 0]), 400, 130
+    model = fit_loglinear(Counts(domain, np.array([n - second, second])), mechanism, [("y",)])
+    for limit, side in zip(model.limits[0], (1, -1), strict=True):
+        p = 1 / (1 + np.exp(-limit))
+        chance = p * keep + (1 - p) * (1 - keep)
+        assert (second - n * chance) / np.sqrt(n * chance * (1 - chance)) == pytest.approx(side * 1.96, abs=5e-3)
+    share = (second / n - 1 + keep) / (2 * keep - 1)
+    assert model.coefficients[0] == pytest.approx(np.log(share / (1 - share)), abs=1e-6)
+
+
 @pytest.mark.slow
 def test_intervals_are_infinite_only_where_far_values_are_not_rejected() -> None:
     """Random noisy tables: deviations at ±14, where nothing is lost to rounding, decide whether a side is open."""
