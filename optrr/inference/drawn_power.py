@@ -30,6 +30,7 @@ from optrr.inference.exact import chi_square_holds, goodness_tests, homogeneity_
 from optrr.inference.homogeneity import DifferentMechanisms
 from optrr.inference.simulation import Simulation
 from optrr.kernel import Kernel
+from optrr.results import Result
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Where every report expects this many records, an effect seen with power 0.8 at 5 % moves no chance by more than a tenth
@@ -76,13 +77,18 @@ DrawSurveys = Callable[[int, int, np.random.Generator], FloatArray]
 TestTables = Callable[[FloatArray, np.random.Generator], tuple[FloatArray, FloatArray]]
 
 
-@dataclass(frozen=True)
-class PredictedPower:
+@dataclass(frozen=True, repr=False)
+class PredictedPower(Result):
     """A ``power``, its ``source``, and its ``standard_error`` where it was drawn: None where it was not."""
 
     power: float
     source: Source
     standard_error: float | None = None
+
+    def headline(self) -> str:
+        """The power, how precise it is, and where it comes from."""
+        error = "" if self.standard_error is None else f", standard error {self.standard_error:.2g}"
+        return f"power {self.power:.4g}{error}, {self.source}"
 
 
 @dataclass(frozen=True, eq=False)

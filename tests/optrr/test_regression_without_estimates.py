@@ -21,7 +21,7 @@ from optrr.regression.fitting import equations, model
 from optrr.regression.formulas import Formula
 from optrr.regression.law import MOST_FROM_CURVATURE, law_holds, share_from_curvature, tested_with_law
 from optrr.regression.reports import Reports, every_combination, read_reports
-from optrr.regression.solving import Tested, searched_limits, solve
+from optrr.regression.solving import searched_limits, solve
 
 DOMAIN = Domain(
     (
@@ -222,10 +222,10 @@ def table_of_people() -> np.ndarray:
 def test_an_interval_has_no_end_beyond_values_that_have_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where they lie between two steps, of which the first is not rejected and the second is."""
 
-    def stepped(_equations: object, _which: object, values: np.ndarray, start: np.ndarray) -> Tested:
+    def stepped(_equations: object, _which: object, values: np.ndarray, start: np.ndarray) -> solving.Tested:
         value = float(values[0])
         signed = np.array([np.nan if 1.5 < value < 1.9 else -(value**3) / 4])
-        return Tested(signed**2, signed, start)
+        return solving.Tested(signed**2, signed, start)
 
     monkeypatch.setattr(solving, "test", stepped)
     low, high = searched_limits(None, 0, np.zeros(1), 1.0, 1.96)
