@@ -123,7 +123,7 @@ def coefficient_intervals(model: NullModel, table: FloatArray, estimates: FloatA
     """Limits of every coefficient, (p, 2), for a table of counts; infinite where the records leave none on that side.
 
     They hold the ``estimates`` (p,), infinite ones too, and end where values are first rejected on the way out. The score test
-    may accept values beyond that again, where cells are nearly 0 and hardly move its score; the likelihood rejects those.
+    may accept values beyond that again, where cells are nearly 0 and hardly move its score; the likelihood rejects nearly all.
     """
     tables, quantile = table[None].astype(np.float64), float(norm.isf((1 - confidence) / 2))
     fits = model.fitted(tables)
