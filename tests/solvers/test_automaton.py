@@ -201,10 +201,31 @@ def test_words_that_begin_as_thresholds_lead_where_whole_words_would(kind):
     assert len(script.left) == rest.size - completed * layers.bits // 64
 
 
+@pytest.mark.parametrize("n", [1, 7, 400])
+def test_uniform_answers_need_no_rest_of_a_word(n):
+    # random bits that are all 0 equal the threshold 0 of an attribute that never changes before its uniform answer
+    rng = np.random.default_rng(8)
+    laws = (random_law("ball", rng, 5).automaton.layers for _ in range(100))
+    layers = next(x for x in laws if sum(isinstance(y, Layer) and y.uniform for y in x.layers) == 2)
+    script = Scripted([0] * (10 * n + 100))
+    changes = Sampler(layers).changes(n, script)
+    uniform = [x.attribute for x in layers.layers if isinstance(x, Layer) and x.uniform]
+    assert not changes[:, uniform].any()
+    assert np.delete(changes, uniform, axis=1).all()
+    choice = n if any(isinstance(x, ChoiceLayer) for x in layers.layers) else 0
+    # 32 bits for each attribute, in words of 64, and 16 bits for each uniform answer
+    assert 10 * n + 100 - len(script.left) == choice + -(-5 * n // 2) + 2 * -(-n // 4)
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 150_000), (500, 9000), (500, 40_000)])
 @pytest.mark.parametrize("threads", ["1", "2", "3"])
-def test_a_seed_gives_the_same_records_on_any_number_of_threads(threads, monkeypatch):
-    law = ProductLaw(np.array([2, 3, 4, 5]), np.array([1.0, 0.5, 2.0, 0.0]))
-    codes = np.zeros((150_000, 4), dtype=np.int8)
+def test_a_seed_gives_the_same_records_on_any_number_of_threads(m, n, threads, monkeypatch):
+    law = (
+        ProductLaw(np.array([2, 3, 4, 5]), np.array([1.0, 0.5, 2.0, 0.0]))
+        if m == 4
+        else solve(Problem(np.full(m, 3), np.full(m, 0.2)), "auto").law
+    )
+    codes = np.zeros((n, m), dtype=np.int8)
     monkeypatch.setenv("OPTRR_THREADS", "1")
     first = codes.copy()
     law.automaton.sampler.randomize(first, SeededSource(np.random.default_rng(4)))

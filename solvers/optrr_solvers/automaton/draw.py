@@ -5,8 +5,9 @@ in 2^32 cells, are the rest drawn. A block of records is walked attribute by att
 with a source of its own, so that the result depends on the seed and not on the number of threads.
 
 Threads do array operations at the same time, but take turns at all else that Python does, and to hand a turn over takes as long
-as an operation on some ten thousand numbers: with short operations two threads are slower than one. Blocks are therefore long,
-and what need not wait for the layer before is done for several layers at once.
+as an operation on some ten thousand numbers. Only three operations a layer must therefore wait for the layer before: an entry
+is looked up, the random bits are subtracted, and what is left is shifted. All else is done for many layers at once, and threads
+whose blocks are short walk one after the other, each while the others do such longer operations.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,71 +26,74 @@ from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.arithmetic import integers
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.automaton.replacement import replace, smallest_kind
-from optrr_solvers.automaton.space import BoolArray, Shape, Short, Space, put_back, turned
+from optrr_solvers.automaton.space import HALF, BoolArray, Shape, Short, Space, put_back, turned
 from optrr_solvers.randomness import BitSource, Words, split, words_below
 
-# The most records of a block, its most cells, and the fewest records that a block has in spite of that.
+# The most records of a block, its most cells, and the fewest records of a block where there are several.
 _MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
-# Blocks of so many records are walked faster by two threads than by one.
-_LONG = 1 << 14
-_SHORT = 32
+# Blocks of so many records are walked by several threads at once, shorter ones by one at a time. What would be a single block
+# is divided in two where both are long, or where it has so many cells that threads are worth starting.
+_LONG, _LARGE = 1 << 14, 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """One layer as arrays, with ``ways`` entries for each state: where it is kept, where it changes, where it goes to ``high``.
+    """One layer as integers from which the random bits are subtracted.
 
-    A state is the place of its first entry. ``first`` holds the first 32 bits of its threshold there, and of the second
-    threshold one place further; ``following`` the next states, None where there is only one.
+    A place is a state and what is decided there: ``ways`` times the state, one more where the attribute changes, and one more
+    again where the next state is the layer's ``high``. ``entries`` has a number for each place of the layer before, or a single
+    one where this layer has one state. Its upper half is the place of a change, and its lower half is one less than the first
+    32 bits of the threshold. When the random bits are subtracted, they borrow from the upper half unless they are below the
+    threshold: the upper half becomes the place of what they decide, and the lower half is all ones where they are equal.
+
+    ``high`` has the first 32 bits of the second threshold, where there is one. ``following`` has the next layer's state for
+    each place, and is None where that layer has one state.
     """
 
     layer: Layer
-    attribute: int
     ways: int
-    first: Short
+    entries: IntArray
+    high: Short | None
     following: IntArray | None
 
     @classmethod
-    def of(cls, layer: Layer, after: int) -> _Table:
-        """``after``: ways of the next layer."""
-        threshold, states = _first(layer.words), [layer.kept]
-        first = [threshold]
-        if not layer.uniform:
-            states.append(layer.changed)
-            first.append(threshold)
-        if layer.high is not None and layer.high_words is not None and not layer.uniform:
-            states.append(layer.high)
-            first = [threshold, _first(layer.high_words), threshold]
-        following = np.stack(states, axis=1).ravel().astype(np.intp) * after
-        return cls(
-            layer, layer.attribute, len(states), np.stack(first, axis=1).ravel(), following if following.any() else None
-        )
+    def of(cls, layer: Layer, states: IntArray | None) -> _Table:
+        """``states``: this layer's state for each place of the layer before, None where it has one."""
+        arrivals = np.zeros(1, dtype=np.int64) if states is None else states
+        first, high = _first(layer.words), None
+        ways, following = 2, [layer.kept, layer.changed]
+        if layer.uniform:
+            # nothing is below 0
+            first, following = np.zeros_like(first), [layer.kept, layer.kept]
+        elif layer.high is not None and layer.high_words is not None:
+            # with four places a state, all of which but the last are reached, a state's first place is even like with two, and
+            # an entry's upper half is odd for a change
+            ways, following = 4, [layer.kept, layer.changed, layer.high, layer.high]
+            high = _first(layer.high_words)[arrivals].astype(np.uint32)
+        entries = (ways * np.arange(layer.states) + 1 << HALF) + first - 1
+        after = np.stack(following, axis=1).ravel()
+        return cls(layer, ways, entries[arrivals], high, after if after.any() else None)
 
 
-def _first(words: Words) -> Short:
-    return np.asarray(words[0] >> np.uint64(_SHORT), dtype=np.uint32)
+def _first(words: Words) -> IntArray:
+    return np.asarray(words[0] >> np.uint64(HALF), dtype=np.int64)
 
 
 def _runs(layers: Sequence[Layer | ChoiceLayer]) -> list[ChoiceLayer | list[_Table]]:
     """Choices, and between them the tables of layers that follow one another."""
-    out: list[ChoiceLayer | _Table] = []
-    after = 1
-    for layer in reversed(layers):
-        if isinstance(layer, ChoiceLayer):
-            out.append(ChoiceLayer(layer.ends, layer.next_states * after))
-            after = 1
-        else:
-            table = _Table.of(layer, after)
-            out.append(table)
-            after = table.ways
     runs: list[ChoiceLayer | list[_Table]] = []
-    for x in reversed(out):
-        if isinstance(x, ChoiceLayer):
-            runs.append(x)
-        elif runs and isinstance(runs[-1], list):
-            runs[-1].append(x)
+    states: IntArray | None = None
+    for layer in layers:
+        if isinstance(layer, ChoiceLayer):
+            runs.append(layer)
+            states = layer.next_states
+            continue
+        table = _Table.of(layer, states)
+        if runs and isinstance(runs[-1], list):
+            runs[-1].append(table)
         else:
-            runs.append([x])
+            runs.append([table])
+        states = table.following
     return runs
 
 
@@ -98,8 +104,8 @@ class Sampler:
         self._sizes, self._bits = automaton.sizes, automaton.bits
         self._runs = _runs(automaton.layers)
         tables = [run for run in self._runs if isinstance(run, list)]
-        thresholds = max(1, *(table.ways - 1 for run in tables for table in run))
-        self._shape = Shape(automaton.sizes.size, max(map(len, tables)), thresholds)
+        several = any(table.high is not None for run in tables for table in run)
+        self._shape = Shape(automaton.sizes.size, max(map(len, tables)), several)
         uniform = [x.attribute for x in automaton.layers if isinstance(x, Layer) and x.uniform]
         self._uniform = [(i, int(automaton.sizes[i])) for i in uniform]
 
@@ -139,14 +145,16 @@ class Sampler:
         if n == 0:
             return
         m = self._sizes.size
-        count = max(-(-n // max(_FEWEST, min(_MOST, _BLOCK_CELLS // m))), 2 if n >= 2 * _LONG else 1)
+        divided = n >= 2 * _LONG or (n >= 2 * _FEWEST and n * m >= _LARGE)
+        count = max(-(-n // max(_FEWEST, min(_MOST, _BLOCK_CELLS // m))), 2 if divided else 1)
         rows = [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
         sources = split(source, count)
         # a source that cannot be split serves all blocks in order
-        threads = min(count, _processors()) if n >= count * _LONG and sources[0] is not sources[-1] else 1
+        threads = min(count, _processors()) if sources[0] is not sources[-1] else 1
+        turn = Lock() if threads > 1 and n < count * _LONG else nullcontext()
 
         def every(first: int) -> None:
-            space = Space(self._shape, -(-n // count), kind)
+            space = Space(self._shape, -(-n // count), kind, turn)
             for part, bits in zip(rows[first::threads], sources[first::threads], strict=True):
                 draw(space.of(part.stop - part.start), part, bits)
 
@@ -160,80 +168,80 @@ class Sampler:
 
     def _walk(self, space: Space, source: BitSource) -> None:
         """Decide which of the block's records change where, in ``space.changed``; attributes of uniform layers never do."""
-        state: IntArray | None = None
+        place: IntArray | None = None
         for run in self._runs:
             if isinstance(run, ChoiceLayer):
-                state = run.next_states[np.searchsorted(run.ends, source.words(space.n), side="right")]
+                place = np.searchsorted(run.ends, source.words(space.n), side="right")
                 continue
             for start in range(0, len(run), space.layers):
-                state = self._several(run[start : start + space.layers], state, space, source)
+                place = self._several(run[start : start + space.layers], place, space, source)
 
     def _several(
         self, tables: list[_Table], start: IntArray | None, space: Space, source: BitSource
     ) -> IntArray | None:
-        """Walk layers that follow one another, from the states before them; returns the states after them."""
-        words, state = space.words(len(tables), source), start
-        for k, table in enumerate(tables):
-            _decide(table, words[k], state, space, k)
-            state = _next(table, state, space, start)
-        compared = space.first[:, : len(tables)]
-        if not np.equal(words, compared, out=space.flags(*compared.shape)).any():
-            return state
-        # a word begins as a threshold does: these layers are walked again, and the rest of such words is drawn
-        state = start
-        for k, table in enumerate(tables):
-            _decide(table, words[k], state, space, k)
-            self._settle(table, words[k], state, space, source)
-            state = _next(table, state, space, start)
-        return state
+        """Walk layers that follow one another, from the places before them; returns the places after them."""
+        space.draw(len(tables), source)
+        space.begin()
+        with space.turn:
+            end = self._through(tables, start, space)
+        if space.tied(compare_high=any(table.high is not None for table in tables)):
+            # these layers are walked again
+            space.begin()
+            end = self._through(tables, start, space, source)
+        space.mark([table.layer.attribute for table in tables])
+        return end
 
-    def _settle(self, table: _Table, words: Short, state: IntArray | None, space: Space, source: BitSource) -> None:
+    def _through(
+        self, tables: list[_Table], start: IntArray | None, space: Space, rest: BitSource | None = None
+    ) -> IntArray | None:
+        """One layer after another; where random bits equal a threshold's, ``rest`` gives the rest of the word."""
+        place, after = start, space.place(start)
+        for k, table in enumerate(tables):
+            _decide(table, k, place, space)
+            if rest is not None:
+                self._settle(table, k, place, space, rest)
+            place = _arrive(table, k, space, after)
+        return place
+
+    def _settle(self, table: _Table, k: int, place: IntArray | None, space: Space, source: BitSource) -> None:
         """Decide by whole words where the first 32 bits are a threshold's."""
-        if table.ways == 1:
+        layer, words, rest = table.layer, space.words[k], self._bits - HALF
+        if layer.uniform:
             return
-        layer, rest = table.layer, self._bits - _SHORT
-        places = 0 if state is None else state
-        tied = np.equal(words, table.first[places]) | np.equal(words, table.first[1:][places])
-        for at in np.flatnonzero(tied).tolist():
-            own = slice(None) if state is None else slice(place := int(state[at]) // table.ways, place + 1)
-            whole = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << rest) - 1) | int(words[at]) << rest
-            space.changed[layer.attribute, at] = whole < integers(layer.words[:, own])[0]
+        tied = space.equal(k) if table.high is None else space.equal(k) | np.equal(words, space.high[k])
+        for i in np.flatnonzero(tied).tolist():
+            state = int(table.entries[0 if place is None else place[i]] >> HALF) // table.ways
+            own = slice(state, state + 1)
+            whole = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << rest) - 1) | int(words[i]) << rest
+            changes = bool(whole < integers(layer.words[:, own])[0])
+            space.reached[k, i] = table.ways * state + changes << HALF
             if layer.high_words is not None:
-                space.high[at] = whole < integers(layer.high_words[:, own])[0]
+                space.higher[i] = whole < integers(layer.high_words[:, own])[0]
 
 
-def _decide(table: _Table, words: Short, state: IntArray | None, space: Space, k: int) -> None:
-    """Compare every record's word with the thresholds of its state, as layer ``k`` of those walked at once."""
-    changed, _ = space.ways[table.attribute]
-    if table.ways == 1:
-        changed.fill(False)
+def _decide(table: _Table, k: int, place: IntArray | None, space: Space) -> None:
+    """Subtract every record's random bits, as layer ``k`` of those walked at once, from the entry for its place."""
+    reached = space.rows[k]
+    if place is None:
+        np.subtract(table.entries[0], reached, reached)
+    else:
+        np.subtract(table.entries.take(place, None, space.entry, "clip"), reached, reached)
+    if table.high is None:
         return
-    np.less(words, _looked_up(table.first, state, space.looked_up[0][k]), changed)
-    if table.ways > 2:
-        np.less(words, _looked_up(table.first[1:], state, space.looked_up[1][k]), space.high)
+    high = space.high[k]
+    if place is None:
+        high.fill(table.high[0])
+    else:
+        table.high.take(place, None, high, "clip")
+    np.less(space.words[k], high, space.higher)
 
 
-def _looked_up(values: Short, state: IntArray | None, out: Short) -> Short:
-    if state is None:
-        out.fill(values[0])
-        return out
-    return values.take(state, None, out, "clip")
-
-
-def _next(table: _Table, state: IntArray | None, space: Space, start: IntArray | None) -> IntArray | None:
-    """The states after a layer, not in the array of those that the walk may have to go back to."""
+def _arrive(table: _Table, k: int, space: Space, after: IntArray) -> IntArray | None:
+    """The places after layer ``k``, in ``after``; None where the next layer has one state."""
     if table.following is None:
         return None
-    if table.ways > 1:
-        _, way = space.ways[table.attribute]
-        if table.ways > 2:
-            way = np.add(way, space.high_way, space.way)
-        if state is None:
-            space.at[:] = way
-        else:
-            np.add(state, way, space.at)
-        return table.following.take(space.at, None, space.state(start, state), "clip")
-    return None if state is None else table.following.take(state, None, space.state(start, state), "clip")
+    np.right_shift(space.rows[k], HALF, after)
+    return after if table.high is None else np.add(after, space.higher_way, after)
 
 
 def _processors() -> int:

@@ -35,8 +35,8 @@ def replace(space: Space, sizes: IntArray, source: BitSource) -> None:
     numbers = 1 << 8 * kind.itemsize
     # the only part of a binary attribute would not fit in the type: it leaves one number out, which is drawn again
     width = np.array([numbers // d if d > 1 else numbers - 1 for d in others.ravel().tolist()], dtype=kind)[:, None]
-    for start in range(0, sizes.size, space.rows):
-        rows = slice(start, start + space.rows)
+    for start in range(0, sizes.size, space.columns_at_once):
+        rows = slice(start, start + space.columns_at_once)
         columns = space.columns[rows]
         moved = _steps(space, rows, width[rows], others[rows], source)
         columns += moved

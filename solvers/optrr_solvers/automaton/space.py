@@ -5,6 +5,8 @@ Arrays that were made anew for every step would cost more than the steps, becaus
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,63 +19,85 @@ BoolArray = NDArray[np.bool_]
 Short = NDArray[np.uint32]
 Codes = NDArray[np.unsignedinteger]
 
-# Cells of several layers that are walked at once, and their bytes: half of a core's own cache. As many bytes of codes are
-# replaced at once.
-_AT_ONCE, _CELL = 1 << 17, 4
+# Bits of a half of a number of 64 bits, and where its upper and its lower half stand among two numbers of 32 bits.
+HALF = 32
+_LOWER = 0 if sys.byteorder == "little" else 1
+_ONES = (1 << HALF) - 1
+
+# Cells of several layers that are walked at once. Fewer would fit a core's own cache, and make operations so short that threads
+# wait for one another.
+_AT_ONCE = 1 << 18
+# Cells of several columns that are replaced at once, and the bytes of a cell's random bits.
+_REPLACED, _CELL = 1 << 17, 4
 # Bytes of records that are turned into columns at once, or back where a record has at least as many attributes as the second
 # number: shorter records are put back column by column.
-_TURNED, _SHORT_RECORD = 1 << 16, 64
+_TURNED, _SHORT_RECORD = 1 << 20, 64
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Attributes of a record, the most layers that follow one another, and the most thresholds of a state (1 or 2)."""
+    """Attributes of a record, the most layers that follow one another, and whether some states have two thresholds."""
 
     attributes: int
     layers: int
-    thresholds: int
+    high: bool
 
 
 class Space:
     """Arrays for blocks of ``most`` records at most; ``of`` says how many records the next block has.
 
     ``changed``, shape (m, n): which attribute of which record changes. ``columns``, shape (m, n): codes. ``layers``: how many
-    layers are walked at once; ``first``, shape (thresholds, layers, n), the beginnings of the thresholds that their words are
-    compared with. Of the present layer, shape (n,): ``high`` and ``way``, and ``at``, a place in a table.
+    layers are walked at once. For these, shape (layers, n): ``words``, 32 random bits each; ``reached``, numbers whose upper
+    half is the place that a record reaches; ``high``, the second thresholds that its random bits were compared with. Of the
+    present layer, shape (n,): ``entry``, numbers of its table, and ``higher``, whether random bits were below the second
+    threshold.
 
-    Rows that every layer needs are at hand: ``looked_up`` those of ``first``, ``ways`` those of ``changed``, as flags and as
-    numbers.
+    ``rows`` are those of ``reached``, at hand for every layer. Only the thread that holds ``turn`` walks.
     """
 
-    def __init__(self, shape: Shape, most: int, kind: np.dtype[np.unsignedinteger]) -> None:
-        self._shape, m = shape, shape.attributes
-        cells = min(max(_AT_ONCE, most), most * shape.layers)
+    def __init__(
+        self,
+        shape: Shape,
+        most: int,
+        kind: np.dtype[np.unsignedinteger],
+        turn: AbstractContextManager[object],
+    ) -> None:
+        self._shape, self.turn, m = shape, turn, shape.attributes
+        cells, replaced = (min(max(at_once, most), most * shape.layers) for at_once in (_AT_ONCE, _REPLACED))
         self._changed = np.empty(m * most, dtype=np.bool_)
         self._columns = np.empty(m * most, dtype=kind)
-        self._random = np.empty(max(cells * _CELL, most * kind.itemsize) // 8 + 1, dtype=np.uint64)
-        self._first = np.empty(shape.thresholds * cells, dtype=np.uint32)
-        self._same = np.empty(max(cells * max(shape.thresholds, _CELL), most), dtype=np.bool_)
-        self._flags = np.empty((2, most), dtype=np.bool_)
-        self._places = np.empty((4, most), dtype=np.intp)
+        self._replaced = max(replaced * _CELL, most * kind.itemsize) // 8 * 8 + 8
+        self._random = np.empty(max(cells * _CELL, self._replaced) // 8 + 1, dtype=np.uint64)
+        self._reached = np.empty(cells, dtype=np.int64)
+        self._high = np.empty(cells if shape.high else 0, dtype=np.uint32)
+        self._flags = np.empty(max(cells, self._replaced), dtype=np.bool_)
+        self._higher = np.empty(most, dtype=np.bool_)
+        self._places = np.empty((3, most), dtype=np.int64)
         self.of(most)
 
     def of(self, n: int) -> Space:
         """Itself, for a block of ``n`` records."""
-        m, thresholds = self._shape.attributes, self._shape.thresholds
+        m = self._shape.attributes
         self.n, self.layers = n, max(1, min(_AT_ONCE // n, self._shape.layers))
+        cells = self.layers * n
         self.changed = self._changed[: m * n].reshape(m, n)
         self.columns = self._columns[: m * n].reshape(m, n)
-        self.first = self._first[: thresholds * self.layers * n].reshape(thresholds, self.layers, n)
-        self.high, self.way = self._flags[0, :n], self._flags[1, :n].view(np.uint8)
-        self.high_way = self.high.view(np.uint8)
-        self.at, *self._states = self._places[:, :n]
-        self.looked_up = [list(rows) for rows in self.first]
-        self.ways = list(zip(self.changed, self.changed.view(np.uint8), strict=True))
+        self.reached = self._reached[:cells].reshape(self.layers, n)
+        self.high = self._high[:cells].reshape(-1, n)
+        self.higher = self._higher[:n]
+        self.higher_way = self.higher.view(np.uint8)
+        self.entry = self._places[0, :n]
+        self.rows = list(self.reached)
+        self._lower = self.reached.view(np.uint32)[:, _LOWER::2]
         return self
 
-    def words(self, layers: int, source: BitSource) -> Short:
-        """32 random bits for every record and so many layers, shape (layers, n), until the next are drawn."""
-        return self.random(layers * self.n, np.dtype(np.uint32), source).reshape(layers, self.n)
+    def draw(self, layers: int, source: BitSource) -> None:
+        """Fill ``words`` with random bits for so many layers."""
+        self.words = self.random(layers * self.n, np.dtype(np.uint32), source).reshape(layers, self.n)
+
+    def begin(self) -> None:
+        """Copy the random bits to where the places that they lead to will be worked out."""
+        self.reached[: len(self.words)] = self.words
 
     def random(self, count: int, kind: np.dtype[np.unsignedinteger], source: BitSource) -> Codes:
         """``count`` uniform numbers of this type, shape (count,), until the next are drawn."""
@@ -82,21 +106,48 @@ class Space:
         return words.view(kind)[:count]
 
     @property
-    def rows(self) -> int:
+    def columns_at_once(self) -> int:
         """How many columns are replaced at once; bytes are drawn eight at a time."""
-        return max(1, self._random.nbytes // (self.n * self.columns.itemsize + 8))
+        return max(1, self._replaced // (self.n * self.columns.itemsize + 8))
 
     def flags(self, *shape: int) -> BoolArray:
         """An array of flags to be written, until the next is asked for."""
-        return self._same[: int(np.prod(shape))].reshape(shape)
+        return self._flags[: int(np.prod(shape))].reshape(shape)
 
-    def state(self, *used: IntArray | None) -> IntArray:
-        """An array for every record's state that is none of those in use, at most two."""
-        return next(x for x in self._states if not any(x is y for y in used))
+    def place(self, used: IntArray | None) -> IntArray:
+        """An array for every record's place that is not the one in use."""
+        out: IntArray = self._places[1, : self.n]
+        if used is not None and np.shares_memory(used, out):
+            out = self._places[2, : self.n]
+        return out
+
+    def tied(self, compare_high: bool) -> bool:
+        """Whether any random bits are those of a threshold."""
+        layers = len(self.words)
+        if self._lower[:layers].max() == _ONES:
+            return True
+        return compare_high and bool(np.equal(self.words, self.high[:layers], out=self.flags(layers, self.n)).any())
+
+    def equal(self, k: int) -> BoolArray:
+        """Of which records the random bits are those of layer ``k``'s first threshold, shape (n,)."""
+        equal: BoolArray = self._lower[k] == _ONES
+        return equal
+
+    def mark(self, attributes: list[int]) -> None:
+        """Write to ``changed`` what was decided for these attributes: whether the places are odd."""
+        reached = self.reached[: len(attributes)]
+        # the last bit of the place becomes the sign
+        np.left_shift(reached, HALF - 1, out=reached)
+        first, last = attributes[0], attributes[-1]
+        if attributes == list(range(first, last + 1)):
+            np.less(reached, 0, out=self.changed[first : last + 1])
+            return
+        for attribute, row in zip(attributes, reached, strict=True):
+            np.less(row, 0, out=self.changed[attribute])
 
 
 def turned(records: NDArray[np.integer], columns: Codes) -> None:
-    """Copy records, shape (n, m), into columns, shape (m, n), in pieces that stay in the cache."""
+    """Copy records, shape (n, m), into columns, shape (m, n), in pieces that stay in the shared cache."""
     step = max(1, _TURNED // columns.shape[0])
     for start in range(0, len(records), step):
         columns[:, start : start + step] = records[start : start + step].T
