@@ -4,9 +4,10 @@ Three arrays of codes: 10^6 records of Adult's nine attributes, 10^5 of a hundre
 fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods randomize the same array, in turns, and the
 best of the rounds counts, so that a busy machine slows all of them alike. Times are of the processor on one thread;
 for one core against two, of the wall clock, which only a quiet machine with two cores shows. Two processes at once are
-each as fast as one alone; two threads take turns between numpy's operations, some three a layer, and one whose turn it is not
-sleeps for longer than the other needs. So a second core gains less where blocks are short: ten thousand records are shared by
-two threads that walk one after the other, each while the other draws random bits, replaces, and turns records into columns.
+each as fast as one alone; two threads take turns between numpy's operations, three a layer and six in balls, and one whose
+turn it is not sleeps for longer than the other needs. So a second core gains less where blocks are short: ten thousand records
+are shared by two threads that walk one after the other, each while the other draws random bits, replaces, and turns records
+into columns.
 
 ``older``: the version before the automaton, read from git, whose ``flip`` is run in a process of its own on the same arrays.
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's

@@ -5,9 +5,10 @@ in 2^32 cells, are the rest drawn. A block of records is walked attribute by att
 with a source of its own, so that the result depends on the seed and not on the number of threads.
 
 Threads do array operations at the same time, but take turns at all else that Python does, and to hand a turn over takes as long
-as an operation on some ten thousand numbers. Only three operations a layer must therefore wait for the layer before: an entry
-is looked up, the random bits are subtracted, and what is left is shifted. All else is done for many layers at once, and threads
-whose blocks are short walk one after the other, each while the others do such longer operations.
+as an operation on some ten thousand numbers. So only three operations a layer wait for the layer before: an entry is looked up,
+the random bits are subtracted, and what is left is shifted. Second thresholds, which balls have, need three more: they are
+looked up, compared, and what that decides is added. All else is done for many layers at once, and threads whose blocks are
+short walk one after the other, each while the others do such longer operations.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 
@@ -29,11 +30,12 @@ from optrr_solvers.automaton.replacement import replace, smallest_kind
 from optrr_solvers.automaton.space import HALF, BoolArray, Shape, Short, Space, put_back, turned
 from optrr_solvers.randomness import BitSource, Words, split, words_below
 
-# The most records of a block, its most cells, and the fewest records of a block where there are several.
+# The most records of a block, its most cells, and as many records as a block has in spite of that.
 _MOST, _BLOCK_CELLS, _FEWEST = 1 << 18, 1 << 25, 1 << 12
-# Blocks of so many records are walked by several threads at once, shorter ones by one at a time. What would be a single block
-# is divided in two where both are long, or where it has so many cells that threads are worth starting.
-_LONG, _LARGE = 1 << 14, 1 << 22
+# What would be a single block is divided where both halves have ``_LONG`` records, or ``_FEWEST`` and together ``_LARGE``
+# cells. Blocks of fewer than ``_LONG`` records are walked one at a time, which is a quarter of a thread's work and more, so
+# that more threads than ``_IN_TURNS`` would only wait.
+_LONG, _LARGE, _IN_TURNS = 1 << 14, 1 << 22, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,38 +43,43 @@ class _Table:
     """One layer as integers from which the random bits are subtracted.
 
     A place is a state and what is decided there: ``ways`` times the state, one more where the attribute changes, and one more
-    again where the next state is the layer's ``high``. ``entries`` has a number for each place of the layer before, or a single
-    one where this layer has one state. Its upper half is the place of a change, and its lower half is one less than the first
-    32 bits of the threshold. When the random bits are subtracted, they borrow from the upper half unless they are below the
-    threshold: the upper half becomes the place of what they decide, and the lower half is all ones where they are equal.
+    again where the next state is the layer's ``high``. ``entries`` has a number for each place of the layer before, or each
+    component of the choice before, and a single one where all of them lead to the first state. The number is the place of a
+    change, times 2^32, and the first 32 bits of the threshold, less 1. When the random bits are subtracted, they borrow from
+    the upper half unless they are below the threshold. So the upper half becomes the place of what they decide, and the lower
+    half is all ones where they equal the threshold's.
 
-    ``high`` has the first 32 bits of the second threshold, where there is one. ``following`` has the next layer's state for
-    each place, and is None where that layer has one state.
+    ``second`` has the first 32 bits of the second threshold, likewise, where there is one. ``onward`` says whether the next
+    layer's entries depend on the place.
     """
 
     layer: Layer
     ways: int
     entries: IntArray
-    high: Short | None
-    following: IntArray | None
+    second: Short | None
+    onward: bool
 
     @classmethod
-    def of(cls, layer: Layer, states: IntArray | None) -> _Table:
-        """``states``: this layer's state for each place of the layer before, None where it has one."""
+    def of(cls, layer: Layer, states: IntArray | None) -> tuple[_Table, IntArray | None]:
+        """The table, and for each of its places the next layer's state; None where that is always the first.
+
+        ``states`` are those of this layer for each place of the layer before, in the same way.
+        """
         arrivals = np.zeros(1, dtype=np.int64) if states is None else states
-        first, high = _first(layer.words), None
+        first, second = _first(layer.words), None
         ways, following = 2, [layer.kept, layer.changed]
         if layer.uniform:
             # nothing is below 0
             first, following = np.zeros_like(first), [layer.kept, layer.kept]
         elif layer.high is not None and layer.high_words is not None:
             # with four places a state, all of which but the last are reached, a state's first place is even like with two, and
-            # an entry's upper half is odd for a change
+            # the place of a change is odd
             ways, following = 4, [layer.kept, layer.changed, layer.high, layer.high]
-            high = _first(layer.high_words)[arrivals].astype(np.uint32)
+            second = _first(layer.high_words)[arrivals].astype(np.uint32)
         entries = (ways * np.arange(layer.states) + 1 << HALF) + first - 1
         after = np.stack(following, axis=1).ravel()
-        return cls(layer, ways, entries[arrivals], high, after if after.any() else None)
+        onward = bool(after.any())
+        return cls(layer, ways, entries[arrivals], second, onward), after if onward else None
 
 
 def _first(words: Words) -> IntArray:
@@ -88,12 +95,11 @@ def _runs(layers: Sequence[Layer | ChoiceLayer]) -> list[ChoiceLayer | list[_Tab
             runs.append(layer)
             states = layer.next_states
             continue
-        table = _Table.of(layer, states)
+        table, states = _Table.of(layer, states)
         if runs and isinstance(runs[-1], list):
             runs[-1].append(table)
         else:
             runs.append([table])
-        states = table.following
     return runs
 
 
@@ -104,8 +110,8 @@ class Sampler:
         self._sizes, self._bits = automaton.sizes, automaton.bits
         self._runs = _runs(automaton.layers)
         tables = [run for run in self._runs if isinstance(run, list)]
-        several = any(table.high is not None for run in tables for table in run)
-        self._shape = Shape(automaton.sizes.size, max(map(len, tables)), several)
+        second = any(table.second is not None for run in tables for table in run)
+        self._shape = Shape(automaton.sizes.size, max(map(len, tables)), second)
         uniform = [x.attribute for x in automaton.layers if isinstance(x, Layer) and x.uniform]
         self._uniform = [(i, int(automaton.sizes[i])) for i in uniform]
 
@@ -151,7 +157,9 @@ class Sampler:
         sources = split(source, count)
         # a source that cannot be split serves all blocks in order
         threads = min(count, _processors()) if sources[0] is not sources[-1] else 1
-        turn = Lock() if threads > 1 and n < count * _LONG else nullcontext()
+        turn: AbstractContextManager[object] = nullcontext()
+        if n < count * _LONG:
+            threads, turn = min(threads, _IN_TURNS), Lock()
 
         def every(first: int) -> None:
             space = Space(self._shape, -(-n // count), kind, turn)
@@ -184,66 +192,67 @@ class Sampler:
         space.begin()
         with space.turn:
             end = self._through(tables, start, space)
-        if space.tied(compare_high=any(table.high is not None for table in tables)):
-            # these layers are walked again
+        if space.tied(seconds=any(table.second is not None for table in tables)):
+            # these layers are walked again, which is so rare that nobody needs to wait for it
             space.begin()
             end = self._through(tables, start, space, source)
         space.mark([table.layer.attribute for table in tables])
         return end
 
     def _through(
-        self, tables: list[_Table], start: IntArray | None, space: Space, rest: BitSource | None = None
+        self, tables: list[_Table], start: IntArray | None, space: Space, source: BitSource | None = None
     ) -> IntArray | None:
-        """One layer after another; where random bits equal a threshold's, ``rest`` gives the rest of the word."""
+        """One layer after another; with a source, the rest of a word is drawn where its beginning equals a threshold's."""
         place, after = start, space.place(start)
         for k, table in enumerate(tables):
             _decide(table, k, place, space)
-            if rest is not None:
-                self._settle(table, k, place, space, rest)
+            if source is not None:
+                self._settle(table, k, place, space, source)
             place = _arrive(table, k, space, after)
         return place
 
     def _settle(self, table: _Table, k: int, place: IntArray | None, space: Space, source: BitSource) -> None:
         """Decide by whole words where the first 32 bits are a threshold's."""
-        layer, words, rest = table.layer, space.words[k], self._bits - HALF
+        layer, short, rest = table.layer, space.short[k], self._bits - HALF
         if layer.uniform:
             return
-        tied = space.equal(k) if table.high is None else space.equal(k) | np.equal(words, space.high[k])
+        tied = space.equal(k) if table.second is None else space.equal(k) | np.equal(short, space.second[k])
         for i in np.flatnonzero(tied).tolist():
             state = int(table.entries[0 if place is None else place[i]] >> HALF) // table.ways
             own = slice(state, state + 1)
-            whole = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << rest) - 1) | int(words[i]) << rest
+            whole = integers(source.words(self._bits // 64)[:, None])[0] & ((1 << rest) - 1) | int(short[i]) << rest
             changes = bool(whole < integers(layer.words[:, own])[0])
             space.reached[k, i] = table.ways * state + changes << HALF
             if layer.high_words is not None:
-                space.higher[i] = whole < integers(layer.high_words[:, own])[0]
+                space.below_second[i] = whole < integers(layer.high_words[:, own])[0]
 
 
 def _decide(table: _Table, k: int, place: IntArray | None, space: Space) -> None:
     """Subtract every record's random bits, as layer ``k`` of those walked at once, from the entry for its place."""
+    # all places are in the table; without "clip", numpy would write to an array of its own before it checks them
     reached = space.rows[k]
     if place is None:
         np.subtract(table.entries[0], reached, reached)
     else:
         np.subtract(table.entries.take(place, None, space.entry, "clip"), reached, reached)
-    if table.high is None:
+    if table.second is None:
         return
-    high = space.high[k]
+    second = space.second[k]
     if place is None:
-        high.fill(table.high[0])
+        second.fill(table.second[0])
     else:
-        table.high.take(place, None, high, "clip")
-    np.less(space.words[k], high, space.higher)
+        table.second.take(place, None, second, "clip")
+    np.less(space.short[k], second, space.below_second)
 
 
 def _arrive(table: _Table, k: int, space: Space, after: IntArray) -> IntArray | None:
-    """The places after layer ``k``, in ``after``; None where the next layer has one state."""
-    if table.following is None:
+    """The places after layer ``k``, in ``after``; None where the next layer does not depend on them."""
+    if not table.onward:
         return None
     np.right_shift(space.rows[k], HALF, after)
-    return after if table.high is None else np.add(after, space.higher_way, after)
+    return after if table.second is None else np.add(after, space.one_more, after)
 
 
 def _processors() -> int:
     limit = os.environ.get("OPTRR_THREADS", "")
-    return int(limit) if limit.isdigit() and int(limit) > 0 else len(os.sched_getaffinity(0))
+    return int(limit) if limit.isdecimal() and int(limit) > 0 else len(os.sched_getaffinity(0))

@@ -24,36 +24,41 @@ HALF = 32
 _LOWER = 0 if sys.byteorder == "little" else 1
 _ONES = (1 << HALF) - 1
 
-# Cells of several layers that are walked at once. Fewer would fit a core's own cache, and make operations so short that threads
-# wait for one another.
-_AT_ONCE = 1 << 18
-# Cells of several columns that are replaced at once, and the bytes of a cell's random bits.
-_REPLACED, _CELL = 1 << 17, 4
-# Bytes of records that are turned into columns at once, or back where a record has at least as many attributes as the second
+# Cells of several layers that are walked at once, and the bytes of a cell's random bits. Fewer would fit a core's own cache,
+# and make operations so short that threads wait for one another.
+_AT_ONCE, _CELL = 1 << 18, 4
+# Bytes of random bits for the columns that are replaced at once.
+_REPLACED = 1 << 19
+# Cells of records that are turned into columns at once, or back where a record has at least as many attributes as the second
 # number: shorter records are put back column by column.
 _TURNED, _SHORT_RECORD = 1 << 20, 64
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Attributes of a record, the most layers that follow one another, and whether some states have two thresholds."""
+    """Attributes of a record, the most layers that follow one another, and whether some have second thresholds."""
 
     attributes: int
     layers: int
-    high: bool
+    second: bool
 
 
 class Space:
     """Arrays for blocks of ``most`` records at most; ``of`` says how many records the next block has.
 
     ``changed``, shape (m, n): which attribute of which record changes. ``columns``, shape (m, n): codes. ``layers``: how many
-    layers are walked at once. For these, shape (layers, n): ``words``, 32 random bits each; ``reached``, numbers whose upper
-    half is the place that a record reaches; ``high``, the second thresholds that its random bits were compared with. Of the
-    present layer, shape (n,): ``entry``, numbers of its table, and ``higher``, whether random bits were below the second
-    threshold.
+    layers are walked at once.
 
-    ``rows`` are those of ``reached``, at hand for every layer. Only the thread that holds ``turn`` walks.
+    For these layers, shape (layers, n): ``short``, 32 random bits each; ``second``, the second thresholds that these are
+    compared with; ``reached``, entries less the random bits, whose upper half is the place that a record reaches, or one less
+    where the bits are below the second threshold. ``rows`` are those of ``reached``, at hand for every layer.
+
+    Of the present layer, shape (n,): ``entry``, what is looked up, and ``below_second``, as numbers ``one_more``.
+
+    Where blocks are short, only the thread that holds ``turn`` walks.
     """
+
+    short: Short
 
     def __init__(
         self,
@@ -63,15 +68,15 @@ class Space:
         turn: AbstractContextManager[object],
     ) -> None:
         self._shape, self.turn, m = shape, turn, shape.attributes
-        cells, replaced = (min(max(at_once, most), most * shape.layers) for at_once in (_AT_ONCE, _REPLACED))
+        cells = min(max(_AT_ONCE, most), most * shape.layers)
         self._changed = np.empty(m * most, dtype=np.bool_)
         self._columns = np.empty(m * most, dtype=kind)
-        self._replaced = max(replaced * _CELL, most * kind.itemsize) // 8 * 8 + 8
+        self._replaced = max(min(_REPLACED, most * shape.layers * _CELL), most * max(_CELL, kind.itemsize)) // 8 * 8 + 8
         self._random = np.empty(max(cells * _CELL, self._replaced) // 8 + 1, dtype=np.uint64)
         self._reached = np.empty(cells, dtype=np.int64)
-        self._high = np.empty(cells if shape.high else 0, dtype=np.uint32)
+        self._second = np.empty(cells if shape.second else 0, dtype=np.uint32)
         self._flags = np.empty(max(cells, self._replaced), dtype=np.bool_)
-        self._higher = np.empty(most, dtype=np.bool_)
+        self._below_second = np.empty(most, dtype=np.bool_)
         self._places = np.empty((3, most), dtype=np.int64)
         self.of(most)
 
@@ -83,21 +88,22 @@ class Space:
         self.changed = self._changed[: m * n].reshape(m, n)
         self.columns = self._columns[: m * n].reshape(m, n)
         self.reached = self._reached[:cells].reshape(self.layers, n)
-        self.high = self._high[:cells].reshape(-1, n)
-        self.higher = self._higher[:n]
-        self.higher_way = self.higher.view(np.uint8)
-        self.entry = self._places[0, :n]
         self.rows = list(self.reached)
+        self.second = self._second[:cells].reshape(-1, n)
+        self.below_second = self._below_second[:n]
+        self.one_more = self.below_second.view(np.uint8)
+        self.entry = self._places[0, :n]
+        self._two_places: tuple[IntArray, IntArray] = self._places[1, :n], self._places[2, :n]
         self._lower = self.reached.view(np.uint32)[:, _LOWER::2]
         return self
 
     def draw(self, layers: int, source: BitSource) -> None:
-        """Fill ``words`` with random bits for so many layers."""
-        self.words = self.random(layers * self.n, np.dtype(np.uint32), source).reshape(layers, self.n)
+        """Random bits for so many layers."""
+        self.short = self.random(layers * self.n, np.dtype(np.uint32), source).reshape(layers, self.n)
 
     def begin(self) -> None:
-        """Copy the random bits to where the places that they lead to will be worked out."""
-        self.reached[: len(self.words)] = self.words
+        """Copy the random bits to where they will be subtracted."""
+        self.reached[: len(self.short)] = self.short
 
     def random(self, count: int, kind: np.dtype[np.unsignedinteger], source: BitSource) -> Codes:
         """``count`` uniform numbers of this type, shape (count,), until the next are drawn."""
@@ -116,17 +122,16 @@ class Space:
 
     def place(self, used: IntArray | None) -> IntArray:
         """An array for every record's place that is not the one in use."""
-        out: IntArray = self._places[1, : self.n]
-        if used is not None and np.shares_memory(used, out):
-            out = self._places[2, : self.n]
-        return out
+        first, second = self._two_places
+        return second if used is first else first
 
-    def tied(self, compare_high: bool) -> bool:
-        """Whether any random bits are those of a threshold."""
-        layers = len(self.words)
+    def tied(self, seconds: bool) -> bool:
+        """Whether any random bits are those of a threshold, or, where layers have ``seconds``, of a second one."""
+        layers = len(self.short)
         if self._lower[:layers].max() == _ONES:
             return True
-        return compare_high and bool(np.equal(self.words, self.high[:layers], out=self.flags(layers, self.n)).any())
+        # rows of layers without second thresholds hold anything: at worst these layers are walked twice, with the same result
+        return seconds and bool(np.equal(self.short, self.second[:layers], out=self.flags(layers, self.n)).any())
 
     def equal(self, k: int) -> BoolArray:
         """Of which records the random bits are those of layer ``k``'s first threshold, shape (n,)."""
