@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from optrr_solvers.automaton.layers import ChoiceLayer, Layers
+from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.problem import Problem
+from optrr_solvers.randomness import BitSource
 
 Array = NDArray[np.float64]
 
@@ -295,32 +296,45 @@ def drawn_probabilities(automaton: Layers) -> dict[tuple[int, ...], Fraction]:
     return out
 
 
-def walked(
-    automaton: Layers, choices: NDArray[np.uint64], short: NDArray[np.uint32], rest: Sequence[int]
-) -> tuple[NDArray[np.bool_], int]:
+def walked(automaton: Layers, n: int, source: BitSource, at_once: int) -> tuple[NDArray[np.bool_], int]:
     """Change sets, shape (n, m), of records walked one after another, and how many words were needed whole.
 
-    ``choices``, shape (n,), are the words of a choice before all layers; ``short``, shape (m, n), the first 32 bits of the
-    words of every layer in order; ``rest``, words whose lower bits complete those that begin as a threshold does.
+    Takes words as the sampler does: one for every record's choice; 32 bits, the lower half of a word first, for every record
+    of as many layers as ``at_once`` cells hold, but one; then whole words where those bits are a threshold's.
     """
-    hidden, out, used = automaton.bits - 32, np.zeros(short.shape[::-1], dtype=np.bool_), 0
-    states, steps = [0] * short.shape[1], list(automaton.layers)
-    if isinstance(steps[0], ChoiceLayer):
-        first = steps.pop(0)
-        states = [int(first.next_states[sum(int(end) <= int(word) for end in first.ends)]) for word in choices]
-    for layer, row in zip(steps, short.tolist(), strict=True):
-        for j, word in enumerate(row):
-            a = _whole(layer.words, states[j])
-            b = 0 if layer.high is None else _whole(layer.high_words, states[j])
-            whole = word << hidden
-            if word == a >> hidden or (layer.high is not None and word == b >> hidden):
-                size = automaton.bits // 64
-                tail = int("".join(f"{int(w):064b}" for w in rest[used * size : (used + 1) * size]), 2)
-                whole, used = whole | tail % (1 << hidden), used + 1
-            out[j, layer.attribute] = whole < a
-            ways = layer.high if whole < b else layer.changed if whole < a else layer.kept
-            states[j] = int(ways[states[j]])
+    out, used, hidden = np.zeros((n, automaton.sizes.size), dtype=np.bool_), 0, automaton.bits - 32
+    states = [0] * n
+    for chosen, run in itertools.groupby(automaton.layers, lambda layer: isinstance(layer, ChoiceLayer)):
+        layers = list(run)
+        if chosen:
+            for layer in layers:
+                places = [sum(int(end) <= int(word) for end in layer.ends) for word in source.words(n)]
+                states = [int(layer.next_states[place]) for place in places]
+            continue
+        step = max(1, at_once // n)
+        for part in (layers[k : k + step] for k in range(0, len(layers), step)):
+            halves = [
+                half for word in source.words(-(-len(part) * n // 2)).tolist() for half in (word % 2**32, word >> 32)
+            ]
+            for k, layer in enumerate(part):
+                for j in range(n):
+                    ends = _thresholds(layer, states[j])
+                    whole = halves[k * n + j] << hidden
+                    if whole in [end >> hidden << hidden for end in ends if end is not None]:
+                        rest = source.words(automaton.bits // 64)
+                        whole, used = whole | int("".join(f"{int(w):064b}" for w in rest), 2) % (1 << hidden), used + 1
+                    first, second = (end is not None and whole < end for end in ends)
+                    out[j, layer.attribute] = first
+                    ways = layer.high if second else layer.changed if first else layer.kept
+                    states[j] = int(ways[states[j]])
     return out, used
+
+
+def _thresholds(layer: Layer, state: int) -> tuple[int | None, int | None]:
+    """The first and the second; an attribute that is answered uniformly has none, and does not change before."""
+    if layer.uniform:
+        return None, None
+    return _whole(layer.words, state), None if layer.high_words is None else _whole(layer.high_words, state)
 
 
 def _whole(words: NDArray[np.uint64], state: int) -> int:

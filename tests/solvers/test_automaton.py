@@ -1,19 +1,15 @@
 """The change automaton against exact enumeration: every label covers what is drawn, for every kind of law."""
 
 import itertools
-from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from scripted import Scripted
 
 from optrr_solvers import Problem, solve
 from optrr_solvers.automaton.automaton import automaton_of
 from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
-from optrr_solvers.automaton.draw import Sampler
-from optrr_solvers.automaton.layers import ChoiceLayer, Layer
 from optrr_solvers.laws import (
     BallLaw,
     BlockLaw,
@@ -169,70 +165,6 @@ def test_replacements_are_even_and_never_the_value_itself(sizes):
         kept = float(law.one_way()[i, 0])
         expected = np.append(np.full(r - 1, n * (1 - kept) / (r - 1)), n * kept)
         assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-6, r - 1)
-
-
-def test_the_rest_of_a_word_is_drawn_where_its_beginning_ties():
-    layers = ProductLaw(np.array([2]), np.array([1.0])).automaton.layers
-    threshold = int(layers.layers[0].words[0, 0])
-    top, rest = threshold >> 32, threshold & 0xFFFFFFFF
-    for given, changes in ((rest - 1, True), (rest, False), (rest + 1, False)):
-        # two records a word, the low half first; the second record's half is clear
-        script = Scripted([top | (0 << 32), given | (99 << 32)])
-        assert Sampler(layers).changes(2, script)[:, 0].tolist() == [changes, True]
-    assert Fraction(threshold, 1 << 64) > Fraction(1, 4)
-
-
-@pytest.mark.parametrize("kind", ["product", "table", "count", "ball", "balls"])
-def test_words_that_begin_as_thresholds_lead_where_whole_words_would(kind):
-    rng = np.random.default_rng(200 + KINDS.index(kind))
-    laws = (random_law(kind, rng, 5).automaton.layers for _ in range(100))
-    # an attribute that is answered uniformly at random has no thresholds
-    layers, n = next(x for x in laws if not any(isinstance(y, Layer) and y.uniform for y in x.layers)), 400
-    steps = [x for x in layers.layers if not isinstance(x, ChoiceLayer)]
-    firsts = [w[0] >> np.uint64(32) for x in steps for w in (x.words, x.high_words) if w is not None]
-    choices, rest = (rng.integers(0, 1 << 64, k, dtype=np.uint64) for k in (n, 8 * n * layers.bits // 64))
-    short = rng.choice(np.concatenate(firsts).astype(np.uint32), (5, n))
-    before = choices.tolist() if len(steps) < len(layers.layers) else []
-    script = Scripted([*before, *short.view(np.uint64).ravel().tolist(), *rest.tolist()])
-    drawn = Sampler(layers).changes(n, script)
-    expected, completed = naive.walked(layers, choices, short, rest)
-    np.testing.assert_array_equal(drawn, expected)
-    assert completed > 10
-    assert len(script.left) == rest.size - completed * layers.bits // 64
-
-
-@pytest.mark.parametrize("n", [1, 7, 400])
-def test_uniform_answers_need_no_rest_of_a_word(n):
-    # random bits that are all 0 equal the threshold 0 of an attribute that never changes before its uniform answer
-    rng = np.random.default_rng(8)
-    laws = (random_law("ball", rng, 5).automaton.layers for _ in range(100))
-    layers = next(x for x in laws if sum(isinstance(y, Layer) and y.uniform for y in x.layers) == 2)
-    script = Scripted([0] * (10 * n + 100))
-    changes = Sampler(layers).changes(n, script)
-    uniform = [x.attribute for x in layers.layers if isinstance(x, Layer) and x.uniform]
-    assert not changes[:, uniform].any()
-    assert np.delete(changes, uniform, axis=1).all()
-    choice = n if any(isinstance(x, ChoiceLayer) for x in layers.layers) else 0
-    # 32 bits for each attribute, in words of 64, and 16 bits for each uniform answer
-    assert 10 * n + 100 - len(script.left) == choice + -(-5 * n // 2) + 2 * -(-n // 4)
-
-
-@pytest.mark.parametrize(("m", "n"), [(4, 150_000), (500, 9000), (500, 40_000)])
-@pytest.mark.parametrize("threads", ["1", "2", "3"])
-def test_a_seed_gives_the_same_records_on_any_number_of_threads(m, n, threads, monkeypatch):
-    law = (
-        ProductLaw(np.array([2, 3, 4, 5]), np.array([1.0, 0.5, 2.0, 0.0]))
-        if m == 4
-        else solve(Problem(np.full(m, 3), np.full(m, 0.2)), "auto").law
-    )
-    codes = np.zeros((n, m), dtype=np.int8)
-    monkeypatch.setenv("OPTRR_THREADS", "1")
-    first = codes.copy()
-    law.automaton.sampler.randomize(first, SeededSource(np.random.default_rng(4)))
-    monkeypatch.setenv("OPTRR_THREADS", threads)
-    law.automaton.sampler.randomize(codes, SeededSource(np.random.default_rng(4)))
-    np.testing.assert_array_equal(codes, first)
-    assert codes.any(axis=0).all()
 
 
 def large_laws(rng):
