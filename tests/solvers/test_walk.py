@@ -150,7 +150,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize(("law", "n"), [("product", 150_001), ("alike", 9001), ("alike", 40_001)])
+@pytest.mark.parametrize(("law", "n"), [("product", 150_001), ("alike", 9001), ("alike", 9002), ("alike", 40_001)])
 @pytest.mark.parametrize("threads", ["1", "2", "3"])
 def test_a_seed_gives_the_same_records_on_any_number_of_threads(law, n, threads, monkeypatch):
     codes = np.zeros((n, LAWS[law].m), dtype=np.int8)
