@@ -1,4 +1,4 @@
-// Randomizes a record by docs/deployment-format.md; optrr.d.ts describes what is exported.
+// Randomizes by docs/deployment-format.md; optrr.d.ts describes what is exported.
 
 export class Refused extends Error {}
 
@@ -8,9 +8,10 @@ const must = (holds, what) => {
 const isText = (x) => typeof x === "string" && !/\p{Cs}/u.test(x);
 const isHex = (x, digits) => isText(x) && x.length === digits && !/[^0-9a-f]/.test(x);
 const isBelow = (x, limit) => Number.isInteger(x) && x >= 0 && x < limit;
-const isSet = (list) => new Set(list).size === list.length;
-const keysOf = (x) => Object.keys(x).join();
-const hex = (bytes) => Array.from(bytes, (x) => x.toString(16).padStart(2, "0")).join("");
+const isSet = (list) => Array.isArray(list) && new Set(list).size === list.length;
+// escapes commas within keys
+const keysOf = (x) => Object.keys(x).map(encodeURIComponent).join();
+const hex = (bytes) => Array.from(bytes, (x) => x.toString(16).padStart(2, 0)).join("");
 const random = (count) => crypto.getRandomValues(new Uint8Array(count));
 const cut = (text, digits, s) => text.slice(digits * s, digits * (s + 1));
 
@@ -41,18 +42,18 @@ const isAttribute = (x) =>
   keysOf(x) === "categories,name" &&
   isText(x.name) &&
   x.name &&
-  isBelow(x.categories.length - 2, 999999) &&
   isSet(x.categories) &&
+  isBelow(x.categories.length - 2, 999999) &&
   x.categories.every((category) => category === null || isText(category));
 
 const FORM =
   /^(choice ends,kind,next|uniform attribute,kind,next|change attribute,changed,kept,kind,(second,second_threshold,)?threshold)$/;
 
-/** For each layer: texts with a limit for each state, and lists with the next states below each limit and beyond the last. */
+// lists: the next states below each limit of texts, and beyond the last
 function readLayers({ attributes, bits, layers }) {
   const digits = bits / 4;
   const visited = layers.flatMap((x) => (x.kind === "choice" ? [] : [x.attribute])).sort((a, b) => a - b);
-  must(visited.length === attributes.length && visited.every((x, i) => x === i), "layers of attributes");
+  must(visited.length === attributes.length && visited.every((x, i) => x === i), "layers");
   must(layers.at(-1).kind !== "choice", "last layer");
   return layers.map((layer, k) => {
     const { kind, attribute, ends, next, second_threshold, threshold, second, changed, kept } = layer;
@@ -61,7 +62,8 @@ function readLayers({ attributes, bits, layers }) {
     const texts = choice ? next.slice(1).map((_, c) => cut(ends, digits, c)) : given([second_threshold, threshold]);
     const lists = choice ? next.map((x) => [x]) : given([second, changed, kept, next]);
     const states = lists[0].length;
-    must(FORM.test(kind + " " + keysOf(layer)) && states && lists.every((x) => x.length === states), "layer " + k);
+    must(isText(kind) && FORM.test(kind + " " + keysOf(layer)) && states, "layer " + k);
+    must(lists.every((x) => Array.isArray(x) && x.length === states), "layer " + k);
     must(texts.every((x) => isHex(x, digits * states) && (!choice || /^.{16}0*$/.test(x))), "thresholds of layer " + k);
     must(!choice || texts.join("") === ends, "ends of layer " + k);
     return { kind, attribute, size: choice ? 1 : attributes[attribute].categories.length, texts, lists };
@@ -73,11 +75,11 @@ const logSum = (logs) => {
   return most + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - most), 0));
 };
 
-/** The ε of §4: from the last layer to the first, ln of the largest and smallest probability of one output after each state. */
+// §4, with ln of top and bottom
 function totalOf(layers, bits) {
   // ln(x/2^bits)
   const log = (x) => {
-    must(x > 0n, "order of thresholds");
+    must(x > 0n, "thresholds");
     const text = x.toString(16);
     return Math.log(Number("0x" + text.slice(0, 13).padEnd(13, 0))) + (4 * text.length - 52 - bits) * Math.LN2;
   };
@@ -86,7 +88,7 @@ function totalOf(layers, bits) {
     after = lists[0].map((_, s) => {
       const bounds = [0n, ...texts.map((x) => BigInt("0x" + cut(x, bits / 4, s))), 1n << BigInt(bits)];
       const logs = lists.map((x, k) => log(bounds[k + 1] - bounds[k]));
-      must(lists.every((x) => isBelow(x[s], after.length)), "a next state");
+      must(lists.every((x) => isBelow(x[s], after.length)), "next state");
       return [Math.max, Math.min].map((pick, side) => {
         const paths = lists.map((x, k) => logs[k] + after[x[s]][side]);
         return kind === "change"
@@ -94,12 +96,12 @@ function totalOf(layers, bits) {
           : logSum(paths) - Math.log(size);
       });
     });
-  must(after.length === 1, "first layer");
+  must(after.length === 1, "layer 0");
   return after[0][0] - after[0][1];
 }
 
 const nats = (text) => {
-  must(isText(text) && /^-?(0|[1-9]\d*)\.\d{15}$/.test(text), "form of an epsilon");
+  must(isText(text) && /^(?!-0\.0*$)-?(0|[1-9]\d*)\.\d{15}$/.test(text), "form of an epsilon");
   return BigInt(text.replace(".", ""));
 };
 
@@ -113,8 +115,8 @@ function checkEpsilon({ attributes, epsilon }, truth) {
 
 const numberBelow = (n) => {
   for (;;) {
-    const w = n > 1 ? new DataView(random(4).buffer).getUint32() : 0;
-    // the uneven last stretch would favour some numbers
+    const w = n > 1 ? parseInt(hex(random(4)), 16) : 0;
+    // the rest would favour some numbers
     if (w < 2 ** 32 - (2 ** 32 % n)) return w % n;
   }
 };
@@ -126,7 +128,7 @@ export function randomize({ attributes, bits, layers }, answers) {
   for (const { kind, attribute, size, texts, lists } of layers) {
     const word = kind === "uniform" || hex(random(bits / 8));
     const way = texts.filter((x) => cut(x, bits / 4, s) <= word).length;
-    // taken in any case, so that how much is taken says nothing of the answer
+    // always taken, since how much is taken must not show the answer
     const step = kind === "change" ? 1 + numberBelow(size - 1) : numberBelow(size);
     if (kind === "uniform") codes[attribute] = step;
     if (kind === "change" && way < texts.length) codes[attribute] = (codes[attribute] + step) % size;
@@ -142,7 +144,11 @@ export async function answerOnce(deployment, answers, store, limit) {
   let isNew = false;
   const entry = await store.update(design, (kept, all) => {
     if (kept) return kept;
-    must(limit === undefined || spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "above the limit");
+    if (limit !== undefined) {
+      const what = `limit ${limit} (${typeof limit}): give a number of nats from 0 to 1e20`;
+      must(Number.isFinite(limit) && limit >= 0 && limit <= 1e20, what);
+      must(spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "above the limit");
+    }
     isNew = true;
     const values = randomize(deployment, answers);
     return { epsilon, report: { format: "optrr-report/1", design, id: hex(random(16)), values } };
@@ -152,6 +158,5 @@ export async function answerOnce(deployment, answers, store, limit) {
 
 export async function ledger(store) {
   const entries = await store.all();
-  const sum = String(spent(entries)).padStart(16, "0");
-  return { entries, epsilon: sum.slice(0, -15) + "." + sum.slice(-15) };
+  return { entries, epsilon: String(spent(entries)).padStart(16, 0).replace(/.{15}$/, ".$&") };
 }

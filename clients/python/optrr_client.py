@@ -28,7 +28,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,8 +46,9 @@ REPORT = "optrr-report/1"
 _ENTRY = "optrr-client-entry/1"
 # Larger files are not meant for one person's device.
 MOST_BYTES = 1 << 22
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
-_EPSILON = r"-?(0|[1-9][0-9]*)\.[0-9]{15}"
+_EPSILON = r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}"
 _DIGEST = r"[0-9a-f]{64}"
 _KEYS = {
     "file": {"format", "software", "design", "attributes", "bits", "layers", "epsilon", "digest"},
@@ -189,11 +191,12 @@ class Diary:
 
     The true record is never written. Two processes that answer at once end with one report: whoever comes second gets
     AlreadyAnswered, and sends nothing. ``limit`` is the most, in nats, that all designs together may cost the person.
+    Answers wait for each other, with a limit and without; on Windows, which has no such locks, they do not.
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: Decimal | float | str | None = None) -> None:
         self._folder = Path(folder).expanduser()
-        self._limit = None if limit is None else _epsilon(str(limit))
+        self._limit = None if limit is None else _limit(limit)
 
     def answer(self, sampler: Sampler, record: dict[str, Any]) -> dict[str, Any]:
         """Randomize, remember and return the report.
@@ -201,23 +204,22 @@ class Diary:
         Raises AlreadyAnswered for a design that was answered before, and BeyondLimit, before anything is drawn, for one
         that would bring the ledger's sum above the limit.
         """
-        if self._path(sampler.design).exists():
-            raise AlreadyAnswered("this design was answered; send the same report again with report()")
-        if self._limit is None:
-            return self._answered(sampler, record)
+        sampler.codes(record)  # a record that is refused leaves no folder behind
+        # also without a limit: another Diary of this folder may have one, and nothing may be added while it compares
         with self._alone():
-            total = self.ledger().total + sampler.epsilon
-            if total > self._limit:
-                raise BeyondLimit(
-                    f"with this design the total epsilon would be {total:f}, above the limit {self._limit:f}"
-                )
-            return self._answered(sampler, record)
+            if self._path(sampler.design).exists():
+                raise AlreadyAnswered("this design was answered; send the same report again with report()")
+            if self._limit is not None:
+                self._check_limit(self._limit, sampler)
+            report = sampler.report(record)
+            entry = {"format": _ENTRY, "epsilon": f"{sampler.epsilon:f}", "report": report}
+            self._write(sampler.design, json.dumps(entry, ensure_ascii=False).encode("utf-8"))
+            return report
 
-    def _answered(self, sampler: Sampler, record: dict[str, Any]) -> dict[str, Any]:
-        report = sampler.report(record)
-        entry = {"format": _ENTRY, "epsilon": f"{sampler.epsilon:f}", "report": report}
-        self._write(sampler.design, json.dumps(entry, ensure_ascii=False).encode("utf-8"))
-        return report
+    def _check_limit(self, limit: Decimal, sampler: Sampler) -> None:
+        total = _sum([self.ledger().total, sampler.epsilon])
+        if total > limit:
+            raise BeyondLimit(f"with this design the total epsilon would be {total:f}, above the limit {limit:f}")
 
     def report(self, sampler: Sampler) -> dict[str, Any] | None:
         """The report that was made for this design, to be sent again; None if there is none."""
@@ -230,11 +232,11 @@ class Diary:
         # other files may lie there, the deployment file itself for one
         kept = [self._entry(p) for p in sorted(self._folder.glob("*.json")) if _matches(_DIGEST, p.stem)]
         entries = [(x["report"]["design"], Decimal(x["epsilon"])) for x in kept]
-        return Ledger(entries, sum((e for _, e in entries), Decimal(0)))
+        return Ledger(entries, _sum([e for _, e in entries]))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """While nobody else adds to the sum that is compared with the limit."""
+        """While nobody else adds to this folder."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("w") as file:
             if fcntl is not None:
@@ -247,10 +249,9 @@ class Diary:
     def _entry(self, path: Path) -> dict[str, Any]:
         try:
             entry = json.loads(path.read_text(encoding="utf-8"))
-            whole = (
-                entry["format"] == _ENTRY and entry["report"]["design"] == path.stem and Decimal(entry["epsilon"]) >= 0
-            )
-        except (ValueError, ArithmeticError, KeyError, TypeError):
+            named = entry["format"] == _ENTRY and entry["report"]["design"] == path.stem
+            whole = named and _matches(_EPSILON, entry["epsilon"]) and not entry["epsilon"].startswith("-")
+        except (ValueError, KeyError, TypeError):
             whole = False
         if not whole:
             raise Refused(
@@ -282,14 +283,21 @@ class Diary:
                 os.close(folder)
 
 
-def _epsilon(text: str) -> Decimal:
+def _limit(given: Any) -> Decimal:
     try:
-        epsilon = Decimal(text)
+        limit = Decimal(str(given))
     except ArithmeticError:
-        epsilon = Decimal(-1)
-    if not (epsilon.is_finite() and epsilon >= 0):
-        raise Refused(f"the limit {text!r} is no total epsilon; give a number of nats from 0")
-    return epsilon
+        limit = Decimal(-1)
+    if isinstance(given, bool) or not limit.is_finite() or limit < 0:
+        raise Refused(
+            f"the diary's limit is {repr(given)[:60]}; give a number of nats from 0, such as 4, or None for no limit"
+        )
+    return limit
+
+
+def _sum(epsilons: Sequence[Decimal]) -> Decimal:
+    """Exact, whatever precision the caller's decimals have."""
+    return reduce(_EXACT.add, epsilons, Decimal(0))
 
 
 def _taken(take: Take, n: int) -> bytes:

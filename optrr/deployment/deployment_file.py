@@ -30,7 +30,7 @@ from optrr_solvers.randomness import Words
 FORMAT = "optrr-deployment/1"
 # Widths of a threshold; part of the format.
 WIDTHS = range(64, 6144 + 1, 64)
-_EPSILON = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]{15}")
+_EPSILON = re.compile(r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]*")
 

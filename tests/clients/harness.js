@@ -134,8 +134,10 @@ export async function answering(client, { deployments, storeModule, path }) {
 }
 
 /** Answers each design with a limit: the message where it is refused, and how many bytes were drawn, null where it is answered. */
-export async function limited(client, { deployments, storeModule, path, limit }) {
+export async function limited(client, { deployments, storeModule, path, limit: number, written }) {
   const { fileStore } = await import(storeModule);
+  // JSON cannot hold every limit that a program can give
+  const limit = written === undefined ? number : new Function("return " + written)();
   const refused = [];
   for (const text of deployments) {
     const deployment = await client.readDeployment(encode(text));

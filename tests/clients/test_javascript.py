@@ -67,7 +67,7 @@ PLANTED = {
         "hex(random(bits / 8))",
         'hex(random(bits / 8).map((x) => parseInt([...x.toString(2).padStart(8, "0")].reverse().join(""), 2)))',
     ),
-    "a number's bytes in the other order": ("getUint32()", "getUint32(0, true)"),
+    "a number's bytes in the other order": ("hex(random(4))", "hex(random(4).reverse())"),
     "a threshold off by one": ("bits / 4, s) <= word", "bits / 4, s) < word"),
     "the remainder without refusal": ("if (w < 2 ** 32 - (2 ** 32 % n)) return", "return"),
     "a number from the bytes of the word": (
@@ -240,11 +240,85 @@ def test_a_limit_is_reached_and_never_passed(less, answered, with_store):
     assert result["ledger"]["epsilon"] == str(spent)
 
 
-@pytest.mark.parametrize("limit", [-1, "4", 1e30])
-def test_what_is_no_limit_is_refused(limit, with_store):
-    result = run("limited", {"deployments": [vectors.read("small")["deployment"]], "limit": limit, **with_store})
-    assert result["refused"] != [None]
+# As the program writes it, and what the message says of it.
+NO_LIMITS = {
+    "-1": "-1 (number)",
+    "-1e-20": "-1e-20 (number)",
+    "1e21": "1e+21 (number)",
+    "NaN": "NaN (number)",
+    "Infinity": "Infinity (number)",
+    '"4"': "4 (string)",
+    "null": "null (object)",
+    "true": "true (boolean)",
+    "4n": "4 (bigint)",
+    "[4]": "4 (object)",
+}
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS)
+def test_what_is_no_limit_is_refused_with_a_remedy_before_anything_is_drawn(limit, with_store):
+    given = {"deployments": [vectors.read("small")["deployment"]], "written": limit, **with_store}
+    result = run("limited", given)
+    said = f"limit {NO_LIMITS[limit]}: give a number of nats from 0 to 1e20"
+    assert result["refused"] == [[True, said, 0]]
     assert result["ledger"]["entries"] == []
+
+
+@pytest.mark.parametrize("limit", ["undefined", "1e20", "1.2"])
+def test_what_is_a_limit_is_taken(limit, with_store):
+    given = {"deployments": [vectors.read("small")["deployment"]], "written": limit, **with_store}
+    assert run("limited", given)["refused"] == [None]
+
+
+TABS = "http://localhost/"
+# In one tab an answer within a limit takes half a second to draw; in another, one without a limit is given meanwhile.
+IN_A_TAB = """
+async ([text, limit]) => {
+  const { answerOnce, readDeployment } = await import("./optrr.js");
+  const { browserStore } = await import("./browser-store.js");
+  const deployment = await readDeployment(new TextEncoder().encode(text));
+  const answers = Object.fromEntries(deployment.attributes.map((x) => [x.name, x.categories[0]]));
+  const store = browserStore();
+  const drawing = new BroadcastChannel("drawing");
+  if (limit !== null) {
+    const system = crypto.getRandomValues.bind(crypto);
+    crypto.getRandomValues = (array) => {
+      crypto.getRandomValues = system;
+      drawing.postMessage("now");
+      for (const until = Date.now() + 500; Date.now() < until; );
+      return system(array);
+    };
+    return answerOnce(deployment, answers, store, limit);
+  }
+  globalThis.storedBefore = new Promise((done) => {
+    const update = (key, change) => store.update(key, (kept, all) => (done(all.length), change(kept, all)));
+    drawing.onmessage = () => answerOnce(deployment, answers, { update });
+  });
+}
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_added_between_the_comparison_and_the_storing_in_two_tabs(browser):
+    texts = [vectors.read(name)["deployment"] for name in ("small", "joint")]
+    context = browser.new_context()
+    context.route(TABS + "**", served)
+    tabs = [context.new_page(), context.new_page()]
+    for tab in tabs:
+        tab.goto(TABS)
+    tabs[1].evaluate(IN_A_TAB, [texts[1], None])
+    tabs[0].evaluate(IN_A_TAB, [texts[0], 2])
+    # the one without a limit was given while the other one drew, and found it stored
+    assert tabs[1].evaluate("storedBefore") == 1
+    context.close()
+
+
+def served(route):
+    file = CLIENT / route.request.url.removeprefix(TABS)
+    if file.is_file():
+        route.fulfill(body=file.read_text(encoding="utf-8"), content_type="text/javascript")
+    else:
+        route.fulfill(body="<!doctype html>", content_type="text/html")
 
 
 def test_a_design_is_answered_once_and_the_ledger_adds_up_exactly(with_store):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 
@@ -229,7 +232,7 @@ def test_answers_once_and_sends_the_same_again(tmp_path: Path) -> None:
         with pytest.raises(client.AlreadyAnswered):
             client.Diary(tmp_path / "diary").answer(sampler, other)
     assert client.Diary(tmp_path / "diary").report(sampler) == report
-    assert [p.suffix for p in (tmp_path / "diary").iterdir()] == [".json"]
+    assert {p.name for p in (tmp_path / "diary").iterdir()} == {f"{sampler.design}.json", "lock"}
 
 
 def test_keeps_nothing_of_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,8 +290,9 @@ def test_a_source_that_runs_short_draws_nothing(tmp_path: Path, monkeypatch: pyt
     short: Callable[[int], bytes] = lambda n: b"\x01" * (n - 1)  # noqa: E731
     monkeypatch.setattr(sampler.randomized.__func__, "__defaults__", (short,))
     with pytest.raises(client.Refused, match="short"):
-        client.Diary(tmp_path / "new").answer(sampler, ANSWERS)
-    assert not (tmp_path / "new").exists()
+        client.Diary(tmp_path).answer(sampler, ANSWERS)
+    assert client.Diary(tmp_path).report(sampler) is None
+    assert client.Diary(tmp_path).ledger().entries == []
 
 
 def records(names: list[str]) -> list[tuple[Any, dict[str, Any]]]:
@@ -312,9 +316,56 @@ def test_a_limit_is_reached_exactly_and_never_passed(tmp_path: Path, monkeypatch
     assert client.Diary(tmp_path, 0).report(first) == below.report(first)
     client.Diary(tmp_path, str(limit)).answer(second, more)
     assert client.Diary(tmp_path).ledger().total == limit
-    for wrong in ("-1", "nan", "inf", "four", -0.5):
-        with pytest.raises(client.Refused, match="limit"):
-            client.Diary(tmp_path, wrong)
+
+
+NO_LIMITS = [
+    "-1",
+    "nan",
+    "inf",
+    "four",
+    "",
+    -0.5,
+    math.nan,
+    math.inf,
+    -math.inf,
+    True,
+    False,
+    np.float64("nan"),
+    np.True_,
+    [4],
+]
+
+
+@pytest.mark.parametrize("limit", NO_LIMITS)
+def test_what_is_no_limit_is_refused_in_one_line_with_a_remedy(limit: object, tmp_path: Path) -> None:
+    with pytest.raises(client.Refused) as error:
+        client.Diary(tmp_path, limit)
+    assert str(error.value).startswith(f"the diary's limit is {limit!r}; give a number of nats from 0")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("limit", [2, 1.5, "1.5", Decimal("1.5"), np.float64(1.5), np.float32(1.5), np.int64(2)])
+def test_a_number_of_any_kind_is_a_limit(limit: object, tmp_path: Path) -> None:
+    (first, answers), (second, more) = records(["small", "joint"])
+    diary = client.Diary(tmp_path, limit)
+    diary.answer(first, answers)
+    with pytest.raises(client.BeyondLimit, match=f"above the limit {limit}"):
+        diary.answer(second, more)
+
+
+def test_a_program_with_few_decimal_digits_spends_no_more(tmp_path: Path) -> None:
+    (first, answers), (second, more) = records(["small", "joint"])
+    spent = first.epsilon + second.epsilon
+    limit = spent - Decimal("1e-15")
+    with localcontext() as context:
+        context.prec = 3
+        diary = client.Diary(tmp_path, limit)
+        diary.answer(first, answers)
+        with pytest.raises(client.BeyondLimit):
+            diary.answer(second, more)
+        client.Diary(tmp_path).answer(second, more)
+        total = diary.ledger().total
+    assert total == spent
 
 
 def test_a_ledger_that_cannot_be_added_up_is_no_reason_to_go_on(tmp_path: Path) -> None:
@@ -324,6 +375,31 @@ def test_a_ledger_that_cannot_be_added_up_is_no_reason_to_go_on(tmp_path: Path) 
     path.write_text("{", encoding="utf-8")
     with pytest.raises(client.Refused, match="no entry"):
         client.Diary(tmp_path, 100).answer(second, more)
+
+
+def test_nothing_is_added_between_the_comparison_and_the_storing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two answers at once only one has a limit; both wait for each other."""
+    pytest.importorskip("fcntl", reason="this system has no locks of files")
+    (first, answers), (second, more) = records(["small", "joint"])
+    limited, unlimited = client.Diary(tmp_path, first.epsilon), client.Diary(tmp_path)
+    draw, others, kept = client.Sampler.report, [], []
+
+    def slow(sampler: Any, record: dict[str, Any]) -> Any:
+        if sampler is first:
+            other = threading.Thread(target=unlimited.answer, args=(second, more))
+            other.start()
+            others.append(other)
+            other.join(0.5)
+            kept.extend(unlimited.ledger().entries)
+        return draw(sampler, record)
+
+    monkeypatch.setattr(client.Sampler, "report", slow)
+    limited.answer(first, answers)
+    assert kept == []
+    others[0].join()
+    assert len(limited.ledger().entries) == 2
 
 
 def test_answers_at_the_same_moment_stay_within_the_limit(tmp_path: Path) -> None:
