@@ -13,7 +13,10 @@ export interface Deployment {
   readonly digest: string;
   readonly attributes: readonly { readonly name: string; readonly categories: readonly Category[] }[];
   readonly bits: number;
-  /** Nats, as decimal text with 15 places, rounded up. */
+  /**
+   * Nats, as decimal text with 15 places, rounded up. `total` and `conditional` are upper bounds in a file with choices or
+   * second thresholds. `readDeployment` checks that the total is not too small; `attributes` and `conditional` are as stated.
+   */
   readonly epsilon: {
     readonly total: string;
     readonly attributes: readonly string[];
@@ -72,7 +75,8 @@ export function randomize(deployment: Deployment, answers: Answers): Category[];
  * stored before it is returned (`isNew`). The answers are not kept.
  *
  * `limit` is the most, in nats, that all designs in the store may cost together. A design that would bring the sum above it
- * is refused before anything is drawn; what was sent before can be sent again whatever the limit is.
+ * is refused before anything is drawn; what was sent before can be sent again whatever the limit is. A limit that is not a
+ * number from 0 to 1e20 is refused, too.
  */
 export function answerOnce(
   deployment: Deployment,

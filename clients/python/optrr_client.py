@@ -86,7 +86,7 @@ class _Layer(NamedTuple):
 
 
 class Sampler:
-    """A checked deployment file."""
+    """A checked deployment file: its total epsilon is not below the truth. Its other ones are as stated, and not used."""
 
     def __init__(self, text: bytes) -> None:
         """Refuses (Refused) what the specification tells a client to refuse."""

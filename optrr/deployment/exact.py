@@ -1,7 +1,8 @@
 """Every ε of an automaton from its integers alone, by the formulas of ``docs/deployment-format.md``, §4.
 
 The total and the flip probabilities are exact ratios of whole numbers; common factors of a layer cancel in every ratio
-and are left out. Conditional ε follow pairs of states in decimals that are rounded outward. This is a second
+and are left out. Conditional ε follow pairs of states in decimals that are rounded outward; like the total they are upper
+bounds where there are choices or second ways to change. This is a second
 implementation beside :mod:`optrr_solvers.automaton.bounds`, which labels designs, so that neither has to be trusted.
 
 How long it takes is known before it starts: :func:`work` in operations on 64-bit words, and the number of pairs.

@@ -128,6 +128,26 @@ def test_honest_files_keep_their_promises(tmp_path: Path) -> None:
     assert kinds == {"change", "uniform", "choice", "second"}
 
 
+def bounds_above_the_truth(content: Content) -> list[mp.mpf]:
+    """By how much the stated total and conditional ε are above what the integers do."""
+    truth = naive.ExactTruth([len(a["categories"]) for a in content["attributes"]], drawn(content))
+    stated = [content["epsilon"]["total"], *content["epsilon"]["conditional"]]
+    with mp.workdps(60):
+        return [mp.mpf(x) - naive.log_of(y) for x, y in zip(stated, [truth.total, *truth.conditional], strict=True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_total_and_conditional_epsilons_are_the_truth_but_for_choices_and_second_ways(name: str) -> None:
+    content = originals()[name]
+    above = bounds_above_the_truth(content)
+    assert min(above) >= 0
+    if all(x["kind"] != "choice" and "second" not in x for x in content["layers"]):
+        assert max(above) <= mp.mpf("1e-15")
+    elif name == "blocks":
+        # what the specification warns of
+        assert max(above) > mp.mpf("0.5")
+
+
 def test_the_enumeration_sees_a_lie() -> None:
     content = originals()["small"]
     for change in ("total", "attributes", "conditional"):
