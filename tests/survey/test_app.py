@@ -100,6 +100,7 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
     assert gzip.decompress(small.body) == survey.deployment.to_bytes()
     assert len(small.body) < len(survey.deployment.to_bytes())
     assert call(app, "GET", "/survey.json").json == {
+        "digest": survey.asked,
         "title": "Wie es Ihnen geht <b>",
         "language": "de",
         "questions": {"income": "Ihr Einkommen?"},
@@ -208,7 +209,7 @@ def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
     from optrr.records.domain import Attribute, Domain  # noqa: PLC0415
 
     domain = Domain(tuple(Attribute(f"a{i}", (text, None)) for i, text in enumerate(texts)))
-    reader = incoming.ReportReader("d" * 64, domain)
+    reader = incoming.ReportReader("d" * 64, "e" * 64, domain)
     escaped = json.dumps(
         {"format": incoming.FORMAT, "design": "d" * 64, "id": "0" * 32, "values": texts}, indent=2, ensure_ascii=True
     ).encode()
@@ -434,7 +435,8 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
     from_design = prepared(tmp_path / "q.design.json", path)
     assert from_design.files == first.files
     assert from_design.wording == first.wording
-    assert prepared(tmp_path / "q.design.json").wording_json == b"{}"
+    without_texts = prepared(tmp_path / "q.design.json")
+    assert json.loads(without_texts.wording_json) == {"digest": without_texts.asked}
     path.write_text(SPECIFICATION.replace("epsilon = 1.0", "epsilon = 2.0"))
     with pytest.raises(InvalidInput, match="another specification"):
         prepared(path)

@@ -165,7 +165,7 @@ def test_a_person_fills_in_the_form_on_a_narrow_screen(page, server):
     assert not sideways(page)
     (body,) = bodies
     report = json.loads(body)
-    assert set(report) == {"format", "design", "id", "values"}
+    assert set(report) == {"format", "design", "id", "values", "wording"}
     assert report["id"] in kept_by(server)
     cards = page.locator(".cards > li").all()
     assert len(cards) == len(NAMES)

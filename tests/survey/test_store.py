@@ -57,7 +57,7 @@ def files(made: Design, tmp_path_factory: pytest.TempPathFactory) -> SurveyFiles
     path = tmp_path_factory.mktemp("design") / "design.json"
     made.save(path)
     released = Provenance((Release.drawn(made.mechanism.digest, made.epsilon, seeded=False),))
-    return SurveyFiles("a" * 64, path.read_bytes(), b"sampler", released.to_json())
+    return SurveyFiles("a" * 64, "w" * 64, path.read_bytes(), b"sampler", released.to_json())
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_a_database_belongs_to_one_design(opened: Callable[[], sa.Engine], files
     assert held_survey(engine) == files
     begin_survey(engine, files)
     with pytest.raises(InvalidInput, match="holds the reports of another design"):
-        begin_survey(engine, SurveyFiles("b" * 64, b"", b"", ""))
+        begin_survey(engine, SurveyFiles("b" * 64, "w" * 64, b"", b"", ""))
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE survey SET format = 'optrr-survey/9'"))
     for refused in (lambda: begin_survey(engine, files), lambda: held_survey(engine)):
@@ -222,7 +222,7 @@ def test_what_is_committed_is_synced(opened: Callable[[], sa.Engine]) -> None:
 def test_columns_hold_neither_time_nor_address(opened: Callable[[], sa.Engine]) -> None:
     columns = {t: [c["name"] for c in sa.inspect(opened()).get_columns(t)] for t in ("survey", "reports")}
     assert columns == {
-        "survey": ["key", "format", "digest", "design", "sampler", "provenance"],
+        "survey": ["key", "format", "digest", "wording", "design", "sampler", "provenance"],
         "reports": ["identifier", "record"],
     }
     assert sorted(sa.inspect(opened()).get_table_names()) == ["reports", "survey"]
