@@ -1,8 +1,8 @@
 """The database of a survey: SQLite in a file, or PostgreSQL for collectors on many machines; one schema for both.
 
-One database holds one survey: which design, which wording, its files as they were when the survey began, and the reports. A
-report is its identifier and its packed record (:mod:`optrr.survey.packing`); neither a time nor an address is kept. In SQLite the
-reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
+One database holds one survey: which design, which wording, its files as they were when the survey began, and the reports.
+A report is its identifier and its packed record (:mod:`optrr.survey.packing`); neither a time nor an address is kept. In
+SQLite the reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
 
 What is committed is on disk: SQLite writes ahead and syncs at every commit (``synchronous=FULL``), PostgreSQL waits for its
 own log (``synchronous_commit``), and one that was told not to sync at all is refused.

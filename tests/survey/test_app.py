@@ -111,7 +111,8 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
 def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Survey, engine: sa.Engine) -> None:
     body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
     spaced = json.dumps(json.loads(body), indent=3).encode()
-    for sent in (body, body, spaced, [body[:7], body[7:]]):
+    named = json.dumps({**json.loads(body), "wording": call(app, "GET", "/survey.json").json["digest"]}).encode()
+    for sent in (body, body, spaced, named, [body[:7], body[7:]]):
         reply = call(app, "POST", "/reports", sent, content_type="Application/JSON; charset=utf-8")
         assert (reply.status, reply.json) == (200, {"kept": True})
     assert kept(engine) == 1
@@ -124,6 +125,9 @@ def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Surve
     ("change", "status", "message"),
     [
         (lambda r: {**r, "design": "0" * 64}, 422, "another design"),
+        (lambda r: {**r, "wording": "0" * 64}, 422, "answers other questions"),
+        (lambda r: {**r, "wording": ""}, 422, "answers other questions"),
+        (lambda r: {**r, "wording": None}, 400, "not a report"),
         (lambda r: {**r, "format": "optrr-report/2"}, 422, "another format"),
         (lambda r: {**r, "id": r["id"].upper() + "A"}, 422, "32 lower-case"),
         (lambda r: {**r, "id": "A" * 32}, 422, "32 lower-case"),
