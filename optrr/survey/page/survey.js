@@ -10,7 +10,8 @@ import { deliver } from "./sending.js";
 const BEFORE = "You have answered before in this browser. This is the report that was made then.";
 const OTHER_TAB = "This browser had already answered, in another window. That report counts; what you entered now was not used.";
 const LOST =
-  "This browser kept something for this survey that cannot be read, so it cannot tell what was sent. So that nobody answers twice, nothing is asked or sent.";
+  "This browser kept something for this survey that cannot be read, so it cannot tell what was sent. So that nobody answers twice, nothing is asked or sent. " +
+  "If you are sure that nothing was sent from here, delete this site's data in your browser and try again.";
 
 const content = document.getElementById("content");
 const status = document.getElementById("status");
