@@ -730,3 +730,32 @@ def test_a_sign_in_page_does_not_count_as_the_collector(page, server):
     assert len(bodies) == 2
     assert len(set(bodies)) == 1
     assert json.loads(bodies[0])["id"] in kept_by(server)
+
+
+def test_a_window_whose_report_was_deleted_goes_on_with_the_one_that_was_made_since(page, server):
+    page.route("**/reports", lambda route: route.abort())
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report has not been sent yet")
+    page.unroute("**/reports")
+    page.evaluate(CHANGED, None)
+    other = opened(page.context)
+    bodies = [reports_of(page), reports_of(other)]
+    fill_in(other)
+    press(other)
+    wait_for(other, "Your report was sent")
+    page.get_by_role("button", name="Send the same report again").click()
+    wait_for(page, "Your report was sent")
+    assert bodies[0] == bodies[1]
+    assert page.get_by_text(OTHER_WINDOW).is_visible()
+    assert page.get_by_text("You entered", exact=True).count() == 0
+
+
+def test_without_a_wording_nothing_is_asked(browser, server):
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+    context.route("**/survey.json", lambda route: route.fulfill(json={"title": "Habits"}))
+    page = opened(context)
+    wait_for(page, "The survey could not be loaded")
+    assert page.get_by_text("does not say which questions these are").is_visible()
+    assert page.locator("form").count() == 0
+    context.close()
