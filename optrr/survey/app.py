@@ -51,7 +51,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     records = StoredRecords(engine)
     pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
-    collector = Collector(ReportReader(survey.files.digest, survey.deployment.domain), store)
+    collector = Collector(ReportReader(survey.files.digest, survey.files.wording, survey.deployment.domain), store)
 
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:

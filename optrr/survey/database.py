@@ -1,8 +1,8 @@
 """The database of a survey: SQLite in a file, or PostgreSQL for collectors on many machines; one schema for both.
 
-One database holds one survey: which design, its files as they were when the survey began, and the reports. A report is
-its identifier and its packed record (:mod:`optrr.survey.packing`); neither a time nor an address is kept. In SQLite the
-reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
+One database holds one survey: which design, which wording, its files as they were when the survey began, and the reports.
+A report is its identifier and its packed record (:mod:`optrr.survey.packing`); neither a time nor an address is kept. In
+SQLite the reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
 
 What is committed is on disk: SQLite writes ahead and syncs at every commit (``synchronous=FULL``), PostgreSQL waits for its
 own log (``synchronous_commit``), and one that was told not to sync at all is refused.
@@ -21,7 +21,7 @@ from sqlalchemy.schema import CreateTable
 
 from optrr.errors import InvalidInput, in_one_line, not_installed
 
-FORMAT = "optrr-survey/1"
+FORMAT = "optrr-survey/2"
 IDENTIFIER_BYTES = 16
 
 # Seconds that a connection waits for another one's write (SQLite) or for the server (PostgreSQL).
@@ -37,6 +37,7 @@ _surveys = sa.Table(
     sa.Column("key", sa.Integer, sa.CheckConstraint("key = 1"), primary_key=True),
     sa.Column("format", sa.Text, nullable=False),
     sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("wording", sa.Text, nullable=False),
     sa.Column("design", sa.LargeBinary, nullable=False),
     sa.Column("sampler", sa.LargeBinary, nullable=False),
     sa.Column("provenance", sa.Text, nullable=False),
@@ -52,12 +53,15 @@ reports = sa.Table(
 
 @dataclass(frozen=True)
 class SurveyFiles:
-    """What a survey is about: the digest of its design, the design file, and the deployment file that clients read.
+    """What a survey is about: the digests of its design and of its wording, the design file, and the deployment file.
 
+    The design's digest covers categories and probabilities alone, so that two surveys which ask different questions may have
+    the same one; ``wording`` tells them apart (:attr:`optrr.survey.preparing.Survey.asked`).
     ``provenance`` is what its records say of their randomization, with an id that is drawn when the survey begins.
     """
 
     digest: str
+    wording: str
     design: bytes
     sampler: bytes
     provenance: str = field(compare=False)
@@ -155,7 +159,7 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
     Raises
     ------
     InvalidInput
-        where the database holds another design's survey, or cannot be written.
+        where the database holds a survey of another design, of other questions or of another format, or cannot be written.
     """
     row = {"key": 1, "format": FORMAT, **asdict(files)}
     with readable(engine.url), engine.begin() as connection:
@@ -163,16 +167,21 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         for table in (_surveys, reports):
             connection.execute(CreateTable(table, if_not_exists=True))
+        if (held := _format_of(connection)) not in (None, FORMAT):
+            raise InvalidInput(
+                f"database {shown(engine.url)} has format {held!r}; this version writes {FORMAT!r}: give a new one"
+            )
         connection.execute(insert_new(engine, _surveys), [row])
-        kept = connection.execute(sa.select(_surveys.c.format, _surveys.c.digest)).one()
-    if kept.format != FORMAT:
-        raise InvalidInput(
-            f"database {shown(engine.url)} has format {kept.format!r}; this version writes {FORMAT!r}: give a new one"
-        )
+        kept = connection.execute(sa.select(_surveys.c.digest, _surveys.c.wording)).one()
     if kept.digest != files.digest:
         raise InvalidInput(
             f"database {shown(engine.url)} holds the reports of another design ({kept.digest[:12]}…, not "
             f"{files.digest[:12]}…); serve that design, or give another database"
+        )
+    if kept.wording != files.wording:
+        raise InvalidInput(
+            f"database {shown(engine.url)} holds answers to other questions: the title or the text of a question was "
+            "another one when the survey began; serve it with those texts (a design: with --wording), or give another database"
         )
 
 
@@ -181,12 +190,17 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
     with readable(engine.url), engine.connect() as connection:
         if not sa.inspect(connection).has_table(_surveys.name):
             raise InvalidInput(f"database {shown(engine.url)} holds no survey; give one that `optrr serve` wrote")
-        row = connection.execute(sa.select(_surveys)).one_or_none()
-    if row is None or row.format != FORMAT:
-        raise InvalidInput(
-            f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give one that this version wrote"
-        )
-    return SurveyFiles(row.digest, bytes(row.design), bytes(row.sampler), row.provenance)
+        if _format_of(connection) != FORMAT:
+            raise InvalidInput(
+                f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give one that this version wrote"
+            )
+        row = connection.execute(sa.select(_surveys)).one()
+    return SurveyFiles(row.digest, row.wording, bytes(row.design), bytes(row.sampler), row.provenance)
+
+
+def _format_of(connection: sa.Connection) -> str | None:
+    """The format of the survey that is there. It is asked for alone, because another format may have other columns."""
+    return connection.execute(sa.select(_surveys.c.format)).scalar_one_or_none()
 
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> Any:

@@ -41,13 +41,15 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     design: str
     id: str
     values: list[str | None]
+    # clients that answer by the deployment file alone do not know the wording
+    wording: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ReportReader:
-    """Reads reports of one design, which has this identity in its deployment file, over its domain."""
+    """Reads reports of one design, which has this identity in its deployment file, and one wording, over its domain."""
 
-    def __init__(self, identity: str, domain: Domain) -> None:
-        self._identity, self._names = identity, domain.names
+    def __init__(self, identity: str, wording: str, domain: Domain) -> None:
+        self._identity, self._wording, self._names = identity, wording, domain.names
         self._codes = [a.codes for a in domain]
         self._packing = Packing(domain)
         self._decode = msgspec.json.Decoder(_Body).decode
@@ -59,8 +61,8 @@ class ReportReader:
         Raises
         ------
         Refused
-            with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, or values that it
-            does not have).
+            with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other questions, or
+            values that the design does not have).
         """
         return self.report(await body_of(request, "application/json", self.most_bytes))
 
@@ -74,6 +76,8 @@ class ReportReader:
             raise Refused(422, f"the report has another format than {FORMAT}")
         if sent.design != self._identity:
             raise Refused(422, "the report is for another design than this survey's; load the page again")
+        if sent.wording not in (msgspec.UNSET, self._wording):
+            raise Refused(422, "the report answers other questions than this survey's; load the page again")
         if not _IDENTIFIER.fullmatch(sent.id):
             raise Refused(422, "the report's id is not 32 lower-case hexadecimal digits")
         return Report(bytes.fromhex(sent.id), self._packing.pack(self._coded(sent.values)))

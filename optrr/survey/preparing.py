@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from optrr.deployment.canonical import digest_of
 from optrr.deployment.deployment_file import Deployment
 from optrr.deployment.fit import Fitted, fitted_deployment
 from optrr.designing.design import Design
@@ -55,13 +56,30 @@ class Survey:
         # each person draws at home from their own randomness, once
         released = Provenance((Release.drawn(mechanism.digest, mechanism.epsilon, seeded=False),))
         return SurveyFiles(
-            self.deployment.design, self.design_file.read_bytes(), self.deployment.to_bytes(), released.to_json()
+            self.deployment.design,
+            self.asked,
+            self.design_file.read_bytes(),
+            self.deployment.to_bytes(),
+            released.to_json(),
         )
+
+    @cached_property
+    def asked(self) -> str:
+        """A digest of what people are asked: the title, and in their order the questions and the labels of the answers.
+
+        The title counts because it may be all that says what questions without a text of their own are about. Who asks, the
+        introduction and the language do not: they can be corrected while a survey runs.
+        """
+        questions = [
+            {"question": self.wording.questions.get(a.name, a.name), "labels": list(a.texts)}
+            for a in self.deployment.domain
+        ]
+        return digest_of({"title": self.wording.title, "questions": questions})
 
     @property
     def wording_json(self) -> bytes:
-        """The texts as the page reads them; those that are not given are left out."""
-        return msgspec.json.encode(self.wording)
+        """The texts as the page reads them, and their digest; those that are not given are left out."""
+        return msgspec.json.encode({**msgspec.to_builtins(self.wording), "digest": self.asked})
 
 
 def prepared(

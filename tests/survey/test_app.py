@@ -100,6 +100,7 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
     assert gzip.decompress(small.body) == survey.deployment.to_bytes()
     assert len(small.body) < len(survey.deployment.to_bytes())
     assert call(app, "GET", "/survey.json").json == {
+        "digest": survey.asked,
         "title": "Wie es Ihnen geht <b>",
         "language": "de",
         "questions": {"income": "Ihr Einkommen?"},
@@ -110,7 +111,8 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
 def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Survey, engine: sa.Engine) -> None:
     body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
     spaced = json.dumps(json.loads(body), indent=3).encode()
-    for sent in (body, body, spaced, [body[:7], body[7:]]):
+    named = json.dumps({**json.loads(body), "wording": call(app, "GET", "/survey.json").json["digest"]}).encode()
+    for sent in (body, body, spaced, named, [body[:7], body[7:]]):
         reply = call(app, "POST", "/reports", sent, content_type="Application/JSON; charset=utf-8")
         assert (reply.status, reply.json) == (200, {"kept": True})
     assert kept(engine) == 1
@@ -123,6 +125,9 @@ def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Surve
     ("change", "status", "message"),
     [
         (lambda r: {**r, "design": "0" * 64}, 422, "another design"),
+        (lambda r: {**r, "wording": "0" * 64}, 422, "answers other questions"),
+        (lambda r: {**r, "wording": ""}, 422, "answers other questions"),
+        (lambda r: {**r, "wording": None}, 400, "not a report"),
         (lambda r: {**r, "format": "optrr-report/2"}, 422, "another format"),
         (lambda r: {**r, "id": r["id"].upper() + "A"}, 422, "32 lower-case"),
         (lambda r: {**r, "id": "A" * 32}, 422, "32 lower-case"),
@@ -208,7 +213,7 @@ def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
     from optrr.records.domain import Attribute, Domain  # noqa: PLC0415
 
     domain = Domain(tuple(Attribute(f"a{i}", (text, None)) for i, text in enumerate(texts)))
-    reader = incoming.ReportReader("d" * 64, domain)
+    reader = incoming.ReportReader("d" * 64, "e" * 64, domain)
     escaped = json.dumps(
         {"format": incoming.FORMAT, "design": "d" * 64, "id": "0" * 32, "values": texts}, indent=2, ensure_ascii=True
     ).encode()
@@ -434,7 +439,8 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
     from_design = prepared(tmp_path / "q.design.json", path)
     assert from_design.files == first.files
     assert from_design.wording == first.wording
-    assert prepared(tmp_path / "q.design.json").wording_json == b"{}"
+    without_texts = prepared(tmp_path / "q.design.json")
+    assert json.loads(without_texts.wording_json) == {"digest": without_texts.asked}
     path.write_text(SPECIFICATION.replace("epsilon = 1.0", "epsilon = 2.0"))
     with pytest.raises(InvalidInput, match="another specification"):
         prepared(path)

@@ -9,7 +9,9 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import ROUND_CEILING, Decimal
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +19,7 @@ import browsers
 import numpy as np
 import pytest
 import vectors
-from survey_client import Server
+from survey_client import Server, free_port
 
 from optrr.deployment.canonical import canonical, digest_of
 
@@ -63,11 +65,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("survey")
+    with serving(SPEC, tmp_path_factory.mktemp("survey")) as running:
+        yield running
+
+
+@contextmanager
+def serving(specification: dict[str, Any], folder: Path, port: int = 0) -> Iterator[Server]:
+    """A server of this specification, with its files in the folder."""
+    folder.mkdir(exist_ok=True)
     spec = folder / "survey.json"
-    spec.write_text(json.dumps(SPEC), encoding="utf-8")
-    database = f"sqlite:///{folder / 'reports.db'}"
-    running = Server(spec, "--database", database)
+    spec.write_text(json.dumps(specification), encoding="utf-8")
+    running = Server(spec, "--database", f"sqlite:///{folder / 'reports.db'}", port=port)
     running.database = folder / "reports.db"  # type: ignore[attr-defined]
     answering(running)
     yield running
@@ -165,7 +173,7 @@ def test_a_person_fills_in_the_form_on_a_narrow_screen(page, server):
     assert not sideways(page)
     (body,) = bodies
     report = json.loads(body)
-    assert set(report) == {"format", "design", "id", "values"}
+    assert set(report) == {"format", "design", "id", "values", "wording"}
     assert report["id"] in kept_by(server)
     cards = page.locator(".cards > li").all()
     assert len(cards) == len(NAMES)
@@ -550,5 +558,204 @@ def test_a_sampler_that_states_too_small_an_epsilon_is_not_asked_with(browser, s
     page = opened(context)
     wait_for(page, "The survey could not be loaded")
     assert page.get_by_text("epsilon is too small").is_visible()
+    assert page.locator("form").count() == 0
+    context.close()
+
+
+def questions(*texts: str) -> dict[str, Any]:
+    """A survey that asks these; all with as many of them have the same design."""
+    attributes = [{"name": f"q{i}", "question": text, "categories": ["yes", "no"]} for i, text in enumerate(texts)]
+    return {"title": "Habits", "epsilon": 1.0, "attributes": attributes}
+
+
+TEA = questions("Do you like tea?", "Do you like cake?")
+HEROIN = questions("Have you ever taken heroin?", "Have you ever stolen?")
+
+
+def answer_all(page: Any) -> dict[str, Any]:
+    """Give the first answer to every question, and send; the report."""
+    bodies = reports_of(page)
+    for field in page.locator("fieldset").all():
+        field.locator("input").first.check()
+    page.get_by_label("I have read how my answers are protected").check()
+    press(page)
+    wait_for(page, "Your report was sent")
+    (body,) = bodies
+    return json.loads(body)
+
+
+def test_who_answered_other_questions_of_the_same_design_is_asked(browser, tmp_path):
+    port = free_port()
+    context = browser.new_context(base_url=f"http://127.0.0.1:{port}")
+    with serving(TEA, tmp_path / "tea", port) as tea:
+        tea_design = json.loads(tea.get("/sampler.json"))["design"]
+        page = opened(context)
+        first = answer_all(page)
+        assert kept_by(tea) == {first["id"]}
+        page.close()
+    with serving(HEROIN, tmp_path / "heroin", port) as heroin:
+        assert json.loads(heroin.get("/sampler.json"))["design"] == tea_design
+        page = opened(context)
+        assert page.locator("legend").all_inner_texts() == [a["question"] for a in HEROIN["attributes"]]
+        assert page.get_by_text("you will have answered 2 surveys at this address").is_visible()
+        second = answer_all(page)
+        assert second["wording"] != first["wording"]
+        assert kept_by(heroin) == {second["id"]}
+        # the report to the first survey is none of the second, whoever sends it
+        answered = "(body) => fetch('reports', {method: 'POST', body, headers: {'Content-Type': 'application/json'}})"
+        assert page.evaluate(f"{answered}.then((x) => x.status)", json.dumps(first)) == 422
+        assert kept_by(heroin) == {second["id"]}
+        page.close()
+    with serving(TEA, tmp_path / "tea", port):
+        page = opened(context)
+        wait_for(page, "Your report was sent")
+        assert first["id"] in page.locator("pre").text_content()
+    context.close()
+    # nor does a database take the answers to both
+    with pytest.raises(AssertionError, match=r"error: .*other questions") as refused:
+        Server(tmp_path / "heroin" / "survey.json", "--database", str(tmp_path / "tea" / "reports.db"))
+    assert "Traceback" not in str(refused.value)
+
+
+def test_names_and_categories_that_javascript_has_a_meaning_for(browser, tmp_path):
+    names = ["constructor", "__proto__", "toString", "hasOwnProperty"]
+    categories = ["", "__proto__", "constructor"]
+    attributes = [{"name": name, "categories": categories} for name in names]
+    with serving({"epsilon": 40.0, "attributes": attributes}, tmp_path / "names") as server:
+        context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+        page = opened(context)
+        assert page.locator("legend").all_inner_texts() == names
+        assert page.locator("fieldset").first.locator("label").all_inner_texts() == ["(empty)", *categories[1:]]
+        report = answer_all(page)
+        # at this epsilon nothing is replaced by chance
+        assert report["values"] == [""] * len(names)
+        assert page.locator(".cards dd").all_inner_texts() == ["(empty)"] * 2 * len(names)
+        assert kept_by(server) == {report["id"]}
+        context.close()
+
+
+CHANGED = """
+async (content) => {
+  const settled = (request) => new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+  const database = await settled(indexedDB.open("optrr"));
+  const answers = database.transaction("answers", "readwrite").objectStore("answers");
+  for (const key of await settled(answers.getAllKeys()))
+    await settled(content === null ? answers.delete(key) : answers.put(content, key));
+  database.close();
+}
+"""
+
+
+def test_a_report_whose_entry_was_deleted_is_put_back_whole(page, server):
+    bodies = reports_of(page)
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    page.evaluate(CHANGED, None)
+    send_again(page)
+    page.reload()
+    # the browser knows it again, and that the collector has it
+    wait_for(page, "Your report was sent")
+    assert page.get_by_text("You have answered before in this browser").is_visible()
+    assert len(bodies) == 2
+    send_again(page)
+    assert len(set(bodies)) == 1
+
+
+def test_a_report_that_the_browser_does_not_keep_is_not_sent(page, server):
+    bodies = reports_of(page)
+    page.route("**/reports", lambda route: route.abort())
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report has not been sent yet")
+    page.unroute("**/reports")
+    page.evaluate("() => { indexedDB.open = () => { throw new Error('denied'); }; }")
+    page.get_by_role("button", name="Send the same report again").click()
+    wait_for(page, "Your report was not sent")
+    assert page.get_by_text("This browser did not keep it").is_visible()
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [{"delivered": True}, {"epsilon": "0.800000000000000", "delivered": True}, "nonsense", 0]
+)
+def test_where_this_surveys_entry_cannot_be_read_nothing_is_asked_or_sent(page, server, content):
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    page.evaluate(CHANGED, content)
+    bodies = reports_of(page)
+    page.reload()
+    wait_for(page, "What you sent before is not known")
+    assert page.get_by_text("nothing is asked or sent").is_visible()
+    assert page.locator("form, input").count() == 0
+    assert not bodies
+
+
+UNREADABLE = """
+async () => {
+  const { browserStore } = await import("./browser-store.js");
+  await browserStore().update("one", () => ({ delivered: true }));
+  await browserStore().update("two", () => null);
+}
+"""
+
+
+def test_other_surveys_entries_that_cannot_be_read_stop_nothing(page, server):
+    page.evaluate(UNREADABLE)
+    page.evaluate(OTHER)
+    page.reload()
+    unknown = "2 further entries of this browser cannot be read"
+    line = page.get_by_text(unknown).inner_text()
+    assert "you will have answered 2 surveys" in line
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report was sent")
+    assert "you have answered 2 surveys" in page.get_by_text(unknown).inner_text()
+
+
+def test_a_sign_in_page_does_not_count_as_the_collector(page, server):
+    bodies = reports_of(page)
+    page.route("**/reports", lambda route: route.fulfill(status=200, content_type="text/html", body="<h1>Wi-Fi</h1>"))
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report has not been sent yet")
+    assert page.get_by_text("Something else than the collector answered").is_visible()
+    page.unroute("**/reports")
+    page.reload()
+    wait_for(page, "Your report was sent")
+    assert len(bodies) == 2
+    assert len(set(bodies)) == 1
+    assert json.loads(bodies[0])["id"] in kept_by(server)
+
+
+def test_a_window_whose_report_was_deleted_goes_on_with_the_one_that_was_made_since(page, server):
+    page.route("**/reports", lambda route: route.abort())
+    fill_in(page)
+    press(page)
+    wait_for(page, "Your report has not been sent yet")
+    page.unroute("**/reports")
+    page.evaluate(CHANGED, None)
+    other = opened(page.context)
+    bodies = [reports_of(page), reports_of(other)]
+    fill_in(other)
+    press(other)
+    wait_for(other, "Your report was sent")
+    page.get_by_role("button", name="Send the same report again").click()
+    wait_for(page, "Your report was sent")
+    assert bodies[0] == bodies[1]
+    assert page.get_by_text(OTHER_WINDOW).is_visible()
+    assert page.get_by_text("You entered", exact=True).count() == 0
+
+
+def test_without_a_wording_nothing_is_asked(browser, server):
+    context = browser.new_context(base_url=f"http://127.0.0.1:{server.port}")
+    context.route("**/survey.json", lambda route: route.fulfill(json={"title": "Habits"}))
+    page = opened(context)
+    wait_for(page, "The survey could not be loaded")
+    assert page.get_by_text("does not say which questions these are").is_visible()
     assert page.locator("form").count() == 0
     context.close()

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ from optrr.survey.database import (
 )
 from optrr.survey.group_commit import GroupCommit
 from optrr.survey.packing import Packing
+from optrr.survey.preparing import prepared
 from optrr.survey.store import Outcome, Report, Store, StoreUnavailable
 from optrr.survey.stored_records import StoredRecords, is_sqlite
 
@@ -57,7 +59,7 @@ def files(made: Design, tmp_path_factory: pytest.TempPathFactory) -> SurveyFiles
     path = tmp_path_factory.mktemp("design") / "design.json"
     made.save(path)
     released = Provenance((Release.drawn(made.mechanism.digest, made.epsilon, seeded=False),))
-    return SurveyFiles("a" * 64, path.read_bytes(), b"sampler", released.to_json())
+    return SurveyFiles("a" * 64, "w" * 64, path.read_bytes(), b"sampler", released.to_json())
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +198,77 @@ def test_a_database_belongs_to_one_design(opened: Callable[[], sa.Engine], files
     assert held_survey(engine) == files
     begin_survey(engine, files)
     with pytest.raises(InvalidInput, match="holds the reports of another design"):
-        begin_survey(engine, SurveyFiles("b" * 64, b"", b"", ""))
+        begin_survey(engine, SurveyFiles("b" * 64, "w" * 64, b"", b"", ""))
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE survey SET format = 'optrr-survey/9'"))
     for refused in (lambda: begin_survey(engine, files), lambda: held_survey(engine)):
         with pytest.raises(InvalidInput, match="format"):
             refused()
+
+
+def test_a_database_belongs_to_one_wording(opened: Callable[[], sa.Engine], files: SurveyFiles) -> None:
+    engine = opened()
+    with pytest.raises(InvalidInput, match="holds answers to other questions") as caught:
+        begin_survey(engine, replace(files, wording="v" * 64))
+    assert "give another database" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert held_survey(engine) == files
+
+
+def test_a_database_of_the_format_without_wording_is_refused_in_one_line(new_url: str, files: SurveyFiles) -> None:
+    engine = open_database(database_url(new_url))
+    binary = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "CREATE TABLE survey (key INTEGER PRIMARY KEY, format TEXT NOT NULL, digest TEXT NOT NULL, "
+                f"design {binary} NOT NULL, sampler {binary} NOT NULL, provenance TEXT NOT NULL)"
+            )
+        )
+        row = {"digest": files.digest, "bytes": b"", "provenance": files.provenance}
+        values = "1, 'optrr-survey/1', :digest, :bytes, :bytes, :provenance"
+        connection.execute(sa.text(f"INSERT INTO survey VALUES ({values})"), row)
+    for refused in (lambda: begin_survey(engine, files), lambda: StoredRecords(engine)):
+        with pytest.raises(InvalidInput, match=r"format .*give (a new one|one that this version wrote)$") as caught:
+            refused()
+        assert "\n" not in str(caught.value)
+    engine.dispose()
+
+
+ASKED = {
+    "title": "Drinks",
+    "asker": "the office",
+    "introduction": "Two questions.",
+    "language": "en",
+    "epsilon": 1.0,
+    "attributes": [
+        {"name": "q1", "question": "Do you like tea?", "categories": ["yes", "no"]},
+        {"name": "q2", "categories": ["yes", "no"]},
+    ],
+}
+
+
+def test_the_wording_is_what_people_are_asked(tmp_path: Path) -> None:
+    """Other questions, labels, order or title make another survey; the rest may be corrected."""
+    path = tmp_path / "q.json"
+
+    def asked(**changed: object) -> str:
+        path.write_text(json.dumps({**ASKED, **changed}))
+        (tmp_path / "q.design.json").unlink(missing_ok=True)
+        return prepared(path).asked
+
+    first, second = ASKED["attributes"]
+    same = {asked(), asked(asker="another office"), asked(introduction="Zwei Fragen."), asked(language="de")}
+    assert len(same) == 1
+    others = {
+        asked(title="Drugs"),
+        asked(attributes=[{**first, "question": "Have you ever taken heroin?"}, second]),
+        asked(attributes=[first, {**second, "question": "Why?"}]),
+        asked(attributes=[first, {**second, "categories": ["yes", "never"]}]),
+        asked(attributes=[second, first]),
+    }
+    assert len(others) == 5
+    assert not same & others
 
 
 def test_what_is_committed_is_synced(opened: Callable[[], sa.Engine]) -> None:
@@ -222,7 +289,7 @@ def test_what_is_committed_is_synced(opened: Callable[[], sa.Engine]) -> None:
 def test_columns_hold_neither_time_nor_address(opened: Callable[[], sa.Engine]) -> None:
     columns = {t: [c["name"] for c in sa.inspect(opened()).get_columns(t)] for t in ("survey", "reports")}
     assert columns == {
-        "survey": ["key", "format", "digest", "design", "sampler", "provenance"],
+        "survey": ["key", "format", "digest", "wording", "design", "sampler", "provenance"],
         "reports": ["identifier", "record"],
     }
     assert sorted(sa.inspect(opened()).get_table_names()) == ["reports", "survey"]

@@ -251,8 +251,9 @@ def test_a_running_survey_is_estimated_and_copied_as_the_guide_says(here: Path, 
     run(copying, here)
     assert collector.stop() == 0
     assert rows(str(here / "copy.db")) == kept
-    # a restored copy goes on with its own design
-    again = Server(here / "questions.design.json", "--database", str(here / "copy.db"))
+    # a restored copy goes on with its own design and its own texts
+    texts = ["--wording", str(here / "questions.toml")]
+    again = Server(here / "questions.design.json", "--database", str(here / "copy.db"), *texts)
     assert json.loads(again.get("/health")) == {"status": "ok"}
     assert again.stop() == 0
 

@@ -86,8 +86,14 @@ def test_how_often_an_answer_is_replaced_is_said_of_a_hundred_reports():
 
 
 ANSWERS = [
-    ({"status": 201}, "sent", None),
     ({"status": 200, "body": '{"kept": true}'}, "sent", None),
+    ({"status": 201, "body": '{"kept": true}'}, "sent", None),
+    # a network's sign-in page, and others that are not the collector
+    ({"status": 200, "body": "<!doctype html><title>Sign in</title>"}, "waiting", "Something else than the collector"),
+    ({"status": 200, "body": '{"kept": "yes"}'}, "waiting", "Something else than the collector"),
+    ({"status": 200, "body": "null"}, "waiting", "Something else than the collector"),
+    ({"status": 201}, "waiting", "Something else than the collector"),
+    ({"status": 400, "body": "null"}, "refused", "answer 400"),
     (
         {"status": 400, "body": '{"error": "the design is another one"}'},
         "refused",

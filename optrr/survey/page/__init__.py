@@ -9,25 +9,28 @@ GET ./…     the files of          with :data:`HEADERS` and the file's media ty
             :func:`page_files`
 GET         the deployment file   ``application/json``, byte for byte as ``optrr export`` wrote it (the deployment format)
 sampler.json
-GET         the wording           ``application/json``; an object, all keys optional (``{}`` will do): ``title``, ``asker``
-survey.json                       (who asks, in a few words), ``introduction`` (a paragraph), ``language`` (of these texts
-                                  and of the categories, such as ``de``), ``questions`` (attribute's name → question; an
-                                  attribute without one is asked by its name)
+GET         the wording           ``application/json``; an object with ``digest``, 64 hexadecimal digits that are others as
+survey.json                       soon as something else is asked; and, optional, ``title``, ``asker`` (who asks, in a few
+                                  words), ``introduction`` (a paragraph), ``language`` (of these texts and of the
+                                  categories, such as ``de``), ``questions`` (attribute's name → question; an attribute
+                                  without one is asked by its name)
 POST        see below             the report, ``application/json``
 reports
 ==========  ====================  =====================================================================================
 
-The body of a report is that of the deployment format:
-``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"]}`` with the file's digest of the
-design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with every
-repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's order. No
-cookie, no other header, no address.
+The body of a report is that of the deployment format with the wording's digest:
+``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest
+of the design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with
+every repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's
+order. No cookie, no other header, no address. Surveys that ask different questions may have the same design: the browser
+keeps an entry for each design and wording, and whoever answered another wording is asked anew.
 
 What the page makes of the answer:
 
 =====================================  ================================================================================
-201, or 200 where the same report      sent: the person sees the record that was sent beside what was entered. The
-was there before                       collector has the report on disk before it says so
+2xx with JSON ``{"kept": true}``       sent: the person sees the record that was sent beside what was entered. The
+                                       collector has the report on disk before it says so
+any other 2xx                          not sent yet: somebody else answered, such as the sign-in page of a network
 409                                    refused: another report has this identifier
 410                                    refused: the survey is closed
 any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: the body's ``error``, if it is JSON
@@ -71,6 +74,7 @@ _OWN = (
     "survey.js",
     "form.js",
     "report.js",
+    "memory.js",
     "sending.js",
     "words.js",
     "elements.js",

@@ -1,17 +1,22 @@
 // The form: what the person reads before anything is drawn, the questions, and the consent.
 
 import { element } from "./elements.js";
-import { changeText, epsilonText, example, promise, together } from "./words.js";
+import { changeText, epsilonText, example, promise, spentText } from "./words.js";
 
 // More categories than this are a list to choose from.
 const MOST_RADIOS = 8;
 
-export const label = (category) => category ?? "No answer";
+/** A category in words; without them a radio button would stand beside nothing. */
+export const label = (category) => {
+  if (category === null) return "No answer";
+  return category.trim() === "" ? "(empty)" : category;
+};
 
-export const questionOf = (attribute, wording) => wording.questions?.[attribute.name] ?? attribute.name;
+/** A question's text. An attribute may be called as what every object has: `constructor`, `__proto__`. */
+export const questionOf = ({ name }, { questions = {} }) => (Object.hasOwn(questions, name) ? questions[name] : name);
 
 /**
- * The form as an element. `spent` is what this browser's surveys cost with this one: a ledger. `submitted` gets the answers by
+ * The form as an element. `spent` is what this browser's surveys cost with this one: see memory.js. `submitted` gets the answers by
  * attribute once every question has one and consent is given, and resolves to what went wrong, or null. The form has no
  * address to be sent to, and nothing else ever reads it.
  */
@@ -49,7 +54,8 @@ export function surveyForm({ deployment, wording, spent, submitted }) {
   return form;
 }
 
-function protection(deployment, wording, { entries, epsilon: all }) {
+function protection(deployment, wording, spent) {
+  const answered = spentText((count) => `With this one you will have answered ${count} surveys at this address from this browser.`, spent);
   const epsilon = Number(deployment.epsilon.total);
   return element(
     "section",
@@ -57,9 +63,7 @@ function protection(deployment, wording, { entries, epsilon: all }) {
     element("h2", { id: "protection" }, "How your answers are protected"),
     element("p", { class: "promise" }, promise(epsilon)),
     element("p", {}, example(epsilon)),
-    entries.length > 1
-      ? element("p", {}, together(`With this one you will have answered ${entries.length} surveys at this address from this browser.`, all))
-      : null,
+    answered && element("p", {}, answered),
     element(
       "p",
       {},

@@ -2,13 +2,14 @@
 
 import { button, element, newHeading } from "./elements.js";
 import { label, questionOf } from "./form.js";
-import { together } from "./words.js";
+import { spentText } from "./words.js";
 
 const HEADINGS = {
   sending: "Your report is being sent",
   sent: "Your report was sent",
   waiting: "Your report has not been sent yet",
   refused: "Your report was refused",
+  unkept: "Your report was not sent",
 };
 
 const NEXT = {
@@ -17,6 +18,7 @@ const NEXT = {
   waiting:
     "It is kept in this browser. Send it again in a while, or come back to this page later: it will be the same report, nothing is drawn anew.",
   refused: "It is kept in this browser, and nothing is drawn anew. Please tell those who asked you.",
+  unkept: "This browser did not keep it, and what it does not keep is not sent: you could be asked twice. Please let this page store data and send it again.",
 };
 
 /**
@@ -32,7 +34,7 @@ export function reportView({ deployment, wording, entry, answers, outcome, spent
     outcome.reason ? element("p", { class: "mistake" }, outcome.reason) : null,
     NEXT[outcome.state] ? element("p", {}, NEXT[outcome.state]) : null,
     note ? element("p", { class: "notice" }, note) : null,
-    outcome.state === "sending" ? null : button("Send the same report again", again, outcome.state === "waiting" ? "main" : "plain"),
+    outcome.state === "sending" ? null : button("Send the same report again", again, ["waiting", "unkept"].includes(outcome.state) ? "main" : "plain"),
     element("h3", {}, answers ? "What you entered and what the report says" : "What the report says"),
     comparison(deployment, wording, entry.report.values, answers),
     answers
@@ -62,7 +64,7 @@ function comparison(deployment, wording, values, answers) {
   return element("ol", { class: "cards" }, ...cards);
 }
 
-function spending({ entries, epsilon }) {
-  if (entries.length < 2) return null;
-  return element("p", { class: "quiet" }, together(`From this browser you have answered ${entries.length} surveys at this address.`, epsilon));
+function spending(spent) {
+  const answered = spentText((count) => `From this browser you have answered ${count} surveys at this address.`, spent);
+  return answered && element("p", { class: "quiet" }, answered);
 }

@@ -4,6 +4,7 @@
 const LATER = new Set([408, 425, 429]);
 const PATIENCE = 30_000;
 const LONGEST = 300;
+const SOMEBODY_ELSE = "Something else than the collector answered. Does this network ask you to sign in first?";
 
 /** Sends a report once: {state: "sent" | "waiting" | "refused", reason}. */
 export async function deliver(report) {
@@ -21,16 +22,19 @@ export async function deliver(report) {
   } catch {
     return { state: "waiting", reason: "The collector could not be reached. Is this device online?" };
   }
-  if (response.ok) return { state: "sent", reason: null };
+  if (response.ok) return (await acknowledged(response)) ? { state: "sent", reason: null } : { state: "waiting", reason: SOMEBODY_ELSE };
   if (response.status >= 500 || LATER.has(response.status))
     return { state: "waiting", reason: `The collector cannot take it now (answer ${response.status}).` };
   return { state: "refused", reason: await reasonOf(response) };
 }
 
+/** Whether the collector says that it keeps the report; the sign-in page of a network may answer with 200 as well. */
+const acknowledged = (response) => response.json().then((body) => body?.kept === true, () => false);
+
 async function reasonOf(response) {
   if (response.status === 410) return "The survey is closed.";
   if (response.status === 409) return "The collector has another report with the same identifier.";
-  const said = await response.json().then((body) => body.error, () => null);
+  const said = await response.json().then((body) => body?.error, () => null);
   const why = typeof said === "string" && said ? said.slice(0, LONGEST) : `answer ${response.status}`;
   return `The collector does not take it: ${why}`;
 }

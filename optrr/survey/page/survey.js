@@ -1,18 +1,20 @@
 // The survey: load the questions, ask, randomize once, send only the result, show both records, forget what was entered.
 
-import { browserStore } from "./browser-store.js";
 import { button, element, newHeading } from "./elements.js";
 import { surveyForm } from "./form.js";
-import { answerOnce, ledger, readDeployment } from "./optrr.js";
+import { memoryOf, Unreadable } from "./memory.js";
+import { readDeployment } from "./optrr.js";
 import { reportView } from "./report.js";
 import { deliver } from "./sending.js";
 
 const BEFORE = "You have answered before in this browser. This is the report that was made then.";
 const OTHER_TAB = "This browser had already answered, in another window. That report counts; what you entered now was not used.";
+const LOST =
+  "This browser kept something for this survey that cannot be read, so it cannot tell what was sent. So that nobody answers twice, nothing is asked or sent. " +
+  "If you are sure that nothing was sent from here, delete this site's data in your browser and try again.";
 
 const content = document.getElementById("content");
 const status = document.getElementById("status");
-const store = browserStore();
 
 async function start() {
   if (!isSecureContext)
@@ -36,18 +38,19 @@ async function loaded(path) {
 
 async function ask(deployment, wording) {
   introduce(wording);
+  const survey = { deployment, wording, memory: memoryOf(deployment, wording) };
   let kept;
   try {
-    kept = await store.update(deployment.design, (entry) => entry);
-  } catch {
+    kept = await survey.memory.entry();
+  } catch (error) {
+    if (error instanceof Unreadable) return notice("What you sent before is not known", LOST, start);
     const why = "It is switched off for this page, or this is a private window. What was sent has to be remembered, so that nobody is asked twice.";
     return notice("This browser keeps nothing", `${why} Please allow it, or use another browser. Nothing was asked or sent.`, start);
   }
-  if (kept) return showReport({ deployment, wording, entry: kept, answers: null, note: BEFORE });
-  const submitted = (answers) => randomizeAndSend(deployment, wording, answers);
-  const others = (await ledger(store)).entries;
+  if (kept) return showReport({ ...survey, entry: kept, answers: null, note: BEFORE });
+  const submitted = (answers) => randomizeAndSend(survey, answers);
   // what it will be is read before it is agreed to
-  const spent = await ledger({ all: async () => [...others, { epsilon: deployment.epsilon.total }] });
+  const spent = await survey.memory.spent({ epsilon: deployment.epsilon.total });
   content.replaceChildren(surveyForm({ deployment, wording, spent, submitted }));
   status.textContent = "";
 }
@@ -65,25 +68,25 @@ function introduce({ title, asker, introduction, language }) {
 }
 
 /** Draws and stores the report, sends it and shows it; what went wrong where nothing could be drawn. */
-async function randomizeAndSend(deployment, wording, answers) {
+async function randomizeAndSend(survey, answers) {
   let remembered;
   try {
-    remembered = await answerOnce(deployment, answers, store);
+    remembered = await survey.memory.answer(answers);
   } catch (error) {
     return `The report could not be stored in this browser, so nothing was sent: ${error.message}`;
   }
   const { isNew, ...entry } = remembered;
-  await showReport({ deployment, wording, entry, answers: isNew ? answers : null, note: isNew ? null : OTHER_TAB });
+  await showReport({ ...survey, entry, answers: isNew ? answers : null, note: isNew ? null : OTHER_TAB });
   return null;
 }
 
 /** Shows a report, and sends it unless the collector has it. */
-async function showReport(shown) {
-  const spent = await ledger(store);
-  let answers = shown.answers;
-  let outcome = { state: shown.entry.delivered ? "sent" : "sending" };
+async function showReport({ memory, ...shown }) {
+  const spent = await memory.spent();
+  let { entry, answers, note } = shown;
+  let outcome = { state: entry.delivered ? "sent" : "sending" };
   const draw = () => {
-    content.replaceChildren(reportView({ ...shown, answers, outcome, spent, again: send, forget }));
+    content.replaceChildren(reportView({ ...shown, entry, answers, note, outcome, spent, again: send, forget }));
     status.textContent = outcome.state === "sending" ? "Sending your report …" : "";
     if (outcome.state !== "sending") document.getElementById("outcome").focus();
   };
@@ -94,9 +97,16 @@ async function showReport(shown) {
   const send = async () => {
     outcome = { state: "sending" };
     draw();
-    outcome = await deliver(shown.entry.report);
-    if (outcome.state === "sent") await store.update(shown.entry.report.design, (entry) => ({ ...entry, delivered: true }));
+    outcome = await keep().then(() => deliver(entry.report), () => ({ state: "unkept", reason: null }));
+    // where this is not remembered, the same report is sent again at the next visit
+    if (outcome.state === "sent") await memory.delivered(entry).catch(() => {});
     draw();
+  };
+  // the browser's data may have been deleted since the report was made, and another window may have made another one
+  const keep = async () => {
+    const { id } = entry.report;
+    entry = await memory.keep(entry);
+    if (entry.report.id !== id) [answers, note] = [null, OTHER_TAB];
   };
   // see the form: what was entered is gone when the page is left
   addEventListener("pagehide", forget);

@@ -52,6 +52,14 @@ export function together(surveys, epsilon) {
   return `${surveys} Taken together (ε ${epsilonText(epsilon)}), anyone who sees all reports can at best change their odds by a factor of ${factor}.`;
 }
 
+/** What is said of a browser's surveys, or null where there is no other one; `surveys` makes a sentence of how many they are. */
+export function spentText(surveys, { entries, epsilon, unreadable }) {
+  const known = entries.length > 1 ? together(surveys(entries.length), epsilon) : "";
+  const lost = unreadable === 1 ? "One further entry" : `${unreadable} further entries`;
+  const unknown = unreadable > 0 ? `${lost} of this browser cannot be read: what was sent for it is not counted here.` : "";
+  return [known, unknown].filter((text) => text).join(" ") || null;
+}
+
 /** How often an answer is replaced, to the nearest whole number of 100 people. */
 export function changeText(flip) {
   const changed = Math.round(100 * flip);
