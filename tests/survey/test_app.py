@@ -150,6 +150,19 @@ def test_what_is_no_report_of_this_design_is_refused(
     assert kept(engine) == 0
 
 
+@pytest.mark.parametrize("key", ["format", "design", "id", "values", r"v\u0061lues"])
+def test_a_key_that_is_given_twice_is_refused(key: str, app: Any, survey: Survey, engine: sa.Engine) -> None:
+    """Also where it is written in two ways, or both values are alike: readers differ in which one they take."""
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    value = json.dumps(json.loads(body)[json.loads(f'"{key}"')])
+    for twice in (body[:-1] + f', "{key}": {value}}}'.encode(), f'{{"{key}": {value}, '.encode() + body[1:]):
+        assert json.loads(twice) == json.loads(body)
+        reply = call(app, "POST", "/reports", twice, **JSON)
+        assert (reply.status, "each once" in reply.json["error"]) == (400, True)
+    assert kept(engine) == 0
+    assert call(app, "POST", "/reports", body, **JSON).status == 200
+
+
 def test_what_was_sent_is_never_repeated(app: Any, survey: Survey, capsys: pytest.CaptureFixture[str]) -> None:
     body = report_body(survey.deployment.design, "5" * 32, ["secretvalue", "F", "3"])
     reply = call(app, "POST", "/reports", body, **JSON)
