@@ -39,8 +39,9 @@ class DatabaseFiles:
                 self._held.execute(sa.text("PRAGMA schema_version"))
                 self._held.rollback()
             path = os.path.abspath(shown(engine.url))
-            # SQLite keeps the log beside the file that a link leads to
-            self._opened = {name: _identity(name) for name in (path, f"{os.path.realpath(path)}-wal")}
+            # SQLite keeps the log and its index beside the file that a link leads to
+            beside = os.path.realpath(path)
+            self._opened = {name: _identity(name) for name in (path, f"{beside}-wal", f"{beside}-shm")}
             sa.event.listen(engine, "do_connect", self._guard())
 
     def fault(self) -> str | None:

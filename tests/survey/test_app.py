@@ -1,6 +1,7 @@
 """The survey over HTTP: what is accepted, what is refused and how, who sees the results."""
 
 import asyncio
+import csv
 import gzip
 import io
 import json
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -435,6 +437,34 @@ def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engi
     for wrong in ("attribute=nobody", "attribute=sex&attribute=sex"):
         assert call(app, "GET", f"/results?{wrong}", **admitted).status == 400
     assert call(app, "POST", "/results/leave", **admitted).headers["location"] == "../results"
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(1)", "\t=1", " =1", "＝1", "-"]
+PLAIN = ["-9", "+3.5", "low", "a=b", "[-1, 2)", "'s-Gravenhage", ""]
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_the_table_for_spreadsheets_holds_no_formulas(crossed: bool, tmp_path: Path, engine: sa.Engine) -> None:
+    path, name = tmp_path / "q.toml", "=HYPERLINK(1)"
+    texts = [*FORMULAS, "'=1", *PLAIN]
+    path.write_text(f"[[attributes]]\nname = {json.dumps(name)}\nepsilon = 9\ncategories = {json.dumps(texts)}\n")
+    survey = prepared(path)
+    app = survey_app(survey, engine, Admission(TOKEN), secure=False)
+    fill(survey.design, engine, 300, 5)
+    admitted = entered(app)
+    asked = f"?attribute={quote(name)}" if crossed else ""
+    body = call(app, "GET", f"/results/counts.csv{asked}", **admitted).body.decode()
+    head, *rows = csv.reader(io.StringIO(body, newline=""))
+    column = 0 if crossed else 1
+    assert head[:2] == ([f"'{name}", "count"] if crossed else ["attribute", "category"])
+    assert crossed or {row[0] for row in rows} == {f"'{name}"}
+    # plain texts are as they were; of the others one apostrophe is to be taken away
+    assert [row[column] for row in rows] == [*(f"'{text}" for text in [*FORMULAS, "'=1"]), *PLAIN]
+    # the records for programs are exact
+    stored = pq.read_table(io.BytesIO(call(app, "GET", "/results/reports.parquet", **admitted).body))
+    assert stored.column_names == [name]
+    assert set(stored[name].to_pylist()) <= set(texts)
+    assert count(stored, survey.design.domain, name).table.tolist() == [int(row[column + 1]) for row in rows]
 
 
 def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None:

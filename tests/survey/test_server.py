@@ -217,13 +217,13 @@ def test_health_sees_a_full_disk(source: Path, serving: Server) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lost", ["all", "database", "log", "replaced"])
+@pytest.mark.parametrize("lost", ["all", "database", "log", "index", "replaced"])
 def test_reports_are_not_acknowledged_into_files_that_are_gone(lost: str, source: Path, serving: Server) -> None:
     design, database = design_of(serving), source.with_name("questions.db")
     assert sent(serving, design, "0" * 32) == 200
     away = source.parent / "away"
     away.mkdir()
-    endings = {"all": ["", "-wal", "-shm"], "database": [""], "log": ["-wal"], "replaced": [""]}[lost]
+    endings = {"all": ["", "-wal", "-shm"], "database": [""], "log": ["-wal"], "index": ["-shm"], "replaced": [""]}[lost]
     for ending in endings:
         Path(f"{database}{ending}").rename(away / f"questions.db{ending}")
     if lost == "replaced":
@@ -234,7 +234,7 @@ def test_reports_are_not_acknowledged_into_files_that_are_gone(lost: str, source
     assert [sent(serving, design, f"{k:032x}") for k in range(1, 4)] == [503] * 3
     assert health(serving) == 503
     # nothing was made where the files had been
-    assert database.exists() == (lost in ("log", "replaced"))
+    assert database.exists() == (lost in ("log", "index", "replaced"))
     assert serving.stop() == 1
     *said, closing = serving.log.read_text().splitlines()
     assert len(said) == 1 and said[0].startswith("optrr serve: reports cannot be kept: ") and str(database) in said[0]
@@ -324,6 +324,33 @@ def test_two_collectors_share_one_database(kills: int, source: Path, database: s
     assert load.interrupted >= kills
     without_traceback(servers)
     print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
+
+
+@pytest.mark.slow
+def test_health_tries_a_shared_database(source: Path, database: str) -> None:
+    """Nobody sends a report: what health says comes from trial writes, which leave nothing."""
+    import psycopg  # noqa: PLC0415 (only there where there is a server)
+
+    server = Server(source, OPTRR_DATABASE=database)
+    try:
+        assert health(server) == 200
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("ALTER TABLE reports RENAME TO gone")
+            seen = {health(server)}
+            for _ in range(40):
+                if 503 in seen:
+                    break
+                time.sleep(0.5)
+                seen.add(health(server))
+            assert 503 in seen
+            connection.execute("ALTER TABLE gone RENAME TO reports")
+            assert healthy_again(server)
+            assert connection.execute("SELECT count(*) FROM reports").fetchone() == (0,)
+        assert server.stop() == 0
+        assert server.log.read_text().splitlines()[-1] == "stopped; every acknowledged report is kept"
+    finally:
+        if server.process.poll() is None:
+            server.kill()
 
 
 @pytest.mark.full
