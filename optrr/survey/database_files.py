@@ -50,10 +50,9 @@ class DatabaseFiles:
             return self._at_the_end
         for path, opened in self._opened.items():
             now = _identity(path)
-            if now is None:
-                return f"the file was moved away or removed while in use: {path}"
             if now != opened:
-                return f"another file was put in the place of the one in use: {path}"
+                happened = "was moved away or removed" if now is None else "was replaced by another"
+                return f"a file of the database {happened} while in use: {path}"
         return None
 
     def close(self) -> None:
