@@ -223,7 +223,9 @@ def test_reports_are_not_acknowledged_into_files_that_are_gone(lost: str, source
     assert sent(serving, design, "0" * 32) == 200
     away = source.parent / "away"
     away.mkdir()
-    endings = {"all": ["", "-wal", "-shm"], "database": [""], "log": ["-wal"], "index": ["-shm"], "replaced": [""]}[lost]
+    endings = {"all": ["", "-wal", "-shm"], "database": [""], "log": ["-wal"], "index": ["-shm"], "replaced": [""]}[
+        lost
+    ]
     for ending in endings:
         Path(f"{database}{ending}").rename(away / f"questions.db{ending}")
     if lost == "replaced":
