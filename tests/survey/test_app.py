@@ -302,6 +302,39 @@ def test_a_database_that_fails_keeps_nothing_and_says_so(
     assert call(app, "POST", "/reports", body, **JSON).status == 200
 
 
+def test_a_report_whose_file_goes_while_it_is_committed_is_not_acknowledged(
+    app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path
+) -> None:
+    database, away = tmp_path / "survey.db", tmp_path / "away.db"
+    sa.event.listen(engine, "commit", lambda _: database.rename(away), once=True)
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    assert call(app, "POST", "/reports", body, **JSON).status == 503
+    assert away.exists()
+    assert call(app, "GET", "/health").status == 503
+    away.rename(database)
+    assert call(app, "POST", "/reports", body, **JSON).status == 200
+    assert kept(engine) == 1
+
+
+def test_whoever_asks_for_health_causes_few_writes(app: Any, engine: sa.Engine) -> None:
+    commits = 0
+
+    def counted(_connection: object) -> None:
+        nonlocal commits
+        commits += 1
+
+    sa.event.listen(engine, "commit", counted)
+
+    async def ask(times: int) -> set[int]:
+        replies = await asyncio.gather(*(called(app, "GET", "/health") for _ in range(times)))
+        return {reply.status for reply in replies}
+
+    assert asyncio.run(ask(50)) == {200}
+    assert asyncio.run(ask(50)) == {200}
+    assert commits == 1
+    assert kept(engine) == 0
+
+
 def test_malformed_bodies_are_refused_and_not_kept(app: Any, survey: Survey, engine: sa.Engine) -> None:
     rng = random.Random(14)
     categories = [list(a.texts) for a in survey.design.domain]
