@@ -82,11 +82,18 @@ def report_body(design: str, identifier: str, values: list[str | None]) -> bytes
 def acceptable(body: bytes, design: str, categories: list[list[str | None]]) -> bool:
     """Slow and obvious: whether a collector of this design may take the body."""
     try:
-        sent = json.loads(body.decode("utf-8"))
+        sent = json.loads(body.decode("utf-8"), object_pairs_hook=list)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         return False
-    if not isinstance(sent, dict) or set(sent) != {"format", "design", "id", "values"}:
+    # a list of pairs shows a key that is given twice
+    if not body.lstrip(b" \t\r\n").startswith(b"{") or sorted(key for key, _ in sent) != [
+        "design",
+        "format",
+        "id",
+        "values",
+    ]:
         return False
+    sent = dict(sent)
     values = sent["values"]
     return (
         sent["format"] == "optrr-report/1"

@@ -78,7 +78,16 @@ def serve(
         # a token that was given is known already, and what is printed is often kept in a log
         _show({**said, "token": None if given else token}, as_json)
         run(start.app, bound)
-    click.echo("stopped; every acknowledged report is kept", err=True)
+    _close(start.app.loss())
+
+
+def _close(loss: str | None) -> None:
+    """The last line, and status 1 where acknowledged reports may be lost."""
+    if loss is None:
+        click.echo("stopped; every acknowledged report is kept", err=True)
+        return
+    click.echo(f"stopped; acknowledged reports are in the files that were opened, or lost with them: {loss}", err=True)
+    raise click.exceptions.Exit(1)
 
 
 def _own_address(host: str, port: int) -> str:

@@ -5,14 +5,13 @@ GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
 GET  /sampler.json              the deployment file that the page draws with
 GET  /survey.json               the texts of the page
 POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
-GET  /health                    200 while reports can be kept
+GET  /health                    200 while reports can be kept, as the last write to the database shows, or a trial
 GET  /results, /results/…       for whoever has the token
 ==============================  =======================================================================================
 """
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ import sqlalchemy as sa
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from optrr.survey.answers import JSON, json_response
 from optrr.survey.database import begin_survey
@@ -39,7 +38,7 @@ _KEPT = json_response({"kept": True})
 _CONFLICT = "another report has this id; what was kept first stays, and nothing was changed"
 
 
-def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> ASGIApp:
+def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> SurveyApp:
     """The application that serves this survey and keeps its reports in the engine's database.
 
     Raises
@@ -57,16 +56,34 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     async def lifespan(_app: object) -> AsyncIterator[None]:
         yield
         await collector.close()
+        store.files.close()
         engine.dispose()
 
-    return Guard(Router([*collector.routes(), *_page_routes(survey), *pages.routes()], lifespan=lifespan))
+    routes = [*collector.routes(), *_page_routes(survey), *pages.routes()]
+    # an address with a slash too many is none: to lead it elsewhere, the router would have to trust the Host header
+    return SurveyApp(Guard(Router(routes, redirect_slashes=False, lifespan=lifespan)), store)
+
+
+class SurveyApp:
+    """The ASGI application of a survey, and what it says of its reports at the end."""
+
+    def __init__(self, app: ASGIApp, store: Store) -> None:
+        self._app, self._store = app, store
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan."""
+        await self._app(scope, receive, send)
+
+    def loss(self) -> str | None:
+        """Why acknowledged reports may be lost; None where every one is kept."""
+        return self._store.files.fault()
 
 
 class Collector:
-    """Takes reports and answers for the store's health."""
+    """Takes reports, and says whether they can be kept."""
 
     def __init__(self, reader: ReportReader, store: Store) -> None:
-        self._reader, self._store = reader, store
+        self._reader = reader
         self._commits = GroupCommit(store)
 
     def routes(self) -> list[Route]:
@@ -83,7 +100,7 @@ class Collector:
         return _KEPT
 
     async def _health(self, _request: Request) -> Response:
-        await asyncio.to_thread(self._store.ping)
+        await self._commits.check()
         return json_response({"status": "ok"})
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 import traceback
 
 from starlette.exceptions import HTTPException
@@ -22,6 +23,8 @@ from optrr.survey.store import StoreUnavailable
 
 # Seconds that an answer may take; results of many reports are computed in this time, a report is kept in far less.
 ANSWER_SECONDS = 120.0
+# Seconds in which the log says only once for which reason reports cannot be kept, however many were refused.
+_SAID_SECONDS = 60.0
 
 STRICT_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -43,6 +46,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        # what was said last of reports that cannot be kept, and when
+        self._said, self._said_at = "", 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -75,9 +80,18 @@ class Guard:
         except ClientDisconnect:
             return
         except Exception as error:  # nothing is around this place, so an error that passed it would end in a traceback
+            if isinstance(error, StoreUnavailable):
+                self._say(f"reports cannot be kept: {error}")
             answer = answer_to(error)
             if not started:
                 await answer(scope, receive, send_strictly)
+
+    def _say(self, line: str) -> None:
+        """Log the line, unless it was the last one and that is not long ago."""
+        now = time.monotonic()
+        if line != self._said or now - self._said_at >= _SAID_SECONDS:
+            self._said, self._said_at = line, now
+            _log(line)
 
 
 def _has_body(scope: Scope) -> bool:
@@ -105,7 +119,6 @@ def answer_to(error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return error_response(error.status_code, _SENTENCES.get(error.status_code, error.detail), error.headers)
     if isinstance(error, StoreUnavailable):
-        _log(f"reports cannot be kept: {error}")
         return error_response(503, _LATER, {"Retry-After": "5"})
     if isinstance(error, TimeoutError):
         return error_response(503, "the answer took too long; ask again later", {"Retry-After": "30"})

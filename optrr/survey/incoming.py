@@ -12,6 +12,7 @@ import re
 import msgspec
 from starlette.requests import Request
 
+from optrr.designing.design_file import refuse_repeats
 from optrr.records.domain import Attribute, Domain
 from optrr.survey.packing import Packing
 from optrr.survey.store import Report
@@ -70,8 +71,11 @@ class ReportReader:
         """The report in a body. Raises Refused."""
         try:
             sent = self._decode(body)
+            refuse_repeats(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Refused(400, "the body is not a report; send an object with format, design, id and values") from None
+            raise Refused(
+                400, "the body is not a report; send an object with format, design, id and values, each once"
+            ) from None
         if sent.format != FORMAT:
             raise Refused(422, f"the report has another format than {FORMAT}")
         if sent.design != self._identity:

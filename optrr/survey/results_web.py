@@ -28,6 +28,7 @@ from optrr.parts import Page, page_environment, page_html
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.session import COOKIE, LASTS, Admission
+from optrr.survey.spreadsheets import without_formulas
 from optrr.survey.stored_records import StoredRecords
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class ResultsPages:
 
         def written() -> bytes:
             sink = io.BytesIO()
-            pa_csv.write_csv(self._results.table(chosen), sink)
+            pa_csv.write_csv(without_formulas(self._results.table(chosen)), sink)
             return sink.getvalue()
 
         return _download(await self._computed(("csv", *chosen), written), "counts.csv", "text/csv; charset=utf-8")

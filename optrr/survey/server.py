@@ -66,6 +66,9 @@ class PatientProtocol(HttpToolsProtocol):
         self._stop()
         super().on_headers_complete()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is logged: no protocol but this one is wanted, and uvicorn would advise to install another."""
+
     def _wait(self) -> None:
         self._stop()
         self._gathered = 0

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp
-
 from optrr.designing.wishes import Preserve
 from optrr.errors import InvalidInput
-from optrr.survey.app import survey_app
+from optrr.survey.app import SurveyApp, survey_app
 from optrr.survey.database import database_url, open_database, shown
 from optrr.survey.preparing import prepared
 from optrr.survey.session import Admission
@@ -49,7 +47,7 @@ class Settings:
 class Start:
     """An application ready to be served, its total ε in nats, where its reports are kept, and warnings, for people."""
 
-    app: ASGIApp
+    app: SurveyApp
     epsilon: float
     database: str
     warnings: tuple[str, ...] = ()

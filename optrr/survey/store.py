@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
 import sqlalchemy as sa
 
 from optrr.errors import in_one_line
-from optrr.survey.database import insert_new, reports
+from optrr.survey.database import IDENTIFIER_BYTES, insert_new, reports
+from optrr.survey.database_files import DatabaseFiles
 
 # Characters of a database's message in a log.
 _REASON = 200
@@ -31,7 +34,7 @@ class Outcome(Enum):
 
 
 class StoreUnavailable(Exception):
-    """The database did not take a batch; none of its reports may be acknowledged."""
+    """The database did not take a batch, or would not take one; no report of it may be acknowledged."""
 
 
 class Store:
@@ -40,6 +43,7 @@ class Store:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._insert = insert_new(engine, reports)
+        self.files = DatabaseFiles(engine)
 
     def add(self, batch: Sequence[Report]) -> list[Outcome]:
         """Keep every report once; on return all that are KEPT are on disk.
@@ -49,19 +53,17 @@ class Store:
         Raises
         ------
         StoreUnavailable
-            where the database fails. The batch may then be there or not: sending it again settles it.
+            where the database fails, or its files are not in place. The batch may then be there or not: sending it again
+            settles it.
         """
         first: dict[bytes, bytes] = {}
         for report in batch:
             first.setdefault(report.identifier, report.record)
         # in one order everywhere: two collectors that insert the same reports must not wait for each other
         rows = [{"identifier": identifier, "record": first[identifier]} for identifier in sorted(first)]
-        try:
-            with self._engine.begin() as connection:
-                added = connection.execute(self._insert, rows).rowcount
-                kept = first if added == len(rows) else self._kept(connection, first)
-        except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(_reason(error)) from error
+        with self._transaction() as connection:
+            added = connection.execute(self._insert, rows).rowcount
+            kept = first if added == len(rows) else self._kept(connection, first)
         return [Outcome.KEPT if kept[r.identifier] == r.record else Outcome.CONFLICT for r in batch]
 
     @staticmethod
@@ -69,19 +71,43 @@ class Store:
         query = sa.select(reports.c.identifier, reports.c.record).where(reports.c.identifier.in_(list(wanted)))
         return {bytes(identifier): bytes(record) for identifier, record in connection.execute(query)}
 
+    def try_writing(self) -> None:
+        """Write a report and remove it in one transaction, which nobody else sees; it goes to disk as a batch does.
+
+        A transaction that is rolled back would not do: SQLite writes nothing before it commits, so a full disk would not show.
+
+        Raises
+        ------
+        StoreUnavailable
+            where a batch could not be kept.
+        """
+        tried = secrets.token_bytes(IDENTIFIER_BYTES)
+        with self._transaction() as connection:
+            connection.execute(self._insert, [{"identifier": tried, "record": b""}])
+            connection.execute(sa.delete(reports).where(reports.c.identifier == tried))
+
+    def check_files(self) -> None:
+        """Raise StoreUnavailable where the database's files are no longer those that were opened."""
+        fault = self.files.fault()
+        if fault is not None:
+            raise StoreUnavailable(fault)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        """On return everything is on disk, in files that can be found."""
+        self.check_files()
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreUnavailable(_reason(error)) from error
+        self.check_files()
+
     def count(self) -> int:
         """Number of reports. Raises StoreUnavailable where the database fails."""
         try:
             with self._engine.connect() as connection:
                 return connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
-        except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(_reason(error)) from error
-
-    def ping(self) -> None:
-        """Raise StoreUnavailable where the database does not answer."""
-        try:
-            with self._engine.connect() as connection:
-                connection.execute(sa.select(1))
         except sa.exc.SQLAlchemyError as error:
             raise StoreUnavailable(_reason(error)) from error
 

@@ -1,6 +1,7 @@
 """The survey over HTTP: what is accepted, what is refused and how, who sees the results."""
 
 import asyncio
+import csv
 import gzip
 import io
 import json
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -155,6 +157,19 @@ def test_what_is_no_report_of_this_design_is_refused(
     assert kept(engine) == 0
 
 
+@pytest.mark.parametrize("key", ["format", "design", "id", "values", r"v\u0061lues"])
+def test_a_key_that_is_given_twice_is_refused(key: str, app: Any, survey: Survey, engine: sa.Engine) -> None:
+    """Also where it is written in two ways, or both values are alike: readers differ in which one they take."""
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    value = json.dumps(json.loads(body)[json.loads(f'"{key}"')])
+    for twice in (body[:-1] + f', "{key}": {value}}}'.encode(), f'{{"{key}": {value}, '.encode() + body[1:]):
+        assert json.loads(twice) == json.loads(body)
+        reply = call(app, "POST", "/reports", twice, **JSON)
+        assert (reply.status, "each once" in reply.json["error"]) == (400, True)
+    assert kept(engine) == 0
+    assert call(app, "POST", "/reports", body, **JSON).status == 200
+
+
 def test_what_was_sent_is_never_repeated(app: Any, survey: Survey, capsys: pytest.CaptureFixture[str]) -> None:
     body = report_body(survey.deployment.design, "5" * 32, ["secretvalue", "F", "3"])
     reply = call(app, "POST", "/reports", body, **JSON)
@@ -292,6 +307,39 @@ def test_a_database_that_fails_keeps_nothing_and_says_so(
     assert call(app, "POST", "/reports", body, **JSON).status == 200
 
 
+def test_a_report_whose_file_goes_while_it_is_committed_is_not_acknowledged(
+    app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path
+) -> None:
+    database, away = tmp_path / "survey.db", tmp_path / "away.db"
+    sa.event.listen(engine, "commit", lambda _: database.rename(away), once=True)
+    body = report_body(survey.deployment.design, identifier(), ["low", "F", "3"])
+    assert call(app, "POST", "/reports", body, **JSON).status == 503
+    assert away.exists()
+    assert call(app, "GET", "/health").status == 503
+    away.rename(database)
+    assert call(app, "POST", "/reports", body, **JSON).status == 200
+    assert kept(engine) == 1
+
+
+def test_whoever_asks_for_health_causes_few_writes(app: Any, engine: sa.Engine) -> None:
+    commits = 0
+
+    def counted(_connection: object) -> None:
+        nonlocal commits
+        commits += 1
+
+    sa.event.listen(engine, "commit", counted)
+
+    async def ask(times: int) -> set[int]:
+        replies = await asyncio.gather(*(called(app, "GET", "/health") for _ in range(times)))
+        return {reply.status for reply in replies}
+
+    assert asyncio.run(ask(50)) == {200}
+    assert asyncio.run(ask(50)) == {200}
+    assert commits == 1
+    assert kept(engine) == 0
+
+
 def test_malformed_bodies_are_refused_and_not_kept(app: Any, survey: Survey, engine: sa.Engine) -> None:
     rng = random.Random(14)
     categories = [list(a.texts) for a in survey.design.domain]
@@ -427,6 +475,34 @@ def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engi
     for wrong in ("attribute=nobody", "attribute=sex&attribute=sex"):
         assert call(app, "GET", f"/results?{wrong}", **admitted).status == 400
     assert call(app, "POST", "/results/leave", **admitted).headers["location"] == "../results"
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(1)", "\t=1", " =1", "＝1", "-"]
+PLAIN = ["-9", "+3.5", "low", "a=b", "[-1, 2)", "'s-Gravenhage", ""]
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_the_table_for_spreadsheets_holds_no_formulas(crossed: bool, tmp_path: Path, engine: sa.Engine) -> None:
+    path, name = tmp_path / "q.toml", "=HYPERLINK(1)"
+    texts = [*FORMULAS, "'=1", *PLAIN]
+    path.write_text(f"[[attributes]]\nname = {json.dumps(name)}\nepsilon = 9\ncategories = {json.dumps(texts)}\n")
+    survey = prepared(path)
+    app = survey_app(survey, engine, Admission(TOKEN), secure=False)
+    fill(survey.design, engine, 300, 5)
+    admitted = entered(app)
+    asked = f"?attribute={quote(name)}" if crossed else ""
+    body = call(app, "GET", f"/results/counts.csv{asked}", **admitted).body.decode()
+    head, *rows = csv.reader(io.StringIO(body, newline=""))
+    column = 0 if crossed else 1
+    assert head[:2] == ([f"'{name}", "count"] if crossed else ["attribute", "category"])
+    assert crossed or {row[0] for row in rows} == {f"'{name}"}
+    # plain texts are as they were; of the others one apostrophe is to be taken away
+    assert [row[column] for row in rows] == [*(f"'{text}" for text in [*FORMULAS, "'=1"]), *PLAIN]
+    # the records for programs are exact
+    stored = pq.read_table(io.BytesIO(call(app, "GET", "/results/reports.parquet", **admitted).body))
+    assert stored.column_names == [name]
+    assert set(stored[name].to_pylist()) <= set(texts)
+    assert count(stored, survey.design.domain, name).table.tolist() == [int(row[column + 1]) for row in rows]
 
 
 def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None:

@@ -216,6 +216,10 @@ def test_what_the_proxy_passes_on_refuses_and_adds(proxy: Proxy) -> None:
     moved = plain.getresponse()
     assert moved.status in (301, 308)
     assert re.fullmatch(f"https://{NAME}(:{proxy.secure})?/", moved.headers["Location"])
+    # whatever name somebody asks for, nobody is led to it
+    strange = http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=PATIENCE)
+    strange.request("GET", "/results/", headers={"Host": "evil.example"})
+    assert "evil" not in str(strange.getresponse().headers)
 
 
 @pytest.mark.parametrize("kind", PROXIES)

@@ -131,6 +131,169 @@ def test_an_ordered_end_answers_what_is_under_way(source: Path) -> None:
     assert server.log.read_text() == "stopped; every acknowledged report is kept\n"
 
 
+def sent(server: Server, design: str, identifier: str) -> int:
+    """The status of a report."""
+    connection = server.connect()
+    body = report_body(design, identifier, ["low", "F", "3"])
+    connection.request("POST", "/reports", body, {"Content-Type": "application/json"})
+    return connection.getresponse().status
+
+
+def health(server: Server) -> int:
+    """The status of health, which may not take as long as a database is waited for."""
+    connection = server.connect()
+    began = time.monotonic()
+    connection.request("GET", "/health")
+    status = connection.getresponse().status
+    assert time.monotonic() - began < 6
+    return status
+
+
+def healthy_again(server: Server) -> bool:
+    """Whether health becomes 200 although nobody sends a report."""
+    for _ in range(40):
+        if health(server) == 200:
+            return True
+        time.sleep(0.5)
+    return False
+
+
+@pytest.fixture
+def serving(source: Path) -> Iterator[Server]:
+    server = Server(source)
+    yield server
+    if server.process.poll() is None:
+        server.kill()
+
+
+@pytest.mark.slow
+def test_health_sees_a_database_that_another_process_has_locked(source: Path, serving: Server) -> None:
+    design = design_of(serving)
+    assert sent(serving, design, "0" * 32) == 200
+    other = sqlite3.connect(source.with_name("questions.db"), isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    # the last write is fresh at first, and nobody sends a report
+    seen = []
+    for _ in range(40):
+        seen.append(health(serving))
+        if seen[-1] == 503:
+            break
+        time.sleep(0.5)
+    assert seen[-1] == 503
+    assert sent(serving, design, "1" * 32) == 503
+    assert health(serving) == 503
+    other.execute("ROLLBACK")
+    assert healthy_again(serving)
+    assert sent(serving, design, "1" * 32) == 200
+    assert serving.stop() == 0
+    # the trial writes have left nothing
+    assert sorted(bytes(row[0]).hex() for row in rows_of(source.with_name("questions.db"))) == ["0" * 32, "1" * 32]
+    assert serving.log.read_text().count("database is locked") == 1
+
+
+@pytest.mark.slow
+def test_health_sees_a_full_disk(source: Path, serving: Server) -> None:
+    resource = pytest.importorskip("resource", reason="Linux alone limits another process's files")
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("Linux alone limits another process's files")
+    design = design_of(serving)
+    most = 44 * 1024
+    _, hard = resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+    statuses = [sent(serving, design, f"{k:032x}") for k in range(60)]
+    assert statuses[-20:] == [503] * 20
+    assert health(serving) == 503
+    time.sleep(6)
+    # by now a trial write shows it
+    assert health(serving) == 503
+    resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert healthy_again(serving)
+    assert sent(serving, design, "f" * 32) == 200
+    assert serving.stop() == 0
+    kept = {bytes(row[0]).hex() for row in rows_of(source.with_name("questions.db"))}
+    assert kept >= {f"{k:032x}" for k, status in enumerate(statuses) if status == 200}
+    # one line for what has one reason, and not one for each of the reports
+    assert len(serving.log.read_text().splitlines()) < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["all", "database", "log", "index", "replaced"])
+def test_reports_are_not_acknowledged_into_files_that_are_gone(lost: str, source: Path, serving: Server) -> None:
+    design, database = design_of(serving), source.with_name("questions.db")
+    assert sent(serving, design, "0" * 32) == 200
+    away = source.parent / "away"
+    away.mkdir()
+    endings = {"all": ["", "-wal", "-shm"], "database": [""], "log": ["-wal"], "index": ["-shm"], "replaced": [""]}[
+        lost
+    ]
+    for ending in endings:
+        Path(f"{database}{ending}").rename(away / f"questions.db{ending}")
+    if lost == "replaced":
+        with sqlite3.connect(database) as other:
+            other.execute("CREATE TABLE reports (identifier BLOB PRIMARY KEY, record BLOB NOT NULL)")
+        other.close()
+    assert health(serving) == 503
+    assert [sent(serving, design, f"{k:032x}") for k in range(1, 4)] == [503] * 3
+    assert health(serving) == 503
+    # nothing was made where the files had been
+    assert database.exists() == (lost in ("log", "index", "replaced"))
+    assert serving.stop() == 1
+    *said, closing = serving.log.read_text().splitlines()
+    assert len(said) == 1 and said[0].startswith("optrr serve: reports cannot be kept: ") and str(database) in said[0]
+    assert closing.startswith("stopped; ") and "every acknowledged report is kept" not in closing
+    assert str(database) in closing
+
+
+@pytest.mark.slow
+def test_files_that_come_back_are_used_again(source: Path, serving: Server) -> None:
+    design, database = design_of(serving), source.with_name("questions.db")
+    files = [Path(f"{database}{ending}") for ending in ("", "-wal", "-shm")]
+    assert sent(serving, design, "0" * 32) == 200
+    for file in files:
+        file.rename(f"{file}.away")
+    assert sent(serving, design, "1" * 32) == 503
+    for file in files:
+        Path(f"{file}.away").rename(file)
+    assert healthy_again(serving)
+    assert sent(serving, design, "1" * 32) == 200
+    assert serving.stop() == 0
+    assert sorted(bytes(row[0]).hex() for row in rows_of(database)) == ["0" * 32, "1" * 32]
+    assert serving.log.read_text().endswith("stopped; every acknowledged report is kept\n")
+
+
+@pytest.mark.slow
+def test_the_host_header_leads_nobody_anywhere(serving: Server) -> None:
+    for method, path in (
+        ("GET", "/results/"),
+        ("POST", "/reports/"),
+        ("GET", "/results/counts.csv/"),
+        ("GET", "/health/"),
+    ):
+        connection = serving.connect()
+        connection.request(method, path, b"{}", {"Host": "evil.example", "Content-Type": "application/json"})
+        reply = connection.getresponse()
+        assert (reply.status, reply.headers["Location"]) == (404, None)
+        assert b"evil" not in reply.read()
+    connection = serving.connect()
+    form = {"Host": "evil.example", "Content-Type": "application/x-www-form-urlencoded"}
+    connection.request("POST", "/results", f"token={serving.token}", form)
+    reply = connection.getresponse()
+    # where it leads on it does so relatively, and the cookie is for no other host
+    assert (reply.status, reply.headers["Location"]) == (303, "results")
+    assert "evil" not in str(reply.headers)
+
+
+@pytest.mark.slow
+def test_a_request_to_upgrade_is_a_request(source: Path, serving: Server) -> None:
+    asked = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    asked += b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", serving.port), 10) as connection:
+        connection.sendall(asked)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK")
+    assert serving.stop() == 0
+    assert serving.log.read_text() == "stopped; every acknowledged report is kept\n"
+
+
 @pytest.fixture
 def database() -> Iterator[str]:
     reason = reason_to_skip()
@@ -163,6 +326,33 @@ def test_two_collectors_share_one_database(kills: int, source: Path, database: s
     assert load.interrupted >= kills
     without_traceback(servers)
     print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
+
+
+@pytest.mark.slow
+def test_health_tries_a_shared_database(source: Path, database: str) -> None:
+    """Nobody sends a report: what health says comes from trial writes, which leave nothing."""
+    import psycopg  # noqa: PLC0415 (only there where there is a server)
+
+    server = Server(source, OPTRR_DATABASE=database)
+    try:
+        assert health(server) == 200
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("ALTER TABLE reports RENAME TO gone")
+            seen = {health(server)}
+            for _ in range(40):
+                if 503 in seen:
+                    break
+                time.sleep(0.5)
+                seen.add(health(server))
+            assert 503 in seen
+            connection.execute("ALTER TABLE gone RENAME TO reports")
+            assert healthy_again(server)
+            assert connection.execute("SELECT count(*) FROM reports").fetchone() == (0,)
+        assert server.stop() == 0
+        assert server.log.read_text().splitlines()[-1] == "stopped; every acknowledged report is kept"
+    finally:
+        if server.process.poll() is None:
+            server.kill()
 
 
 @pytest.mark.full
