@@ -31,7 +31,7 @@ _ALL = "*"
     metavar="[A,B]",
     is_flag=False,
     flag_value=_ALL,
-    help="Write the probability of each change set instead, of all attributes or of these, named as for --matrix (csv, npz, json).",
+    help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json), named as there.",
 )
 @click.option("--program", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead.")
 @json_option

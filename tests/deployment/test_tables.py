@@ -158,3 +158,19 @@ def test_names_with_commas_and_what_is_no_design(
     assert run(["export", "d.json", "-o", "-"]) == 2
     assert "standard output" in capsys.readouterr().err
     assert sorted(x.name for x in tmp_path.iterdir()) == ["d.json", "spec.toml", "t.json"]
+
+
+def test_what_would_read_alike_is_refused_but_in_json(tmp_path: Path) -> None:
+    labels = {"probability": 2, "a": ["", None, "x"], "z": ["z", "z\0"]}
+    mechanism = optrr.design(optrr.Domain.of(labels), 1.0).mechanism
+    refused = [("a", "csv", "missing"), ("a", "npz", "missing"), ("z", "npz", "NUL")]
+    for name, suffix, why in refused:
+        with pytest.raises(InvalidInput, match=f"{why}.*json"):
+            tables.save_matrix(mechanism, [name], tmp_path / f"m.{suffix}")
+    with pytest.raises(InvalidInput, match=r"'probability' would be there twice; write to a \.json file"):
+        tables.save_events(mechanism, tmp_path / "e.csv", ["probability"])
+    assert list(tmp_path.iterdir()) == []
+    tables.save_matrix(mechanism, list(labels), tmp_path / "m.json")
+    cells = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))["cells"]
+    assert len({tuple(c) for c in cells}) == len(cells) == 12
+    tables.save_events(mechanism, tmp_path / "e.npz", ["probability"])
