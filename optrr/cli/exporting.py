@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from optrr.cli.inputs import refuse_longitudinal, split_names
-from optrr.cli.printing import json_option, print_json, warn
+from optrr.cli.printing import json_option, late_bar, print_json, warn
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
@@ -22,14 +22,16 @@ _ALL = "*"
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--size", type=click.IntRange(min=256), help="Most bytes of the file, compressed; by default 65536.")
 @click.option(
-    "--matrix", metavar="A,B", help="Write the distortion matrix of these attributes instead (csv, npz, json)."
+    "--matrix",
+    metavar="A,B",
+    help="Write the distortion matrix of these attributes instead (csv, npz, json); a comma inside a name is written twice.",
 )
 @click.option(
     "--events",
     metavar="[A,B]",
     is_flag=False,
     flag_value=_ALL,
-    help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json).",
+    help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json), named as there.",
 )
 @click.option("--program", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead.")
 @json_option
@@ -44,11 +46,18 @@ def export(
 ) -> None:
     """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
 
-    Where the mechanism is too large for the size, it is solved again on a coarser grid; the design to estimate with is
-    then written beside OUTPUT. With --matrix, --events or --program: what other software needs.
+    Where the mechanism is too large for the size, it is solved again on a coarser grid, or every attribute is randomized on
+    its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. With --matrix, --events
+    or --program: what other software needs.
     """
     if sum(x is not None for x in (matrix, events, program, size)) > 1:
         raise InvalidInput("give one of --size, --matrix, --events and --program")
+    if str(output) == "-":
+        raise InvalidInput("export writes a file and not standard output; name it: --output sampler.json")
+    if design_file.suffix.lower() == ".toml":
+        raise InvalidInput(
+            f"{design_file} is a specification; design it first: optrr design {design_file} -o design.json"
+        )
     refuse_longitudinal(design_file)
     design = Design.load(design_file)
     _keep(design_file, output)
@@ -58,24 +67,40 @@ def export(
     from optrr.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
 
     if matrix is not None:
-        what = save_matrix(design.mechanism, split_names(matrix), output)
+        what = save_matrix(design.mechanism, _named(design, matrix), output)
     elif events is not None:
-        what = save_events(design.mechanism, output, None if events == _ALL else split_names(events))
+        what = save_events(design.mechanism, output, None if events == _ALL else _named(design, events))
     else:
         what = save_program(design.solution.problem, design.domain.names, output)
     _report({"output": str(output), **what}, f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}", as_json)
 
 
+def _named(design: Design, text: str) -> tuple[str, ...]:
+    """The attributes of a list; an unknown name says how a comma inside a name is written, where some name has one."""
+    names = split_names(text)
+    try:
+        design.domain.indices(names)
+    except InvalidInput as error:
+        if any("," in name for name in design.domain.names):
+            raise InvalidInput(f"{error}; a comma inside a name is written twice: 'in,,come,sex'") from error
+        raise
+    return names
+
+
 def _keep(design_file: Path, written: Path) -> None:
-    """Refuse to write over the design that is exported: without it nothing that was collected by it can be estimated."""
+    """Refuse to write over a design, the one that is exported or another, before any work is done."""
+    from optrr.deployment.fit import keep_design  # noqa: PLC0415
+
     if written.exists() and written.samefile(design_file):
         raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    keep_design(written)
 
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
     from optrr.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
 
-    fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size)
+    with late_bar() as show:
+        fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, show)
     summary: dict[str, Any] = {
         "output": str(output),
         "epsilon": float(fitted.deployment.stated.total),
@@ -83,10 +108,9 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         "compressed_bytes": fitted.size,
         "cost": fitted.design.epsilon - design.epsilon,
     }
+    fitted.save(output)
     if fitted.anew:
         summary["design"] = str(design_beside(output))
-        _keep(design_file, design_beside(output))
-    fitted.save(output)
     left_out = design.public.left_out("a deployment file")
     if left_out:
         summary["warnings"] = left_out
@@ -98,7 +122,8 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
     warn(left_out)
     if fitted.anew:
         cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
-        warn([f"solved again on a coarser grid to fit, {cost} nats above {before}; estimate with {summary['design']}"])
+        how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
+        warn([f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"])
 
 
 def _report(summary: dict[str, Any], line: str, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+import msgspec
 
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
@@ -17,6 +18,11 @@ from optrr.designing.verify import verify as verified
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import is_longitudinal
 from optrr.longitudinal.verify import verify_longitudinal
+from optrr.records.small_files import read_named
+
+
+class _Form(msgspec.Struct):
+    format: str
 
 
 @click.command()
@@ -105,7 +111,19 @@ def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verific
         raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
     if is_longitudinal(file):
         return verify_longitudinal(file, limited=limited)
+    if not _says_a_format(file):
+        raise InvalidInput(
+            f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "
+            "get it again from whoever wrote it"
+        )
     return verified(file, limited=limited)
+
+
+def _says_a_format(file: Path) -> bool:
+    try:
+        return bool(msgspec.json.decode(read_named(file, "file"), type=_Form).format)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _show(result: Verification) -> None:

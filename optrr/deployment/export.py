@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 
 from optrr import __version__
@@ -12,7 +13,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
 
-__all__ = ["deployment_of"]
+__all__ = ["compressed_size", "deployment_of"]
 
 
 def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
@@ -31,6 +32,11 @@ def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
     made = written(mechanism, layers, stated_epsilons(epsilons(layers)))
     # what a reader would refuse is refused here, before anybody is asked
     return read_deployment_text(made.to_bytes())
+
+
+def compressed_size(deployment: Deployment) -> int:
+    """Bytes of the file after gzip."""
+    return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
 
 
 def plain_automaton(mechanism: Mechanism) -> Layers:

@@ -1,52 +1,48 @@
-"""A deployment of at most a stated size: where a design's automaton is larger, the problem is solved again on a coarse grid.
+"""A deployment of at most a stated size: where a design's automaton is larger, another mechanism takes its place.
 
-The new mechanism is a design of its own, with the old one's certificate: whoever collects answers must estimate with
-it. What the smaller file costs in ε is the difference of the two totals.
+What is tried is the problem solved again on coarser grids (:mod:`optrr.deployment.coarser`), and every attribute randomized
+on its own, as accurately as asked for: the smallest ε that fits is taken. The new mechanism is a design of its own, with the
+old one's certificate: whoever collects answers must estimate with it. What the smaller file costs in ε is the difference of
+the two totals.
 """
 
 from __future__ import annotations
 
-import gzip
-import hashlib
+import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from optrr.deployment.deployment_file import Deployment, StatedEpsilons
-from optrr.deployment.export import deployment_of, plain_automaton, written
-from optrr.deployment.short import shortened
+from optrr.deployment.coarser import LEAST_BYTES, Draft, Progress, coarser
+from optrr.deployment.deployment_file import Deployment
+from optrr.deployment.export import compressed_size, deployment_of
 from optrr.designing.design import Design
+from optrr.designing.design_file import FORMAT, encoded_design
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Mechanism
-from optrr_solvers import Status
-from optrr_solvers.balls.coarse import CoarseBlocks
-from optrr_solvers.laws import Law
+from optrr.records.small_files import opens_with
+from optrr.records.whole_files import whole_files
+from optrr_solvers import SolveFailed, Status
+from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.solution import checked
 
-__all__ = ["DEFAULT_SIZE", "Fitted", "compressed_size", "design_beside", "export", "fitted_deployment"]
+__all__ = ["DEFAULT_SIZE", "Fitted", "compressed_size", "design_beside", "export", "fitted_deployment", "keep_design"]
 
 # Bytes of a file as it is sent, compressed: what a phone fetches in a blink.
 DEFAULT_SIZE = 64 * 1024
-# A state takes at least this many compressed bytes; so a diagram with more states need not be built.
-_LEAST_BYTES = 6
-# ... and usually about this many, from which the search starts.
-_USUAL_BYTES = 13
-# Widths of the radius tried, in units.
-_RATIOS = (1.0, 0.25, 0.06)
-# Attributes of a block at least.
-_SMALLEST_BLOCK = 8
-# The first step of the search for the finest unit that fits, and how often it is halved.
-_STEP, _HALVINGS = 1.6, 4
-# A draft that costs no more than this share of the total is good enough; finer grids take minutes to save less.
-_GOOD = 1e-4
-# Units tried for one ratio.
-_MOST_TRIES = 10
+# A file has at most this many bytes more than its draft, whose ε have digits that do not compress ...
+_MORE = 64
+# ... and at most this many bytes less for each attribute, where its ε repeat.
+_LESS = 16
+# What every version's designs begin with, those for people who are asked again among them.
+_DESIGNS = (FORMAT.partition("/")[0] + "/", "optrr-longitudinal/")
+# Attributes up to which the file of a product law is made only to say how small a file can be: a second or two.
+_FEW = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A deployment, the design that it belongs to, its compressed size in bytes, and whether that design was solved anew."""
+    """A deployment, the design that it belongs to, its compressed size in bytes, and whether that design was made anew."""
 
     design: Design
     deployment: Deployment
@@ -54,18 +50,49 @@ class Fitted:
     anew: bool
 
     def save(self, path: str | Path) -> None:
-        """Write the deployment file, and a design that was solved anew beside it (:func:`design_beside`)."""
-        if self.anew:
-            # before the file that asks people, so that nobody collects what cannot be estimated
-            self.design.save(design_beside(path))
-        self.deployment.save(path)
+        """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
+
+        Raises
+        ------
+        InvalidInput
+            where a file cannot be written; where ``path`` is a design, or another file's design is beside it: answers that
+            were collected by that could not be estimated any more, or would be estimated with the wrong one.
+        """
+        path = Path(path)
+        keep_design(path)
+        beside = design_beside(path)
+        there = beside.exists()
+        if there and not _same_mechanism(self.design, beside):
+            raise InvalidInput(
+                f"{beside} is there already and is another design, by which answers may have been collected; "
+                "give another output, or move it away"
+            )
+        if there or not self.anew:
+            self.deployment.save(path)
+            return
+        with whole_files([path, beside]) as (file, second):
+            second.write_bytes(encoded_design(self.design))
+            file.write_bytes(self.deployment.to_bytes())
+
+
+def keep_design(path: Path) -> None:
+    """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
+    if any(opens_with(path, mark) for mark in _DESIGNS):
+        raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
+
+
+def _same_mechanism(design: Design, path: Path) -> bool:
+    try:
+        return Design.load(path).mechanism.digest == design.mechanism.digest
+    except InvalidInput:
+        return False
 
 
 def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted:
     """Write the deployment file of a design: what a device needs to randomize one person's record.
 
-    Where the design's own mechanism is too large, it is solved again on a coarser grid. The design to estimate with is then
-    another one, which is written beside the file (:func:`design_beside`) and returned.
+    Where the design's own mechanism is too large, another takes its place (:func:`fitted_deployment`). The design to estimate
+    with is then another one, which is written beside the file (:func:`design_beside`) and returned.
 
     Parameters
     ----------
@@ -75,12 +102,9 @@ def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted
     Raises
     ------
     InvalidInput
-        as :func:`fitted_deployment`; where the directory is missing, or the second design's file is there already.
+        as :func:`fitted_deployment` and :meth:`Fitted.save`.
     """
     fitted = fitted_deployment(design, size)
-    beside = design_beside(path)
-    if fitted.anew and beside.exists():
-        raise InvalidInput(f"{beside} is there already, and the design to estimate with goes there; give another path")
     fitted.save(path)
     return fitted
 
@@ -90,39 +114,53 @@ def design_beside(path: str | Path) -> Path:
     return Path(path).with_suffix(".design.json")
 
 
-def compressed_size(deployment: Deployment) -> int:
-    """Bytes of the file after gzip."""
-    return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
+def _unseen(description: str, fraction: float | None, /) -> None:
+    del description, fraction
 
 
-def fitted_deployment(design: Design, size: int = DEFAULT_SIZE) -> Fitted:
-    """The deployment of a design within ``size`` compressed bytes, on a coarser grid where it must be.
+def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progress = _unseen) -> Fitted:
+    """The deployment of a design within ``size`` compressed bytes, by another mechanism where it must be.
+
+    The design's own mechanism is taken wherever it fits. Otherwise the one with the smallest ε that fits, among balls on
+    coarser grids and every attribute randomized on its own: never worse than the latter, and a larger ``size`` never costs
+    more ε than a smaller one does, but for what the design itself may be above the optimum (``design.gap``). Coarser grids
+    are tried for at most :data:`optrr.deployment.coarser.MOST_SECONDS`.
 
     Raises
     ------
     InvalidInput
-        where nothing fits: the message says the smallest size that does, or why the design cannot be solved again.
+        where nothing fits: the message says a size that does, which the smallest file that was made has.
     """
     own = _own(design, size)
     if own is not None and own.size <= size:
         return own
-    _require_solvable(design, own, size)
-    drafts = list(_coarser(design, size))
-    for draft in sorted((d for d in drafts if d.size <= size), key=lambda d: d.law.epsilon):
-        made = _designed(design, draft)
-        deployment = deployment_of(made.mechanism, short=True)
-        bytes_ = compressed_size(deployment)
-        if bytes_ <= size:
-            return Fitted(made, deployment, bytes_, anew=True)
-    least = min((d.size for d in drafts), default=None)
-    hint = "" if least is None else f"; {least} bytes are possible (--size {least})"
-    raise InvalidInput(f"no mechanism for these {design.domain.m} attributes fits {size} compressed bytes{hint}")
+    files = _Files(design, size)
+    product = _product(files) if _replaceable(design) else None
+    known = [x for x in (own, product) if x is not None]
+    # its automaton has one state for each attribute, fewer than any other: where it does not fit, no other does
+    least = min((x for x in known if x.size <= size), key=lambda x: x.design.epsilon, default=None)
+    if not _replaceable(design) or (design.solution.problem.constrained and least is None):
+        raise InvalidInput(f"the design does not fit {size} bytes: {_reason(design, own)}{_hint(known)}")
+    if design.solution.problem.constrained and least is not None:
+        return least
+    if product is not None and least is None:
+        raise InvalidInput(_refused(design, size, known))
+    drafts = list(coarser(design, size, files.fits, progress, math.inf if least is None else least.design.epsilon))
+    for draft in sorted(drafts, key=lambda d: d.law.epsilon):
+        if least is not None and least.design.epsilon <= draft.law.epsilon:
+            break
+        made = files.made(draft) if files.fits(draft) else None
+        if made is not None and made.size <= size:
+            return made
+    if least is not None:
+        return least
+    raise InvalidInput(_refused(design, size, known + files.smallest(drafts)))
 
 
 def _own(design: Design, size: int) -> Fitted | None:
     """The design's own deployment; None without an automaton, or where its states alone are far too many."""
     automaton = design.law.automaton
-    if automaton is None or automaton.states * _LEAST_BYTES > 4 * size:
+    if automaton is None or automaton.states * LEAST_BYTES > 4 * size:
         return None
     deployment = deployment_of(design.mechanism)
     if compressed_size(deployment) > size:
@@ -130,86 +168,81 @@ def _own(design: Design, size: int) -> Fitted | None:
     return Fitted(design, deployment, compressed_size(deployment), anew=False)
 
 
-def _require_solvable(design: Design, own: Fitted | None, size: int) -> None:
-    problem = design.solution.problem
-    if problem.constrained or design.solution.status in (Status.BASELINE, Status.ALLOCATED):
-        kept = "pairs or caps" if problem.constrained else f"method {design.method!r}"
-        needs = "has no small automaton" if own is None else f"takes {own.size} compressed bytes (--size {own.size})"
-        raise InvalidInput(
-            f"the design does not fit {size} bytes: it {needs}, and {kept} cannot be had on a coarser grid"
-        )
+def _replaceable(design: Design) -> bool:
+    """Whether another mechanism may take its place: not that of a method that was asked for, or of a total to be kept."""
+    return design.solution.status not in (Status.BASELINE, Status.ALLOCATED)
+
+
+def _reason(design: Design, own: Fitted | None) -> str:
+    kept = "pairs or caps" if _replaceable(design) else f"method {design.method!r}"
+    needs = "has no small automaton" if own is None else f"takes {own.size} compressed bytes"
+    return f"it {needs}, and {kept} cannot be had on a coarser grid"
+
+
+def _refused(design: Design, size: int, known: Iterable[Fitted]) -> str:
+    return f"no mechanism for these {design.domain.m} attributes fits {size} compressed bytes{_hint(known)}"
+
+
+def _hint(known: Iterable[Fitted]) -> str:
+    least = min((x.size for x in known), default=None)
+    return "" if least is None else f"; {least} bytes are possible (--size {least})"
+
+
+def _product(files: _Files) -> Fitted | None:
+    """Every attribute on its own, as accurate as asked for; None where that misses a pair or a cap, or is far too large."""
+    problem = files.design.solution.problem
+    if problem.m > _FEW and problem.m * LEAST_BYTES > 4 * files.size:
+        return None
+    try:
+        return files.file_of("kronecker", ProductLaw(problem.sizes, problem.epsilons), time.perf_counter())
+    except SolveFailed:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class _Draft:
-    """Balls on a coarse grid, the seconds of its search, and the size of its file, whose ε are not known yet."""
+class _Files:
+    """The files that were made of drafts, whose sizes are known to the byte."""
 
-    law: Law
-    started: float
+    design: Design
     size: int
+    _made: dict[Draft, Fitted | None] = field(default_factory=dict)
 
+    def fits(self, draft: Draft) -> bool:
+        """Whether the file of a draft fits; it is made where that is not plain from the draft's size."""
+        if draft.size + _MORE <= self.size:
+            return True
+        if draft.size > self.size + _MORE + _LESS * self.design.domain.m:
+            return False
+        made = self.made(draft)
+        return made is not None and made.size <= self.size
 
-def _coarser(design: Design, size: int) -> Iterator[_Draft]:
-    """One ball on coarse grids, and more and more blocks with a ball each until one count after the first has fitted.
+    def made(self, draft: Draft) -> Fitted | None:
+        """The file of a draft, made once; None where its exact sums would take too long."""
+        if draft not in self._made:
+            self._made[draft] = self.file_of("ball", draft.law, draft.started)
+        return self._made[draft]
 
-    (One ball just before the grid is too coarse for it may cost more than two balls on finer grids.)
-    """
-    problem = design.solution.problem
-    fitted_before = False
-    for count in range(1, max(problem.m // _SMALLEST_BLOCK, 1) + 1):
-        drafts = [d for ratio in _RATIOS for d in _search(design, CoarseBlocks(problem, count), ratio, size)]
-        yield from drafts
-        fitting = [d for d in drafts if d.size <= size]
-        if fitted_before or any(_good(d, design) for d in fitting):
-            return
-        fitted_before = bool(fitting)
+    def smallest(self, drafts: Iterable[Draft]) -> list[Fitted]:
+        """Every file that was made, the one of the smallest draft among them."""
+        for draft in sorted(drafts, key=lambda d: d.size)[:1]:
+            self.made(draft)
+        return [made for made in self._made.values() if made is not None]
 
+    def file_of(self, method: str, law: Law, started: float) -> Fitted | None:
+        """The law as a design for the same problem, with the certificate that the problem already has, and its file.
 
-def _search(design: Design, balls: CoarseBlocks, ratio: float, size: int) -> Iterator[_Draft]:
-    """For one ratio of width and unit the finest unit that fits is approached."""
-    unit, step, fitted_before = balls.states * _USUAL_BYTES / size, _STEP, None
-    halvings = tries = 0
-    while halvings < _HALVINGS and tries < _MOST_TRIES:
-        tries, started = tries + 1, time.perf_counter()
-        law = balls.law(unit, unit * ratio)
-        draft = None if law is None else _draft(design, law, size, started)
-        if draft is not None:
-            yield draft
-        # where there is no ball the grid is too coarse, as if it fitted
-        fits = law is None or (draft is not None and draft.size <= size)
-        if draft is not None and fits and _good(draft, design):
-            return
-        if fitted_before is not None and fits != fitted_before:
-            step, halvings = step**0.5, halvings + 1
-        fitted_before = fits
-        unit = unit / step if fits else unit * step
-
-
-def _good(draft: _Draft, design: Design) -> bool:
-    return draft.law.epsilon <= design.epsilon * (1 + _GOOD)
-
-
-def _draft(design: Design, law: Law, size: int, started: float) -> _Draft | None:
-    # a law with far too many states is not worth its automaton
-    if law.diagram(4 * size // _LEAST_BYTES) is None or law.automaton is None:
-        return None
-    mechanism = Mechanism(design.domain, law)
-    file = written(mechanism, shortened(plain_automaton(mechanism)), _unknown(design.domain.m))
-    return _Draft(law, started, compressed_size(file))
-
-
-def _unknown(m: int) -> StatedEpsilons:
-    """ε of as many digits as true ones have, none of which compress."""
-    texts = [f"{int(hashlib.sha256(str(i).encode()).hexdigest(), 16) % 10**16 / 10**15:.15f}" for i in range(2 * m)]
-    return StatedEpsilons("99.999999999999999", tuple(texts[:m]), tuple(texts[m:]))
-
-
-def _designed(design: Design, draft: _Draft) -> Design:
-    """The law as a design for the same problem, with the certificate that the problem already has."""
-    old, law = design.solution, draft.law
-    note = f"on a coarse grid, for devices: {law.epsilon - old.law.epsilon:.3g} nats above the design it is made from"
-    solution = checked(
-        old.problem, "ball", law, old.certificate,
-        started=draft.started, tolerance=old.tolerance, bracketed=True, notes=(note,),
-    )  # fmt: skip
-    return Design(design.domain, solution, public=design.public)
+        Raises SolveFailed where the law does not meet the problem's wishes.
+        """
+        old = self.design.solution
+        how = "on a coarser grid" if method == "ball" else "every attribute on its own"
+        note = f"{how}, for devices: {law.epsilon - old.law.epsilon:.3g} nats above the design it is made from"
+        solution = checked(
+            old.problem, method, law, old.certificate,
+            started=started, tolerance=old.tolerance, bracketed=True, notes=(note,),
+        )  # fmt: skip
+        made = Design(self.design.domain, solution, public=self.design.public)
+        try:
+            deployment = deployment_of(made.mechanism, short=True)
+        except InvalidInput:
+            return None
+        return Fitted(made, deployment, compressed_size(deployment), anew=True)

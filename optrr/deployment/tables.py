@@ -48,13 +48,14 @@ def save_matrix(mechanism: Mechanism, names: str | Iterable[str], path: str | Pa
     Raises
     ------
     InvalidInput
-        for unknown names, more than 16,384 cells, or another suffix.
+        for unknown names, more than 16,384 cells, another suffix, or labels that would read alike in CSV or npz.
     """
     domain = mechanism.domain.subset(names)
     cells = int(np.prod([a.size for a in domain], dtype=object))
     if cells > MOST_CELLS:
         raise InvalidInput(f"the matrix of {', '.join(domain.names)} has {cells} rows; up to {MOST_CELLS}: name fewer")
     writer = _by_suffix(path, {".csv": _matrix_csv, ".npz": _matrix_npz, ".json": _matrix_json})
+    _require_distinct(path, domain, [])
     rows = _rows(mechanism.kernel(domain.names))
     with whole_file(Path(path)) as partial:
         writer(partial, domain, rows)
@@ -66,6 +67,24 @@ def _by_suffix(path: str | Path, writers: dict[str, Callable[..., None]]) -> Cal
     if suffix not in writers:
         raise InvalidInput(f"{path} ends in {suffix or 'nothing'}; give a file that ends in {', '.join(writers)}")
     return writers[suffix]
+
+
+def _require_distinct(path: str | Path, domain: Domain, columns: Iterable[str]) -> None:
+    """Refuse what would read alike: in CSV two columns, in either "" and missing, in npz text that ends in NUL characters.
+
+    Only JSON keeps these apart.
+    """
+    suffix, alike = Path(path).suffix.lower(), ""
+    if suffix == ".csv" and (twice := set(domain.names) & set(columns)):
+        alike = f"the column {min(twice)!r} would be there twice"
+    for attribute in domain:
+        texts = attribute.texts
+        if suffix in (".csv", ".npz") and "" in texts and None in texts:
+            alike = f"the empty category of {attribute.name!r} and missing would read alike"
+        if suffix == ".npz" and any((x or "").endswith("\0") for x in (attribute.name, *texts)):
+            alike = f"{attribute.name!r} has a name or category that ends in a NUL character, which numpy cuts off"
+    if alike:
+        raise InvalidInput(f"cannot write {path}: {alike}; write to a .json file")
 
 
 def _rows(kernel: EffectKernel) -> Iterator[FloatArray]:
@@ -139,12 +158,15 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
     Raises
     ------
     InvalidInput
-        for unknown names, more than 20 attributes, or another suffix.
+        for unknown names, more than 20 attributes, another suffix, or names that would read alike in CSV or npz.
     """
     chosen = mechanism.domain.indices(mechanism.domain.names if names is None else names)
     if len(chosen) > MAX_MARGINAL:
         raise InvalidInput(f"{len(chosen)} attributes have 2^{len(chosen)} change sets; name up to {MAX_MARGINAL}")
     writer = _by_suffix(path, {".csv": _events_csv, ".npz": _arrays, ".json": _events_json})
+    _require_distinct(
+        path, mechanism.domain.subset([mechanism.domain.names[i] for i in chosen]), ("probability", "outputs", "each")
+    )
     probability = mechanism.law.marginal(chosen).ravel()
     outputs = np.ones(1)
     for r in mechanism.domain.sizes[list(chosen)]:

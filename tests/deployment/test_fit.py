@@ -13,7 +13,7 @@ import optrr
 from optrr.cli.main import run
 from optrr.deployment.deployment_file import hexadecimal
 from optrr.deployment.exact import epsilons
-from optrr.deployment.export import plain
+from optrr.deployment.export import deployment_of, plain
 from optrr.deployment.fit import fitted_deployment
 from optrr.deployment.short import shortened
 from optrr.deployment.verify import load_deployment, verify_deployment
@@ -77,9 +77,113 @@ def test_from_python_both_files_are_written_and_nothing_is_written_over(large: o
     assert made.anew and verify_deployment(tmp_path / "small.json", tmp_path / "small.design.json").holds
     assert optrr.Design.load(tmp_path / "small.design.json").epsilon == made.design.epsilon > large.epsilon
     (tmp_path / "small.json").unlink()
+    before = (tmp_path / "small.design.json").read_bytes()
     with pytest.raises(InvalidInput, match=r"small\.design\.json is there already"):
-        optrr.export(large, tmp_path / "small.json", 2000)
+        optrr.export(large, tmp_path / "small.json", 1700)
     assert not (tmp_path / "small.json").exists()
+    assert (tmp_path / "small.design.json").read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def twelve() -> optrr.Design:
+    """Twelve attributes of many categories, whose own file takes about 2 kB and the product law's a third of that."""
+    rng = np.random.default_rng(5)
+    return optrr.design({f"a{i}": int(r) for i, r in enumerate(rng.integers(2, 31, 12))}, rng.uniform(0.2, 1.5, 12))
+
+
+def product_size(design: optrr.Design) -> int:
+    """Bytes of the file by which every attribute is randomized on its own."""
+    law = ProductLaw(design.domain.sizes, design.requested_epsilons)
+    deployment = deployment_of(optrr.Mechanism(design.domain, law), short=True)
+    return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
+
+
+def exported(design: Path, output: Path, *options: str) -> int:
+    return run(["export", str(design), "-o", str(output), *options])
+
+
+def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
+    twelve: optrr.Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What answers were collected by stays, and a file never stands beside a design that is not its own."""
+    wide, sampler, beside = tmp_path / "wide.json", tmp_path / "t.json", tmp_path / "t.design.json"
+    twelve.save(wide)
+    small = str(product_size(twelve))
+    assert exported(wide, sampler, "--size", small) == 0
+    assert run(["verify", str(sampler), "--design", str(beside)]) == 0
+    before = {path: path.read_bytes() for path in (sampler, beside)}
+    # the same once more is the same design, which stays as it is
+    assert exported(wide, sampler, "--size", small) == 0
+    assert {path: path.read_bytes() for path in before} == before
+    capsys.readouterr()
+    # another design would go there, or none would and that one would be stale
+    optrr.design({"a": 2, "b": 3}, 1.0).save(tmp_path / "other.json")
+    for design, options in ((wide, ()), (tmp_path / "other.json", ())):
+        assert exported(design, sampler, *options) == 2
+        shown = capsys.readouterr()
+        assert "t.design.json is there already" in shown.err and shown.err.count("\n") == 1 and not shown.out
+        assert {path: path.read_bytes() for path in before} == before
+    # beside its own design a file may stand
+    assert exported(beside, sampler) == 0
+    assert run(["verify", str(sampler), "--design", str(beside)]) == 0
+
+
+def test_no_export_writes_over_any_design(tmp_path: Path) -> None:
+    for name, epsilon in (("a.json", 1.0), ("b.json", 2.0)):
+        optrr.design({"a": 2, "b": 3}, epsilon).save(tmp_path / name)
+    before = (tmp_path / "b.json").read_bytes()
+    for options in ((), ("--events",), ("--matrix", "a")):
+        assert exported(tmp_path / "a.json", tmp_path / "b.json", *options) == 2
+        assert (tmp_path / "b.json").read_bytes() == before
+
+
+def test_where_every_attribute_on_its_own_fits_nothing_dearer_is_written(twelve: optrr.Design) -> None:
+    size = product_size(twelve)
+    with pytest.raises(InvalidInput, match=rf"fits {size - 1} compressed bytes; {size} bytes are possible"):
+        fitted_deployment(twelve, size - 1)
+    made = fitted_deployment(twelve, size)
+    assert made.size == size and made.design.epsilon == pytest.approx(twelve.kronecker_epsilon)
+    assert made.design.verify().holds
+    assert made.design.attribute_epsilons == pytest.approx(twelve.requested_epsilons)
+
+
+def test_pairs_are_kept_by_every_attribute_on_its_own() -> None:
+    rng = np.random.default_rng(3)
+    pairs = optrr.design({f"a{i}": 2 + i for i in range(8)}, rng.uniform(0.4, 1.5, 8), preserve="pairs")
+    made = fitted_deployment(pairs, product_size(pairs))
+    assert made.anew and made.design.verify().holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_hints_can_be_followed_and_a_larger_size_never_costs_more(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, 12))
+    sizes = {f"a{i}": int(r) for i, r in enumerate(rng.integers(2, 31, m))}
+    design = optrr.design(sizes, rng.uniform(0.2, 1.5, m))
+    product = product_size(design)
+    with pytest.raises(InvalidInput) as refused:
+        fitted_deployment(design, 200)
+    hint = int(str(refused.value).rpartition("--size ")[2].rstrip(")"))
+    assert hint <= product
+    epsilon = np.inf
+    for size in sorted({hint, product, *(product * k // 8 for k in range(9, 25, 4))}):
+        made = fitted_deployment(design, size)
+        assert len(gzip.compress(made.deployment.to_bytes(), 9)) <= size
+        # a design is known to its gap
+        assert made.design.epsilon <= epsilon + max(design.gap, 1e-9)
+        epsilon = made.design.epsilon
+        assert size < product or epsilon <= design.kronecker_epsilon + 1e-9
+
+
+def test_a_search_ends_when_its_time_is_over_and_shows_it(
+    twelve: optrr.Design, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optrr.deployment.coarser.MOST_SECONDS", 0.0)
+    shown: list[float | None] = []
+    made = fitted_deployment(twelve, product_size(twelve) + 500, lambda _, share: shown.append(share))
+    assert made.design.method == "kronecker"
+    assert shown and all(share == 1.0 for share in shown)
 
 
 def test_from_python_a_design_that_fits_is_the_one_to_estimate_with(tmp_path: Path) -> None:

@@ -139,3 +139,38 @@ def test_the_command_takes_one_wish_at_a_time(tmp_path: Path) -> None:
     assert run(["export", str(tmp_path / "d.json"), "--events", "-o", str(tmp_path / "e.csv")]) == 0
     assert run(["export", str(tmp_path / "d.json"), "--events", "b", "-o", str(tmp_path / "f.csv")]) == 0
     assert len((tmp_path / "f.csv").read_text().splitlines()) == 3
+
+
+def test_names_with_commas_and_what_is_no_design(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    optrr.design({"in,come": 2, "sex": 2}, 1.0).save("d.json")
+    for option in ("--matrix", "--events"):
+        assert run(["export", "d.json", option, "in,,come,sex", "-o", "t.json"]) == 0
+        assert json.loads(Path("t.json").read_text())["names"] == ["in,come", "sex"]
+        capsys.readouterr()
+        assert run(["export", "d.json", option, "in,come,sex", "-o", "t.json"]) == 2
+        assert "a comma inside a name is written twice" in capsys.readouterr().err
+    Path("spec.toml").write_text('[[attributes]]\nname = "a"\nsize = 2\nepsilon = 1.0\n')
+    assert run(["export", "spec.toml", "-o", "x.json"]) == 2
+    assert "optrr design spec.toml" in capsys.readouterr().err
+    assert run(["export", "d.json", "-o", "-"]) == 2
+    assert "standard output" in capsys.readouterr().err
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["d.json", "spec.toml", "t.json"]
+
+
+def test_what_would_read_alike_is_refused_but_in_json(tmp_path: Path) -> None:
+    labels = {"probability": 2, "a": ["", None, "x"], "z": ["z", "z\0"]}
+    mechanism = optrr.design(optrr.Domain.of(labels), 1.0).mechanism
+    refused = [("a", "csv", "missing"), ("a", "npz", "missing"), ("z", "npz", "NUL")]
+    for name, suffix, why in refused:
+        with pytest.raises(InvalidInput, match=f"{why}.*json"):
+            tables.save_matrix(mechanism, [name], tmp_path / f"m.{suffix}")
+    with pytest.raises(InvalidInput, match=r"'probability' would be there twice; write to a \.json file"):
+        tables.save_events(mechanism, tmp_path / "e.csv", ["probability"])
+    assert list(tmp_path.iterdir()) == []
+    tables.save_matrix(mechanism, list(labels), tmp_path / "m.json")
+    cells = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))["cells"]
+    assert len({tuple(c) for c in cells}) == len(cells) == 12
+    tables.save_events(mechanism, tmp_path / "e.npz", ["probability"])

@@ -137,3 +137,15 @@ def test_an_export_does_not_write_over_its_design(tmp_path, capsys):
     before = path.read_bytes()
     assert run(["export", str(path), "-o", str(path)]) == 2
     assert "is the design itself" in capsys.readouterr().err and path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"NaN", b'\xef\xbb\xbf{"format": "optrr-deployment/1"}', "{}".encode("utf-16"), b"[" * 9000]
+)
+def test_what_is_damaged_is_not_called_a_design(raw: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_bytes(raw)
+    assert run(["verify", str(tmp_path / "x.json")]) == 2
+    shown = capsys.readouterr().err
+    assert "a design or a deployment file" in shown and shown.count("\n") == 1
+    assert run(["verify", str(tmp_path / "missing.json")]) == 2
+    assert "cannot read file" in capsys.readouterr().err

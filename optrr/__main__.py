@@ -1,0 +1,5 @@
+"""``python -m optrr``: the command line."""
+
+from optrr.cli.main import main
+
+main()
