@@ -11,6 +11,9 @@ from typing import Any, NoReturn
 
 from optrr.errors import InvalidInput, in_one_line
 
+# Digits of a number; every one in a file is far below.
+_MOST_DIGITS = 20
+
 
 def canonical(value: Any) -> bytes:
     """A JSON value without fractions in canonical form, UTF-8.
@@ -38,7 +41,9 @@ def from_canonical(raw: bytes) -> dict[str, Any]:
         for anything else: no JSON, no object, repeated keys, white space, numbers in another form.
     """
     try:
-        content = json.loads(raw.decode("utf-8"), parse_float=_no_fraction, parse_constant=_no_fraction)
+        content = json.loads(
+            raw.decode("utf-8"), parse_int=_short, parse_float=_no_fraction, parse_constant=_no_fraction
+        )
         same = canonical(content) == raw.removesuffix(b"\n")
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"it is not JSON without fractions ({in_one_line(error)[:120]})") from error
@@ -47,6 +52,12 @@ def from_canonical(raw: bytes) -> dict[str, Any]:
     if not same:
         raise InvalidInput("it is not in canonical form: repeated keys, other spacing or order, or edited by hand")
     return content
+
+
+def _short(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(text)} digits")
+    return int(text)
 
 
 def _no_fraction(text: str) -> NoReturn:

@@ -45,7 +45,7 @@ _FINEST, _FAR = 4.0, 1.15
 # Grids this many times as fine as the coarsest cost as little as blocks can, up to this share.
 _FINE, _SAVING = 8, 0.1
 # A rung that saves less than this share of the one before is the last: finer grids take ever longer to save less.
-_LEAST_SAVING = 3e-3
+_LEAST_SAVING = 3e-4
 # A draft that costs no more than this share of the total is good enough; finer grids take minutes to save less.
 _GOOD = 1e-4
 # Seconds after which no other grid is begun.

@@ -91,9 +91,10 @@ def database_url(text: str) -> sa.URL:
         return url.set(drivername="postgresql+psycopg")
     if kind == "sqlite" and url.database not in (None, "", ":memory:"):
         return url.set(drivername="sqlite")
+    missing = " without a file" if kind == "sqlite" else ""
     raise InvalidInput(
-        f"a survey's reports cannot be kept in {kind!r} {'' if url.database else 'without a file'}".rstrip()
-        + "; give postgresql://user@host/name or the path of a SQLite file"
+        f"a survey's reports cannot be kept in {kind!r}{missing}"
+        "; give postgresql://user@host/name or the path of a SQLite file"
     )
 
 
