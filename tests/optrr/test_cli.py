@@ -164,7 +164,7 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--method", "magic"], "magic"),
         (["design", "spec.toml", "--conditional-cap", "0.5"], "raise the cap"),
         (["design", *(f"--attribute=a{i}={i + 2}:1" for i in range(21)), "--method", "reduced"], "up to 20 attributes"),
-        (["verify", "records.csv"], "not a design"),
+        (["verify", "records.csv"], "cannot be read as a design or a deployment file"),
         (["design", "spec.toml", "--conditional-cap", "nan"], "the conditional cap is nan"),
         (["design", "spec.toml", "--tolerance", "-1"], "tolerance = -1"),
         (["design", "spec.toml", "--tolerance", "nan"], "tolerance = nan"),
