@@ -6,8 +6,7 @@ best of the rounds counts, so that a busy machine slows all of them alike. Times
 for one core against two, of the wall clock, which only a quiet machine with two cores shows. Two processes at once are
 each as fast as one alone; two threads take turns between numpy's operations, three a layer and six in balls, and one whose
 turn it is not sleeps for longer than the other needs. So a second core gains less where blocks are short: ten thousand records
-are shared by two threads that walk one after the other, each while the other draws random bits, replaces, and turns records
-into columns.
+are shared by two threads that walk one after the other, each while the other draws random bits and moves values.
 
 ``older``: the version before the automaton, read from git, whose ``flip`` is run in a process of its own on the same arrays.
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's

@@ -7,7 +7,7 @@ import pytest
 from scripted import Scripted
 
 from optrr_solvers import Problem, solve
-from optrr_solvers.automaton import draw, space
+from optrr_solvers.automaton import draw, replacement, space
 from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.laws import ProductLaw
@@ -189,7 +189,7 @@ def test_a_source_that_cannot_be_split_serves_one_block_after_another(monkeypatc
 
 @pytest.mark.parametrize("n", [9000, 40_000])
 def test_what_goes_wrong_in_a_thread_is_raised(n, monkeypatch):
-    calls, real = [], draw.replace
+    calls, real = [], draw.move
 
     def fails(*given):
         calls.append(1)
@@ -197,9 +197,23 @@ def test_what_goes_wrong_in_a_thread_is_raised(n, monkeypatch):
             raise MemoryError("the second block")
         real(*given)
 
-    monkeypatch.setattr(draw, "replace", fails)
+    monkeypatch.setattr(draw, "move", fails)
     monkeypatch.setenv("OPTRR_THREADS", "2")
     with pytest.raises(MemoryError, match="the second block"):
         LAWS["alike"].automaton.sampler.randomize(
             np.zeros((n, 500), dtype=np.int8), SeededSource(np.random.default_rng(1))
         )
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_values_are_moved_modulo_their_sizes(kind, order, monkeypatch):
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr(replacement, "_FEWEST", 1)
+    for n, m, piece in [(1, 1, 1), (7, 3, 6), (10, 3, 6), (40, 100, 700), (5, 90, 1), (2050, 70, 1 << 20)]:
+        monkeypatch.setattr(replacement, "_MOVED", piece)
+        sizes = rng.integers(2, 128, m)
+        codes, steps = rng.integers(0, sizes, (n, m)), rng.integers(0, sizes, (n, m))
+        records = np.array(codes, dtype=np.int8, order=order)
+        replacement.move(records, np.ascontiguousarray(steps.T.astype(kind)), sizes)
+        np.testing.assert_array_equal(records, (codes + steps) % sizes)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.arithmetic import integers
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
-from optrr_solvers.automaton.replacement import replace, smallest_kind
-from optrr_solvers.automaton.space import HALF, BoolArray, Shape, Short, Space, put_back, turned
+from optrr_solvers.automaton.replacement import draw_steps, move, smallest_kind
+from optrr_solvers.automaton.space import HALF, BoolArray, Shape, Short, Space, as_records
 from optrr_solvers.randomness import BitSource, Words, split, words_below
 
 # The most records of a block, its most cells, and as many records as a block has in spite of that.
@@ -123,7 +123,7 @@ class Sampler:
             self._walk(space, bits)
             for i, size in self._uniform:
                 space.changed[i] = words_below(bits, space.n, size) != 0
-            put_back(space.changed, out[rows])
+            as_records(space.changed, out[rows])
 
         self._in_blocks(n, source, np.dtype(np.uint8), draw)
         return out
@@ -132,12 +132,11 @@ class Sampler:
         """Randomize valid codes where they stand, shape (n, m)."""
 
         def draw(space: Space, rows: slice, bits: BitSource) -> None:
-            turned(codes[rows], space.columns)
             self._walk(space, bits)
-            replace(space, self._sizes, bits)
+            draw_steps(space, self._sizes, bits)
+            move(codes[rows], space.steps, self._sizes)
             for i, size in self._uniform:
-                space.columns[i] = words_below(bits, space.n, size)
-            put_back(space.columns, codes[rows])
+                codes[rows, i] = words_below(bits, space.n, size)
 
         self._in_blocks(codes.shape[0], source, smallest_kind(self._sizes), draw)
 
@@ -192,10 +191,12 @@ class Sampler:
         space.begin()
         with space.turn:
             end = self._through(tables, start, space)
+        space.lift()
         if space.tied(seconds=any(table.second is not None for table in tables)):
             # these layers are walked again, which is so rare that nobody needs to wait for it
             space.begin()
             end = self._through(tables, start, space, source)
+            space.lift()
         space.mark([table.layer.attribute for table in tables])
         return end
 

@@ -7,13 +7,16 @@ drawn again. The number of its part, and one, is added to the value, modulo the 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.automaton.space import Codes, Space
+from optrr_solvers.automaton.space import Codes, Space, as_records
 from optrr_solvers.randomness import BitSource
 
 # The largest share of numbers that may have to be drawn again.
 _REPEATED = 1 / 16
+# Cells of records that are moved at once, and as many records in spite of that: fewer would read columns a few bytes at a time.
+_MOVED, _FEWEST = 1 << 17, 1 << 7
 
 
 def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
@@ -25,11 +28,11 @@ def smallest_kind(sizes: IntArray) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.uint64)
 
 
-def replace(space: Space, sizes: IntArray, source: BitSource) -> None:
-    """Move the changed values of a block, ``space.columns`` where ``space.changed``, to one of the other categories."""
-    kind = space.columns.dtype
+def draw_steps(space: Space, sizes: IntArray, source: BitSource) -> None:
+    """Write to ``space.steps`` how far a block's values are moved: 1 to the size less 1 where ``space.changed``, else 0."""
+    kind = space.steps.dtype
     if sizes.max() == 2:
-        np.bitwise_xor(space.columns, space.changed, out=space.columns)
+        np.copyto(space.steps, space.changed)
         return
     others = (sizes - 1).astype(kind)[:, None]
     numbers = 1 << 8 * kind.itemsize
@@ -37,16 +40,11 @@ def replace(space: Space, sizes: IntArray, source: BitSource) -> None:
     width = np.array([numbers // d if d > 1 else numbers - 1 for d in others.ravel().tolist()], dtype=kind)[:, None]
     for start in range(0, sizes.size, space.columns_at_once):
         rows = slice(start, start + space.columns_at_once)
-        columns = space.columns[rows]
-        moved = _steps(space, rows, width[rows], others[rows], source)
-        columns += moved
-        # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
-        np.subtract(columns, others[rows] + kind.type(1), out=moved)
-        np.minimum(columns, moved, out=columns)
+        _some_steps(space, rows, width[rows], others[rows], source)
 
 
-def _steps(space: Space, rows: slice, width: Codes, others: Codes, source: BitSource) -> Codes:
-    """How far each value of these rows is moved, shape (rows, n): 1 to the size less 1, and 0 where it is kept."""
+def _some_steps(space: Space, rows: slice, width: Codes, others: Codes, source: BitSource) -> None:
+    """Those of some attributes, whose widths of parts, and how many other categories they have, have shape (rows, 1)."""
     changed = space.changed[rows].view(np.uint8)
     parts = space.random(changed.size, width.dtype, source).reshape(changed.shape)
     np.floor_divide(parts, width, out=parts)
@@ -59,5 +57,22 @@ def _steps(space: Space, rows: slice, width: Codes, others: Codes, source: BitSo
         every[over] = again
         wrong = again >= others[row, 0]
         over, row = over[wrong], row[wrong]
-    parts += changed
-    return parts
+    np.add(parts, changed, out=space.steps[rows])
+
+
+def move(records: NDArray[np.integer], steps: Codes, sizes: IntArray) -> None:
+    """Move the values of records, shape (n, m), by steps, shape (m, n), each modulo its size, where they stand."""
+    n, m = records.shape
+    rows = min(n, max(_FEWEST, _MOVED // m))
+    moved, less, modulus = np.empty((3, rows, m), dtype=steps.dtype)
+    modulus[:] = sizes
+    for start in range(0, n, rows):
+        own = records[start : start + rows]
+        to, other = moved[: len(own)], less[: len(own)]
+        as_records(steps[:, start : start + rows], to)
+        other[:] = own
+        np.add(to, other, out=to)
+        # a difference below 0 wraps around to a larger number than before, so that the smaller of both is the remainder
+        np.subtract(to, modulus[: len(own)], out=other)
+        np.minimum(to, other, out=other)
+        own[:] = other

@@ -29,9 +29,9 @@ _ONES = (1 << HALF) - 1
 _AT_ONCE, _CELL = 1 << 18, 4
 # Bytes of random bits for the columns that are replaced at once.
 _REPLACED = 1 << 19
-# Cells of records that are turned into columns at once, or back where a record has at least as many attributes as the second
-# number: shorter records are put back column by column.
-_TURNED, _SHORT_RECORD = 1 << 20, 64
+# How many records columns are turned into at once, where a record has at least as many attributes as the second number: shorter
+# records are written column by column.
+_TURNED, _SHORT_RECORD = 1 << 10, 64
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Shape:
 class Space:
     """Arrays for blocks of ``most`` records at most; ``of`` says how many records the next block has.
 
-    ``changed``, shape (m, n): which attribute of which record changes. ``columns``, shape (m, n): codes. ``layers``: how many
-    layers are walked at once.
+    ``changed``, shape (m, n): which attribute of which record changes. ``steps``, shape (m, n): how far its value is moved.
+    ``layers``: how many layers are walked at once.
 
     For these layers, shape (layers, n): ``short``, 32 random bits each; ``second``, the second thresholds that these are
     compared with; ``reached``, entries less the random bits, whose upper half is the place that a record reaches, or one less
@@ -70,7 +70,7 @@ class Space:
         self._shape, self.turn, m = shape, turn, shape.attributes
         cells = min(max(_AT_ONCE, most), most * shape.layers)
         self._changed = np.empty(m * most, dtype=np.bool_)
-        self._columns = np.empty(m * most, dtype=kind)
+        self._steps = np.empty(m * most, dtype=kind)
         self._replaced = max(min(_REPLACED, most * shape.layers * _CELL), most * max(_CELL, kind.itemsize)) // 8 * 8 + 8
         self._random = np.empty(max(cells * _CELL, self._replaced) // 8 + 1, dtype=np.uint64)
         self._reached = np.empty(cells, dtype=np.int64)
@@ -86,7 +86,7 @@ class Space:
         self.n, self.layers = n, max(1, min(_AT_ONCE // n, self._shape.layers))
         cells = self.layers * n
         self.changed = self._changed[: m * n].reshape(m, n)
-        self.columns = self._columns[: m * n].reshape(m, n)
+        self.steps = self._steps[: m * n].reshape(m, n)
         self.reached = self._reached[:cells].reshape(self.layers, n)
         self.rows = list(self.reached)
         self.second = self._second[:cells].reshape(-1, n)
@@ -114,7 +114,7 @@ class Space:
     @property
     def columns_at_once(self) -> int:
         """How many columns are replaced at once; bytes are drawn eight at a time."""
-        return max(1, self._replaced // (self.n * self.columns.itemsize + 8))
+        return max(1, self._replaced // (self.n * self.steps.itemsize + 8))
 
     def flags(self, *shape: int) -> BoolArray:
         """An array of flags to be written, until the next is asked for."""
@@ -125,10 +125,19 @@ class Space:
         first, second = self._two_places
         return second if used is first else first
 
+    def lift(self) -> None:
+        """Shift ``reached`` so that the last bit of every place is the sign, and the lower half follows."""
+        reached = self.reached[: len(self.short)]
+        np.left_shift(reached, HALF - 1, out=reached)
+
     def tied(self, seconds: bool) -> bool:
-        """Whether any random bits are those of a threshold, or, where layers have ``seconds``, of a second one."""
+        """Whether any random bits are those of a threshold, or, where layers have ``seconds``, of a second one.
+
+        To be asked of lifted numbers: where bits are the threshold's, nothing changes, so the place is even, and the lower
+        half is all ones. No number is larger.
+        """
         layers = len(self.short)
-        if self._lower[:layers].max() == _ONES:
+        if self.reached[:layers].max() == _ONES << HALF - 1:
             return True
         # rows of layers without second thresholds hold anything: at worst these layers are walked twice, with the same result
         return seconds and bool(np.equal(self.short, self.second[:layers], out=self.flags(layers, self.n)).any())
@@ -139,10 +148,8 @@ class Space:
         return equal
 
     def mark(self, attributes: list[int]) -> None:
-        """Write to ``changed`` what was decided for these attributes: whether the places are odd."""
+        """Write to ``changed`` what lifted numbers say of these attributes: whether the places are odd."""
         reached = self.reached[: len(attributes)]
-        # the last bit of the place becomes the sign
-        np.left_shift(reached, HALF - 1, out=reached)
         first, last = attributes[0], attributes[-1]
         if attributes == list(range(first, last + 1)):
             np.less(reached, 0, out=self.changed[first : last + 1])
@@ -151,19 +158,11 @@ class Space:
             np.less(row, 0, out=self.changed[attribute])
 
 
-def turned(records: NDArray[np.integer], columns: Codes) -> None:
-    """Copy records, shape (n, m), into columns, shape (m, n), in pieces that stay in the shared cache."""
-    step = max(1, _TURNED // columns.shape[0])
-    for start in range(0, len(records), step):
-        columns[:, start : start + step] = records[start : start + step].T
-
-
-def put_back(columns: Codes | BoolArray, records: NDArray[np.generic]) -> None:
+def as_records(columns: Codes | BoolArray, records: NDArray[np.generic]) -> None:
     """Copy columns, shape (m, n), into records, shape (n, m)."""
     if len(columns) < _SHORT_RECORD:
         for i, column in enumerate(columns):
             records[:, i] = column
         return
-    step = max(1, _TURNED // len(columns))
-    for start in range(0, len(records), step):
-        records[start : start + step] = columns[:, start : start + step].T
+    for start in range(0, len(records), _TURNED):
+        records[start : start + _TURNED] = columns[:, start : start + _TURNED].T
