@@ -92,6 +92,17 @@ def _second_at_first(content: Content) -> None:
     layer["second_threshold"] = layer["threshold"]
 
 
+def _joined(content: Content) -> None:
+    """One key where two belong: joined by commas, all keys read as they should."""
+    layer = content["layers"][1]
+    layer["attribute,changed"] = [layer.pop("attribute"), layer.pop("changed")]
+
+
+def _numbered(values: list[Any]) -> Content:
+    """A list as an object: places have the same values."""
+    return {str(i): value for i, value in enumerate(values)}
+
+
 # Layer 0 of the base is a choice of two, layer 1 a change with two states and a second way to change, layer 2 the last.
 _SPOILS: dict[str, Callable[[Content], None]] = {
     "an unknown version": _set(("format",), "optrr-deployment/2"),
@@ -118,6 +129,12 @@ _SPOILS: dict[str, Callable[[Content], None]] = {
     "an attribute number out of range": _set(("layers", 1, "attribute"), 2),
     "an attribute visited twice": _set(("layers", 1, "attribute"), lambda x: 1 - x),
     "an unknown kind of layer": _set(("layers", 1, "kind"), "maybe"),
+    "a kind in a list": _set(("layers", 1, "kind"), lambda x: [x]),
+    "two keys in one": _joined,
+    "layers as an object": _set(("layers",), _numbered),
+    "next states as an object": _set(("layers", 1, "kept"), _numbered),
+    "categories as an object": _set(("attributes", 0, "categories"), _numbered),
+    "categories as text": _set(("attributes", 0, "categories"), "01"),
     "no layers": _set(("layers",), []),
     "a layer too few": _set(("layers",), lambda x: x[:-1]),
     "a threshold of 0": _set(("layers", 1, "threshold"), lambda x: "0" * 16 + x[16:]),
@@ -149,6 +166,7 @@ _SPOILS: dict[str, Callable[[Content], None]] = {
     "a total that is a number": _set(("epsilon", "total"), 3),
     "a total in another form": _set(("epsilon", "total"), lambda x: "0" + x),
     "a negative conditional epsilon": _set(("epsilon", "conditional", 0), "-1.000000000000000"),
+    "a conditional epsilon of -0": _set(("epsilon", "conditional", 0), "-0.000000000000000"),
     "a conditional epsilon above the total": _set(("epsilon", "conditional", 0), "99.000000000000000"),
     "an attribute's epsilon missing": _set(("epsilon", "attributes"), lambda x: x[1:]),
 }
