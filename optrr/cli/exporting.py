@@ -54,10 +54,6 @@ def export(
         raise InvalidInput("give one of --size, --matrix, --events and --program")
     if str(output) == "-":
         raise InvalidInput("export writes a file and not standard output; name it: --output sampler.json")
-    if design_file.suffix.lower() == ".toml":
-        raise InvalidInput(
-            f"{design_file} is a specification; design it first: optrr design {design_file} -o design.json"
-        )
     refuse_longitudinal(design_file)
     design = Design.load(design_file)
     _keep(design_file, output)

@@ -14,6 +14,7 @@ from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
 from optrr.designing.checks import Verification
 from optrr.designing.signing import is_exposed, sign_file, signature_check, signature_path
+from optrr.designing.specification_record import refuse_specification
 from optrr.designing.verify import verify as verified
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import is_longitudinal
@@ -112,6 +113,7 @@ def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verific
     if is_longitudinal(file):
         return verify_longitudinal(file, limited=limited)
     if not _says_a_format(file):
+        refuse_specification(read_named(file, "file"), file)
         raise InvalidInput(
             f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "
             "get it again from whoever wrote it"

@@ -26,6 +26,7 @@ import numpy as np
 
 from optrr import __version__
 from optrr.designing.checks import provable_status
+from optrr.designing.specification_record import refuse_specification
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.account import Release, ReleaseRecord
 from optrr.records.declaration import DeclaredAttribute, declaration
@@ -180,6 +181,7 @@ def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
         refuse_repeats(raw)
         _refuse_caps(record)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refuse_specification(raw, source)
         raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
     digest, record.digest = record.digest, ""
     try:

@@ -5,8 +5,11 @@ The messages name the attribute and the key in the words of the file; a schema l
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from optrr.errors import InvalidInput, did_you_mean
@@ -122,3 +125,21 @@ def _said(value: Any) -> str:
         return "null"
     # of a number no more digits than anybody writes
     return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))
+
+
+def refuse_specification(raw: bytes, source: str | Path) -> None:
+    """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy."""
+    if _is_specification(raw):
+        raise InvalidInput(
+            f"{source} is a specification, not yet a design: optrr design {source} -o design.json makes one"
+        )
+
+
+def _is_specification(raw: bytes) -> bool:
+    for read in (json.loads, tomllib.loads):
+        try:
+            content = read(raw.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            continue
+        return isinstance(content, dict) and "attributes" in content and "format" not in content
+    return False
