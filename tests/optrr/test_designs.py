@@ -245,7 +245,10 @@ def test_optimality_is_not_taken_from_the_file() -> None:
         ('{"format": "optrr-design/9"}', "format 'optrr-design/9'"),
         ('{"format": "optrr-design/1"}', "not a design"),
         ("[1, 2", "not a design"),
-        ('{"attributes": [{"name": "a", "size": 2, "epsilon": 1}]}', "is a specification, not yet a design: optrr design"),
+        (
+            '{"attributes": [{"name": "a", "size": 2, "epsilon": 1}]}',
+            "is a specification, not yet a design: optrr design",
+        ),
         ('\ufeff[[attributes]]\nname = "a"\nsize = 2\n', "is a specification, not yet a design: optrr design"),
         (b'{"format": "\xff"}', "not a design"),
         ('{"format": "optrr-design/1", "law": ' + "[" * 100_000, "not a design"),
