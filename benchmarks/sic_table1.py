@@ -119,8 +119,7 @@ def notes_on(p: float, learned: Counter[Clusters]) -> list[str]:
         f"- p = {p}: published total {total:.3f}; {len(whole)} partition(s) of the nine attributes fit all "
         "three printed ε"
         + (f": {named}" if whole else "")
-        + f". Our clusters: {shown}; total {sum(e for _, e in ours):.3f}; the same in {often} of {DRAWS} draws, "
-        f"which gave {len(learned)} different clusterings.",
+        + f". Our clusters: {shown}; total {sum(e for _, e in ours):.3f}; the same in {often} of {DRAWS} draws.",
         f"  Learning them from randomized pairs spent {pairs:.1f} nats more (36 releases), which the table leaves out.",
     ]
 

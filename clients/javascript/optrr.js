@@ -122,8 +122,8 @@ const numberBelow = (n) => {
 };
 
 export function randomize({ attributes, bits, layers }, answers) {
-  const codes = attributes.map(({ name, categories }) => categories.indexOf(answers[name]));
-  must(Object.keys(answers).length === codes.length && !codes.includes(-1), "give a category for each attribute");
+  const codes = attributes.map(({ name, categories }) => categories.indexOf(answers?.[name]));
+  must(!codes.includes(-1) && Object.keys(answers).length === codes.length, "give a category for each attribute");
   let s = 0;
   for (const { kind, attribute, size, texts, lists } of layers) {
     const word = kind === "uniform" || hex(random(bits / 8));

@@ -111,12 +111,13 @@ class Sampler:
 
     def codes(self, record: dict[str, Any]) -> list[int]:
         """Positions of the answers among the categories; integers and booleans count as their text."""
+        if not isinstance(record, dict):
+            raise Refused("the record is no dictionary; give one with an answer for each attribute")
         missing = [n for n in self.names if n not in record]
         if missing or len(record) != len(self.names):
             # what is not an attribute's name may be an answer that was mistaken for one
-            raise Refused(
-                f"the record has {len(record)} answers for {len(self.names)} attributes; missing are {missing}"
-            )
+            given = f"the record has {len(record)} answers for {len(self.names)} attributes"
+            raise Refused(f"{given}; missing are {missing}" if missing else f"{given}; leave out what is no attribute")
         out = []
         for name, codes in zip(self.names, self._codes, strict=True):
             value = record[name]
@@ -492,9 +493,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(known.limit, known.places)
     except (Refused, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_told(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _told(error: Refused | OSError) -> str:
+    """The operating system's words, without its numbers."""
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,10 @@ def refused_records(base: Content) -> dict[str, Any]:
         {"why": "an undeclared category", "record": good | {first: "not declared"}},
         {"why": "missing where it is not declared", "record": good | {first: None}},
         {"why": "a list", "record": good | {first: ["0"]}},
+        {"why": "no record", "record": None},
+        {"why": "a list of answers", "record": list(good.values())},
+        {"why": "a text that holds the attributes' names", "record": " ".join(good)},
+        {"why": "a number", "record": len(good)},
     ]
     return {"about": "A client refuses these records.", "deployment": canonical(base).decode(), "records": records}
 

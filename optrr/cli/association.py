@@ -14,6 +14,7 @@ from optrr.cli.genomic_options import (
     check_outputs,
     design_option,
     input_argument,
+    load_genomic_design,
     phenotype_of,
     phenotype_options,
     progress_bar,
@@ -95,7 +96,7 @@ def gwas(
     check_outputs([output, report, *plots], [input, design_file, options["phenotype_file"]])
     for path in plots:
         check_plot(path)
-    design = Design.load(design_file)
+    design = load_genomic_design(design_file)
     doubts = doubts_about([input], design)
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
     if output is not None:

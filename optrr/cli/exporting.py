@@ -33,7 +33,9 @@ _ALL = "*"
     flag_value=_ALL,
     help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json), named as there.",
 )
-@click.option("--program", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead.")
+@click.option(
+    "--program", metavar="npz", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead."
+)
 @json_option
 def export(
     design_file: Path,

@@ -11,11 +11,14 @@ import click
 
 from optrr.cli.inputs import FILE
 from optrr.cli.refusals import refuse_options
+from optrr.designing.design import Design
+from optrr.designing.specification_record import refuse_specification
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.tables import Progress
 from optrr.inference.genotypes import GENOTYPE_TESTS
+from optrr.records.small_files import read_named
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 input_argument = click.argument("input", metavar="INPUT", type=FILE)
@@ -33,6 +36,12 @@ test_option = click.option(
 
 # The arguments of the options that say who is a case.
 STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls")
+
+
+def load_genomic_design(path: Path) -> Design:
+    """A design file. Raises InvalidInput as :meth:`Design.load`; of a specification with the command that suits genotypes."""
+    refuse_specification(read_named(path, "design file"), path, "gwas-design GENOTYPES -o {1}")
+    return Design.load(path)
 
 
 def phenotype_options(command: Command) -> Command:

@@ -14,6 +14,7 @@ from optrr.cli.genomic_options import (
     check_outputs,
     design_option,
     input_argument,
+    load_genomic_design,
     phenotype_of,
     phenotype_options,
     progress_bar,
@@ -190,7 +191,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     """
     _check_suffix(output)
     check_outputs([output], [input, design_file, options["phenotype_file"]])
-    design = Design.load(design_file)
+    design = load_genomic_design(design_file)
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")

@@ -1,8 +1,13 @@
 """Power iteration clustering of attributes (SIC §4; Lin & Cohen, ICML 2010).
 
-The graph's edges carry the dependences A (SIC labels them with distances 1/A); W = D⁻¹A is its random walk. Start at
-v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *change of the change* is below a threshold: by then v is
-nearly constant within clusters and not yet over the whole graph. Cluster the m numbers v_i into k groups.
+The graph's edges carry the dependences A (SIC labels them with distances 1/A); W = (I + D⁻¹A)/2 is its lazy random walk, which
+stays where it is in half of its steps. Start at v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *change of
+the change* is below a threshold: by then v is nearly constant within clusters and not yet over the whole graph. Cluster the m
+numbers v_i into k groups.
+
+A walk that never stays can swing: where every attribute depends a little on every other, the slowest part of v may be one that
+changes its sign at every step, and says nothing of clusters. Adult's clusters then differ from one draw of the randomized
+dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not (`benchmarks/sic_table1.py`).
 
 In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
 finds it in O(k m log m), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
@@ -22,8 +27,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 Clusters = tuple[tuple[int, ...], ...]
 
-# Lin & Cohen's threshold, per node.
-_ACCELERATION = 1e-5
+# Per node. Lin & Cohen stop at 1e-5 with a walk that never stays; a lazy one needs longer to tell groups apart as well.
+_ACCELERATION = 1e-7
 _MAX_STEPS = 1000
 
 
@@ -68,7 +73,7 @@ def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
     v = degrees / degrees.sum()
     change = np.zeros(v.size)
     for k in range(_MAX_STEPS):
-        following = affinity @ v / degrees
+        following = (v + affinity @ v / degrees) / 2
         following /= following.sum()
         step = np.abs(following - v)
         steady = np.abs(step - change).max() <= _ACCELERATION / v.size

@@ -19,7 +19,7 @@ import numpy as np
 from optrr.deployment.canonical import canonical, digest_of, from_canonical
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
-from optrr.records.small_files import MOST_BYTES, read_named
+from optrr.records.small_files import MOST_BYTES, read_named, refuse_pipe
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
@@ -171,7 +171,14 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
 
 
 def is_deployment(path: str | Path) -> bool:
-    """Whether a file says that it is a deployment, of whatever version; False where it cannot be read."""
+    """Whether a file says that it is a deployment, of whatever version; False where it cannot be read.
+
+    Raises
+    ------
+    InvalidInput
+        for a pipe, of which nothing would be left to read.
+    """
+    refuse_pipe(path)
     try:
         with Path(path).open("rb") as file:
             # whatever else it holds is passed over, which takes no memory

@@ -38,8 +38,11 @@ from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 
 FORMAT = "optrr-design/1"
-# How the format of designs for people who report again and again begins (optrr.longitudinal.design_file).
-_LONGITUDINAL = "optrr-longitudinal/"
+# How the formats of other files of ours begin that may be given for a design, and what to do then.
+_OTHERS = {
+    "optrr-longitudinal/": "give it to the longitudinal- commands",
+    "optrr-deployment/": "it is a deployment file; give the design that it was exported from",
+}
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0
 
@@ -173,7 +176,7 @@ def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
     try:
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:
-            remedy = "give it to the longitudinal- commands" if written.startswith(_LONGITUDINAL) else "design again"
+            remedy = next((text for mark, text in _OTHERS.items() if written.startswith(mark)), "design again")
             raise InvalidInput(
                 f"design file {source} has format {written[:40]!r}; this version reads {FORMAT!r}: {remedy}"
             )

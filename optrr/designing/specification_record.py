@@ -5,12 +5,15 @@ The messages name the attribute and the key in the words of the file; a schema l
 
 from __future__ import annotations
 
-import json
-import tomllib
+import codecs
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.bins import Closed
@@ -78,6 +81,8 @@ _WHOLE = {
     "language": _TEXT,
     "public": _Kind((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
 }
+# A line of TOML with which attributes begin.
+_TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attributes[ \t]*=)", re.MULTILINE)
 
 
 def spec_record(raw: Any) -> Spec:
@@ -127,19 +132,30 @@ def _said(value: Any) -> str:
     return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))
 
 
-def refuse_specification(raw: bytes, source: str | Path) -> None:
-    """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy."""
+def refuse_specification(raw: bytes, source: str | Path, command: str = "design {} -o {}") -> None:
+    """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy.
+
+    ``command`` makes the design that is wanted of a file, in another.
+    """
     if _is_specification(raw):
-        raise InvalidInput(
-            f"{source} is a specification, not yet a design: optrr design {source} -o design.json makes one"
-        )
+        made = "design.json" if Path(source).name != "design.json" else "made.json"
+        remedy = command.format(shlex.quote(str(source)), made)
+        raise InvalidInput(f"{source} is a specification, not yet a design: optrr {remedy} makes one")
+
+
+class _Outline(msgspec.Struct):
+    """Keys of a specification, and those that only files made of one have; what they hold is passed over."""
+
+    attributes: msgspec.Raw
+    format: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    law: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 def _is_specification(raw: bytes) -> bool:
-    for read in (json.loads, tomllib.loads):
-        try:
-            content = read(raw.decode("utf-8-sig"))
-        except (ValueError, RecursionError):
-            continue
-        return isinstance(content, dict) and "attributes" in content and "format" not in content
-    return False
+    # A stranger's file is not parsed to find this out: a TOML key of a hundred thousand parts would take gigabytes.
+    text = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        outline = msgspec.json.decode(text, type=_Outline)
+    except (ValueError, RecursionError):
+        return not text.lstrip().startswith(b"{") and _TOML_ATTRIBUTES.search(text) is not None
+    return outline.format is msgspec.UNSET and outline.law is msgspec.UNSET

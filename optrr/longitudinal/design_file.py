@@ -19,12 +19,13 @@ import numpy as np
 
 from optrr import __version__
 from optrr.designing.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
+from optrr.designing.specification_record import refuse_specification
 from optrr.designing.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.small_files import opens_with, read_named
+from optrr.records.small_files import opens_with, read_named, refuse_pipe
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
@@ -107,7 +108,14 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 
 def is_longitudinal(path: str | Path) -> bool:
-    """Whether a file says that it is a longitudinal design, of whatever version; False where it cannot be read."""
+    """Whether a file says that it is a longitudinal design, of whatever version; False where it cannot be read.
+
+    Raises
+    ------
+    InvalidInput
+        for a pipe, of which nothing would be left to read.
+    """
+    refuse_pipe(path)
     return opens_with(path, f"{FORMAT.partition('/')[0]}/")
 
 
@@ -149,10 +157,12 @@ def _decoded(raw: bytes, source: str | Path) -> _Record:
     try:
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:
-            raise InvalidInput(f"{source} has format {written[:40]!r}; this version reads {FORMAT!r}: design again")
+            remedy = "design again, with optrr longitudinal-design"
+            raise InvalidInput(f"{source} has format {written[:40]!r}; this version reads {FORMAT!r}: {remedy}")
         record = msgspec.json.decode(raw, type=_Record)
         refuse_repeats(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refuse_specification(raw, source, "longitudinal-design {} --forever EPSILON -o {}")
         raise InvalidInput(f"{source} is no longitudinal design: {in_one_line(error)}") from error
     return record
 

@@ -16,7 +16,7 @@ from optrr import __version__
 from optrr.designing.design_file import refuse_repeats
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
-from optrr.records.small_files import opens_with, read_small
+from optrr.records.small_files import opens_with, read_small, refuse_pipe
 from optrr.records.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def is_sampled_tables(path: str | Path) -> bool:
-    """Whether a file says that it is a way of asking of this kind."""
+    """Whether a file says that it is a way of asking of this kind. Raises InvalidInput for a pipe, which is read once only."""
+    refuse_pipe(path)
     return opens_with(path, FORMAT)
 
 

@@ -33,6 +33,12 @@ def opens_with(path: str | Path, mark: str) -> bool:
         return False
 
 
+def refuse_pipe(path: str | Path) -> None:
+    """Raise InvalidInput for a pipe where a file is looked at before it is read: what was looked at would be gone."""
+    if Path(path).is_fifo():
+        raise InvalidInput(f"{path} is a pipe, and this file is read more than once; save it first, and give its name")
+
+
 def read_named(path: str | Path, what: str) -> bytes:
     """The same. Raises InvalidInput where the file cannot be opened, too, with ``what`` it should be."""
     try:

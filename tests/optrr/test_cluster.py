@@ -20,6 +20,8 @@ from optrr.cluster import (
 from optrr.cluster.power_iteration import interval_means, power_iteration
 from optrr.dependence import Dependences, cramers_v
 from optrr.errors import InvalidInput
+from optrr.records.counts import count_many
+from optrr.records.datasets import adult, adult_domain
 from optrr.records.domain import Domain
 
 
@@ -138,6 +140,37 @@ def test_power_iteration_step_is_a_random_walks():
     affinity = affinity + affinity.T
     # if the walk goes on until it is stationary, the vector is constant
     assert power_iteration(affinity) == pytest.approx(np.full(6, 1 / 6), abs=1e-3)
+
+
+def test_a_walk_between_two_sides_comes_to_rest():
+    # without edges inside the sides, a walk that never stays changes sides at every step and has no limit
+    sides = np.repeat([0, 1], [2, 4])
+    affinity = np.where(sides[:, None] != sides[None, :], np.random.default_rng(2).uniform(0.2, 1, (6, 6)), 0.0)
+    assert power_iteration((affinity + affinity.T) / 2) == pytest.approx(np.full(6, 1 / 6), abs=1e-3)
+
+
+def test_power_iteration_finds_uneven_groups_of_few_attributes():
+    rng, seen = np.random.default_rng(1), 0
+    for _ in range(100):
+        labels = rng.permutation([0, 0, 0, 1, 1, 1, 2, 2])
+        within, between = rng.uniform(0.3, 0.7, (8, 8)), rng.uniform(0.0, 0.1, (8, 8))
+        upper = np.triu(np.where(labels[:, None] == labels[None, :], within, between), 1)
+        seen += same_partition(power_iteration_clusters(upper + upper.T + np.eye(8), 3), labels)
+    # one number for an attribute does not tell all of them apart, as spectral clustering does; a walk that never stays finds 53
+    assert seen >= 70
+
+
+def test_clusters_of_adult_do_not_hang_on_a_tenth_of_its_dependences():
+    domain, exact = adult_domain(), np.eye(9)
+    for names, counts in count_many(adult(), domain, list(combinations(domain.names, 2))).items():
+        i, j = domain.index(names[0]), domain.index(names[1])
+        exact[i, j] = exact[j, i] = cramers_v(counts.table)
+    rng = np.random.default_rng(3)
+    clusterings = set()
+    for _ in range(50):
+        factors = np.triu(rng.uniform(0.9, 1.0, exact.shape), 1)
+        clusterings.add(power_iteration_clusters(exact * (factors + factors.T + np.eye(9)), 3))
+    assert len(clusterings) == 1, clusterings
 
 
 def test_unrelated_attributes_stay_alone():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -18,9 +20,10 @@ import optrr
 from optrr.designing import design_file
 from optrr.designing.checks import Verification, checks
 from optrr.designing.design import Design
-from optrr.designing.design_file import read_design_file, save_design
+from optrr.designing.design_file import encoded_design, read_design_file, save_design
 from optrr.designing.solving import epsilon_vector
 from optrr.designing.specification import parse_attributes, read_specification
+from optrr.designing.specification_record import refuse_specification
 from optrr.designing.verify import verify
 from optrr.errors import InvalidInput
 from optrr_solvers import (
@@ -259,6 +262,43 @@ def test_files_that_are_no_designs(content: str | bytes, message: str, tmp_path:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidInput, match=message):
         Design.load(path)
+
+
+def test_whether_a_file_is_a_specification_takes_no_memory() -> None:
+    # TOML's own reader takes gigabytes for a key of so many parts
+    raw = ".".join(["a"] * 20_000).encode() + b" = 1\n"
+    tracemalloc.start()
+    refuse_specification(raw, "d.toml")
+    with pytest.raises(InvalidInput, match="is a specification"):
+        refuse_specification(raw + b"[[attributes]]\n", "d.toml")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * len(raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("spec.toml", "optrr design spec.toml -o design.json makes one"),
+        ("my spec.toml", "optrr design 'my spec.toml' -o design.json makes one"),
+        ("design.json", "optrr design design.json -o made.json makes one"),
+    ],
+)
+def test_the_command_that_makes_a_design_of_a_specification_works_as_it_is_printed(name: str, remedy: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(remedy)):
+        refuse_specification(b'attributes = [{name = "a", size = 2}]', name)
+
+
+def test_a_damaged_design_is_no_specification() -> None:
+    content = json.loads(encoded_design(optrr.design(SMALL, 1.0)))
+    del content["format"]
+    refuse_specification(json.dumps(content).encode(), "d.json")
+
+
+def test_a_deployment_given_for_a_design_is_called_one(tmp_path: Path) -> None:
+    optrr.export(optrr.design(SMALL, 1.0), tmp_path / "sampler.json")
+    with pytest.raises(InvalidInput, match="it is a deployment file; give the design that it was exported from"):
+        Design.load(tmp_path / "sampler.json")
 
 
 def test_summary_has_the_contract_keys() -> None:

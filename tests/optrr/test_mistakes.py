@@ -7,6 +7,7 @@ either). A value of somebody's record is never in it.
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,8 @@ def parquet(name: str, **columns: list) -> Callable[[], None]:
 
 DESIGN = ["design", "s.toml", "-o", "new.json"]
 PERTURB = ["perturb", "bad.csv", "--design", "design.json", "-o", "new.parquet"]
+AGAIN = ["longitudinal-perturb", "records.csv", "--design", "design.json", "-o", "new.csv", "--key", "k", "--new-key"]
+AGAIN += ["--person", "age", "--round", "1"]
 ESTIMATE = ["estimate", "out.parquet", "--design", "design.json", "--attributes"]
 POWER = ["power", "--design", "design.json", "--attributes", "sex,answer", "--proportions", "p.json"]
 ALLOCATE = ["allocate", "spec.toml", "--total-epsilon", "2", "--workload", "w.toml", "-o", "new.json"]
@@ -163,7 +166,34 @@ MISTAKES = {
         ["SPEC"],
     ),
     "an estimate into Excel": (lambda: None, [*ESTIMATE, "sex", "-o", "new.xlsx"], ["'.xlsx'", ".csv"]),
-    "a specification for a design": (lambda: None, swapped(PERTURB, "design.json", "spec.toml"), ["spec.toml"]),
+    "a specification for a design": (
+        lambda: None,
+        swapped(PERTURB, "design.json", "spec.toml"),
+        ["spec.toml", "optrr design spec.toml -o design.json makes one"],
+    ),
+    "a specification for a longitudinal design": (
+        lambda: None,
+        swapped(AGAIN, "design.json", "spec.toml"),
+        [
+            "spec.toml is a specification",
+            "optrr longitudinal-design spec.toml --forever EPSILON -o design.json makes one",
+        ],
+    ),
+    "a design for a longitudinal one": (
+        lambda: None,
+        AGAIN,
+        ["design.json", "design again, with optrr longitudinal-design"],
+    ),
+    "a specification for a design of genotypes": (
+        lambda: None,
+        ["gwas-perturb", "records.csv", "--design", "spec.toml", "-o", "new.csv"],
+        ["spec.toml is a specification", "optrr gwas-design GENOTYPES -o design.json makes one"],
+    ),
+    "a design through a pipe": (
+        lambda: os.mkfifo("pipe"),
+        swapped(PERTURB, "design.json", "pipe"),
+        ["pipe is a pipe", "save it first"],
+    ),
     "another design": (
         lambda: None,
         [*swapped(ESTIMATE, "design.json", "other.json"), "sex"],
