@@ -25,7 +25,12 @@ def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
 
 
 def opens_with(path: str | Path, mark: str) -> bool:
-    """Whether a mark stands among a file's first characters; False where it cannot be read."""
+    """Whether a mark stands among a file's first characters; False where it cannot be read, and for a pipe.
+
+    To open a pipe that the output goes to would wait for ever for somebody who writes to it.
+    """
+    if Path(path).is_fifo():
+        return False
     try:
         with Path(path).open("rb") as file:
             return mark.encode() in file.read(_HEAD)

@@ -194,6 +194,16 @@ MISTAKES = {
         swapped(PERTURB, "design.json", "pipe"),
         ["pipe is a pipe", "save it first"],
     ),
+    "a design of genotypes through a pipe": (
+        lambda: os.mkfifo("pipe"),
+        ["gwas-perturb", "records.csv", "--design", "pipe", "-o", "new.csv"],
+        ["pipe is a pipe", "save it first"],
+    ),
+    "a deployment file into a pipe": (
+        lambda: os.mkfifo("pipe"),
+        ["export", "design.json", "-o", "pipe"],
+        ["cannot write pipe", "name a file"],
+    ),
     "another design": (
         lambda: None,
         [*swapped(ESTIMATE, "design.json", "other.json"), "sex"],
