@@ -6,11 +6,13 @@ Run as ``python benchmarks/run.py [PART | SCRIPT...] [--stale] [--jobs N] [--che
     --stale            only those whose result is missing, edited or older than the code and data that made it
     --jobs N           so many at a time
     --check            run in a scratch folder and compare with what is kept, which is not touched
+    --restamp          where only code changed and a benchmark's probe says what it said before, call its result current
     --list             say what each is, how many seconds of processor time it took, and whether it is current; run nothing
 
 Each runs in a scratch copy of this folder and its results are moved here when it has succeeded, so an interrupted run can be
 taken up again with ``--stale``. ``results/made_by.json`` holds for every benchmark the functions that ran, and digests of
-them, of the data that was read and of the files that were written; it is written by this script only.
+them, of the data that was read and of the files that were written, and what its probe said (`probing.py`); it is written by
+this script only.
 """
 
 from __future__ import annotations
@@ -34,10 +36,21 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
 
+import probing  # noqa: E402
 import sources  # noqa: E402
 from comparison import difference  # noqa: E402
 from registry import BENCHMARKS, BY_NAME, Benchmark  # noqa: E402
-from staleness import MADE_BY, digest_of_file, kept_file, recorded, why_stale  # noqa: E402
+from staleness import (  # noqa: E402
+    MADE_BY,
+    changed_code,
+    changed_data,
+    digest_of_file,
+    kept_file,
+    packed,
+    recorded,
+    unpacked,
+    why_stale,
+)
 
 ROOT = FOLDER.parent
 # Files that several benchmarks write into or that other hands edit as well: compared, but not part of a record.
@@ -62,11 +75,12 @@ class Run:
     read: tuple[str, ...]
     executed: dict[str, list[str]]
     seconds: float
+    printed: str
 
 
 @contextmanager
-def finished(benchmark: Benchmark) -> Iterator[Run]:
-    """Run a benchmark in a scratch copy of this folder.
+def finished(benchmark: Benchmark, probe: bool = False) -> Iterator[Run]:
+    """Run a benchmark, or its probe, in a scratch copy of this folder.
 
     Raises
     ------
@@ -79,20 +93,21 @@ def finished(benchmark: Benchmark) -> Iterator[Run]:
         (scratch / "docs" / "papers").mkdir(parents=True)
         for file in SHARED:
             shutil.copy(ROOT / file, scratch / file)
-        trace, log = scratch / "trace", scratch / "log"
-        command = [sys.executable, f"benchmarks/{benchmark.script}.py", *benchmark.arguments]
-        with log.open("w") as out:
-            process = subprocess.Popen(command, cwd=scratch, env=_environment(scratch), stdout=out, stderr=out)
+        trace, log, printed = scratch / "trace", scratch / "log", scratch / "printed"
+        own = [f"benchmarks/{benchmark.script}.py", *benchmark.arguments]
+        command = [sys.executable, *(["benchmarks/probing.py", benchmark.script] if probe else own)]
+        with log.open("w") as said, printed.open("w") as out:
+            process = subprocess.Popen(command, cwd=scratch, env=_environment(scratch), stdout=out, stderr=said)
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise Failed(f"{benchmark.script} ended with {process.returncode}:\n" + log.read_text()[-3000:])
-        yield _read(scratch, trace.read_text().splitlines(), used.ru_utime + used.ru_stime)
+        yield _read(scratch, trace.read_text().splitlines(), used.ru_utime + used.ru_stime, printed.read_text())
 
 
 def _environment(scratch: Path) -> dict[str, str]:
     """One thread, no window, no time of day; the project's own folders and the tracer on the path."""
-    packages = [str(sources.package_folder(p)) for p in sources.PACKAGES]
+    packages = [str(sources.folder(p)) for p in sources.PACKAGES]
     paths = [str(FOLDER / "tracer"), *dict.fromkeys(str(Path(p).parent) for p in packages)]
     one = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     return (
@@ -115,25 +130,25 @@ def _environment(scratch: Path) -> dict[str, str]:
     )
 
 
-def _read(scratch: Path, lines: Sequence[str], seconds: float) -> Run:
+def _read(scratch: Path, lines: Sequence[str], seconds: float, printed: str) -> Run:
     executed: dict[str, set[str]] = {}
     written, read = set(), set()
     for kind, name, *rest in (line.split("\t") for line in lines):
         path = Path(name)
         own = path.is_relative_to(scratch)
         if kind == "F":
-            home = sources.module_of(ROOT / path.relative_to(scratch) if own else path)
+            home = sources.project().module_of(ROOT / path.relative_to(scratch) if own else path)
             function = rest[0].partition(".<locals>")[0]
             if home and not function.startswith("<") and "<" not in function:
                 executed.setdefault(home, set()).add(function)
         elif own:
             (written if kind == "W" else read).add(path.relative_to(scratch).as_posix())
         elif kind == "R":
-            package = next(p for p in sources.PACKAGES if path.is_relative_to(sources.package_folder(p)))
-            read.add(f"{package}/{path.relative_to(sources.package_folder(package)).as_posix()}")
+            package = next(p for p in sources.PACKAGES if path.is_relative_to(sources.folder(p)))
+            read.add(f"{package}/{path.relative_to(sources.folder(package)).as_posix()}")
     kept = {f for f in written if (scratch / f).is_file()}
     known = {home: sorted(names) for home, names in sorted(executed.items())}
-    return Run(scratch, tuple(sorted(kept)), tuple(sorted(read - kept - set(SHARED))), known, seconds)
+    return Run(scratch, tuple(sorted(kept)), tuple(sorted(read - kept - set(SHARED))), known, seconds, printed)
 
 
 def _clean(run: Run) -> None:
@@ -159,22 +174,69 @@ def keep(benchmark: Benchmark) -> dict[str, Any]:
             for file in run.read
         }
         sources.forget()
-        now = sources.digests(benchmark.script, run.executed)
-        edited = sorted(home for home in now if sources.files().get(home) != code_before.get(home))
+        code = sources.digests(sources.executed_items(benchmark.script, run.executed))
+        code_after = sources.files()
+        edited = sorted(home for home in code if code_after.get(home) != code_before.get(home))
         if edited:
             raise Failed(f"{', '.join(edited)} was edited while {benchmark.script} ran; run it again")
-        code = {home: f"{digest}: {' '.join(run.executed.get(home, ()))}".strip() for home, digest in now.items()}
         for file in run.written:
             (ROOT / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(run.root / file, ROOT / file)
         outputs = {file: digest_of_file(ROOT / file) for file in run.written if file not in SHARED}
     return {
         "arguments": list(benchmark.arguments),
-        "code": code,
+        "code": packed(code),
         "data": data,
         "outputs": outputs,
+        "probe": probed(benchmark)[0] if has_probe(benchmark) else None,
         "seconds": round(run.seconds, 1 if run.seconds < 10 else None),
     }
+
+
+def has_probe(benchmark: Benchmark) -> bool:
+    """Whether a script has a probe."""
+    read = sources.project().module(f"{sources.OWN}.{benchmark.script}")
+    return read is not None and sources.PROBE in read.bound
+
+
+def probed(benchmark: Benchmark) -> tuple[list[Any], dict[str, list[str]]]:
+    """What a benchmark's probe says, and the functions that it ran."""
+    with finished(benchmark, probe=True) as run:
+        return json.loads(run.printed), run.executed
+
+
+def restamped(benchmark: Benchmark, record: dict[str, Any]) -> dict[str, Any] | str:
+    """A record of today's code where it would make the same result, else why it may not.
+
+    What the record then names is what the probe ran and what is left of what the whole run ran.
+    """
+    other = "never run" if not record else changed_data(record)
+    if other or tuple(record["arguments"]) != benchmark.arguments:
+        return other or "its arguments changed"
+    if not changed_code(record):
+        return "current"
+    if record.get("probe") is None or not has_probe(benchmark):
+        return "it has no probe: run it again"
+    said, executed = probed(benchmark)
+    if not probing.equal(record["probe"], said):
+        return "its probe says something else: run it again"
+    kept, _ = sources.surviving(unpacked(record["code"]))
+    code = sources.digests(kept | sources.executed_items(benchmark.script, executed))
+    return record | {"code": packed(code)}
+
+
+def restamp_all(chosen: Sequence[Benchmark]) -> list[str]:
+    """Restamp what may be; returns what may not."""
+    left = []
+    for benchmark in chosen:
+        record = recorded().get(benchmark.script, {})
+        new = restamped(benchmark, record)
+        if isinstance(new, dict):
+            write(benchmark.script, new)
+        elif record and new != "current":
+            left.append(f"{benchmark.script}: {new}")
+        print(f"{benchmark.script}: {'restamped' if isinstance(new, dict) else new}", flush=True)
+    return left
 
 
 def differences(benchmark: Benchmark) -> list[str]:
@@ -263,13 +325,19 @@ def main() -> int:
     parser.add_argument("--stale", action="store_true", help="only what is missing, edited or older than its code")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     parser.add_argument("--check", action="store_true", help="compare a second run with what is kept")
+    parser.add_argument(
+        "--restamp", action="store_true", help="call results current whose probe says what it said before"
+    )
     parser.add_argument("--list", action="store_true", help="say what each is and whether it is current")
     given = parser.parse_args()
     chosen = chosen_by(given.names or ["all"])
     if given.list:
         print("\n".join(listing(chosen)))
         return 0
-    problems = check_all(chosen, given.jobs) if given.check else run_all(chosen, given.stale, given.jobs)
+    if given.restamp:
+        problems = restamp_all(chosen)
+    else:
+        problems = check_all(chosen, given.jobs) if given.check else run_all(chosen, given.stale, given.jobs)
     print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
     return 1 if problems else 0
 

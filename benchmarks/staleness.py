@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sources
 from registry import Benchmark
+from sources import Digests
 
 ROOT = sources.ROOT
 MADE_BY = sources.FOLDER / "results" / "made_by.json"
+SCRIPT = "*"
+"""Stands in a record for a script as a whole."""
 
 
 def recorded() -> dict[str, Any]:
     """What made the results, by benchmark."""
     return dict(json.loads(MADE_BY.read_text())) if MADE_BY.exists() else {}
+
+
+def packed(digests: Digests) -> dict[str, str]:
+    """Digests as a record holds them: a line for each module."""
+    return {
+        home: " ".join(f"{name or SCRIPT}:{both}" for name, both in sorted(names.items()))
+        for home, names in sorted(digests.items())
+    }
+
+
+def unpacked(lines: dict[str, str]) -> Digests:
+    """Digests from a record."""
+    return {
+        home: {name.removeprefix(SCRIPT): both for name, both in (entry.split(":") for entry in line.split())}
+        for home, line in lines.items()
+    }
 
 
 def digest_of_file(file: Path) -> str:
@@ -27,7 +47,31 @@ def digest_of_file(file: Path) -> str:
 def kept_file(name: str) -> Path:
     """A file by its recorded name: those of a package lie where the package was imported from."""
     package, _, rest = name.partition("/")
-    return sources.package_folder(package) / rest if package in sources.PACKAGES else ROOT / name
+    return sources.folder(package) / rest if package in sources.PACKAGES else ROOT / name
+
+
+@cache
+def _data_files() -> frozenset[str]:
+    """Digests of all that lies in the packages and in this folder and is no code."""
+    found = (file for package in (*sources.PACKAGES, sources.OWN) for file in sources.folder(package).rglob("*"))
+    return frozenset(digest_of_file(f) for f in found if f.is_file() and f.suffix not in (".py", ".pyc"))
+
+
+def changed_data(record: dict[str, Any]) -> str | None:
+    """Why a result is stale for another reason than its code, None where there is none."""
+    for file, digest in record["outputs"].items():
+        if digest_of_file(ROOT / file) != digest:
+            return f"{file} is not what the run wrote"
+    for file, digest in record["data"].items():
+        # a data file may have moved, as code may
+        if digest_of_file(kept_file(file)) != digest and digest not in _data_files():
+            return f"{file} changed"
+    return None
+
+
+def changed_code(record: dict[str, Any]) -> list[str]:
+    """What ran and is nowhere in today's tree, by the places where it stood."""
+    return [f"{home}.{name}".rstrip(".") for home, name in sources.surviving(unpacked(record["code"]))[1]]
 
 
 def why_stale(benchmark: Benchmark, records: dict[str, Any]) -> str | None:
@@ -37,14 +81,6 @@ def why_stale(benchmark: Benchmark, records: dict[str, Any]) -> str | None:
         return "never run"
     if tuple(record["arguments"]) != benchmark.arguments:
         return "its arguments changed"
-    for file, digest in record["outputs"].items():
-        if digest_of_file(ROOT / file) != digest:
-            return f"{file} is not what the run wrote"
-    for file, digest in record["data"].items():
-        if digest_of_file(kept_file(file)) != digest:
-            return f"{file} changed"
-    ran = {home: entry.partition(":")[2].split() for home, entry in record["code"].items()}
-    now = sources.digests(benchmark.script, ran)
-    before = {home: entry.partition(":")[0] for home, entry in record["code"].items()}
-    changed = sorted(home for home in before | now if before.get(home) != now.get(home))
-    return f"code changed in {', '.join(changed)}" if changed else None
+    gone = changed_code(record)
+    shown = ", ".join(gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+    return changed_data(record) or (f"code changed: {shown}" if gone else None)

@@ -1,27 +1,37 @@
 """Which functions the proofs back, and whether they changed since.
 
-Every ``prove_*.py`` names in BACKS the functions whose formulas it proves. ``backed.json`` beside it holds, per proof, a
-digest of each function's syntax tree without docstrings, comments and layout. ``make test`` fails where one differs. Then
-read the function again, adapt the proof to it, and record the new digests; this runs the proof first and records nothing
-where it fails:
+Every ``prove_*.py`` names in BACKS the functions whose formulas it proves. ``backed.json`` beside it holds, per proof, a digest
+of what each function does (`items.py`): docstrings, comments and layout do not count, nor where it stands and what it is
+called. ``make test`` fails where a digest is nowhere in today's tree. Then read the function again, adapt the proof to it, and
+record the new digests; this runs the proof first and records nothing where it fails:
 
     python proofs/current.py prove_two_attributes
+
+Where functions only moved or have other names, this writes the new places into BACKS:
+
+    python proofs/current.py --moved
 """
 
 from __future__ import annotations
 
 import ast
-import importlib.machinery
-import importlib.util
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
-from syntax import digest_of_trees
+from items import Item, Project, package_folder
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "backed.json"
+PACKAGES = ("optrr", "optrr_solvers")
+
+
+@cache
+def project() -> Project:
+    """What the proofs are about."""
+    return Project({name: package_folder(name) for name in PACKAGES})
 
 
 def proofs() -> list[str]:
@@ -37,24 +47,32 @@ def backs(proof: str) -> tuple[str, ...]:
     raise ValueError(f"{proof}.py names no functions in BACKS")
 
 
-def digest(function: str) -> str:
-    """Digest of the syntax tree of ``package.module.name`` or ``package.module.Class.name``."""
+def item(function: str) -> Item:
+    """The item that ``package.module.name`` or ``package.module.Class.name`` means.
+
+    Raises
+    ------
+    ValueError
+        Where there is none.
+    """
     parts = function.split(".")
     for cut in range(len(parts) - 1, 0, -1):
-        spec = _find(".".join(parts[:cut]))
-        if spec is not None and spec.origin is not None:
-            tree: ast.AST = ast.parse(Path(spec.origin).read_text())
-            for name in parts[cut:]:
-                tree = next(x for x in ast.iter_child_nodes(tree) if getattr(x, "name", None) == name)
-            return digest_of_trees([tree])
+        meant = (".".join(parts[:cut]), ".".join(parts[cut:]))
+        if project().file(meant[0]) and project().trees(meant):
+            return meant
     raise ValueError(f"no module holds {function}")
 
 
-def _find(module: str) -> importlib.machinery.ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        return None
+def digest(function: str) -> str:
+    """Digest of what a function does and of what it mentions."""
+    meant = item(function)
+    return project().plain(meant) + project().linked(meant)
+
+
+@cache
+def today() -> dict[str, Item]:
+    """Where each digest stands now."""
+    return {project().plain(each) + project().linked(each): each for each in project().items}
 
 
 def recorded() -> dict[str, dict[str, str]]:
@@ -70,10 +88,45 @@ def record(chosen: list[str]) -> None:
     RECORD.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
 
 
-if __name__ == "__main__":
-    if not sys.argv[1:] or set(sys.argv[1:]) - set(proofs()):
-        sys.exit(f"usage: python proofs/current.py PROOF...; proofs: {' '.join(proofs())}")
-    files = [str(FOLDER / f"{proof}.py") for proof in sys.argv[1:]]
+def moved(proof: str) -> dict[str, str]:
+    """The functions of a proof that stand elsewhere now, by the place that BACKS names."""
+    kept = recorded().get(proof, {})
+    gone = [function for function in backs(proof) if not _stands(function) and kept.get(function) in today()]
+    return {function: ".".join(today()[kept[function]]) for function in gone}
+
+
+def _stands(function: str) -> bool:
+    try:
+        return bool(item(function))
+    except ValueError:
+        return False
+
+
+def rename(proof: str, places: dict[str, str]) -> None:
+    """Write new places into a proof's BACKS and into the record."""
+    file = FOLDER / f"{proof}.py"
+    text = file.read_text()
+    for before, now in places.items():
+        text = text.replace(f'"{before}"', f'"{now}"')
+    file.write_text(text)
+    kept = recorded()
+    kept[proof] = {places.get(function, function): value for function, value in kept[proof].items()}
+    RECORD.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+
+
+def main(arguments: list[str]) -> None:
+    """The command line."""
+    if arguments == ["--moved"]:
+        for proof in proofs():
+            rename(proof, moved(proof))
+        return
+    if not arguments or set(arguments) - set(proofs()):
+        sys.exit(f"usage: python proofs/current.py --moved | PROOF...; proofs: {' '.join(proofs())}")
+    files = [str(FOLDER / f"{proof}.py") for proof in arguments]
     if subprocess.run([sys.executable, "-m", "pytest", "-q", *files], check=False).returncode:
         sys.exit("a proof fails; nothing was recorded")
-    record(sys.argv[1:])
+    record(arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
