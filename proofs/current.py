@@ -60,7 +60,7 @@ def item(function: str) -> Item:
         meant = (".".join(parts[:cut]), ".".join(parts[cut:]))
         if project().file(meant[0]) and project().trees(meant):
             return meant
-    raise ValueError(f"no module holds {function}")
+    raise ValueError(f"no module holds {function}; where it only moved, run: python proofs/current.py --moved")
 
 
 def digest(function: str) -> str:

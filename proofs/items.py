@@ -218,8 +218,13 @@ class Project:
     def plain(self, item: Item) -> str:
         """The digest of an item's own text, blank where it mentions another item."""
         if item not in self._plain:
-            self._plain[item] = digest([filled(self.shape(item), self._labels(item, lambda _: BLANK, lambda _: BLANK))])
+            fill = self._labels(item, lambda _: BLANK, self._blank)
+            self._plain[item] = digest([filled(self.shape(item), fill)])
         return self._plain[item]
+
+    def _blank(self, name: str, otherwise: str) -> str:
+        # a text stays, unless it may stand for a method of that name
+        return otherwise if otherwise == repr(name) and name not in self._methods else BLANK
 
     def linked(self, item: Item, ran: Collection[str] | None = None) -> str:
         """The digest of an item's text and of what it mentions.
@@ -236,26 +241,28 @@ class Project:
             plain = self.plain(mentioned) if mentioned[1] else ""
             return f"{plain};" if plain and (ran is None or plain in ran) else BLANK
 
-        def attribute(name: str) -> str:
+        def attribute(name: str, otherwise: str) -> str:
             plain = {self.plain(method) for method in self._methods.get(name, ())}
             counted = sorted(plain if ran is None else plain.intersection(ran))
-            return " ".join(counted) + ";" if counted else f"{name};"
+            return " ".join(counted) + ";" if counted else otherwise
 
         return digest([filled(self.shape(item), self._labels(item, label, attribute))])
 
     def _labels(
-        self, item: Item, label: Callable[[Item], str], attribute: Callable[[str], str]
+        self, item: Item, label: Callable[[Item], str], attribute: Callable[[str, str], str]
     ) -> Callable[[Hole], str]:
         def fill(hole: Hole) -> str:
             meant = self.meant(item, hole)
+            if hole.quoted and not hole.owner:
+                return attribute(hole.name, repr(hole.name))
             if hole.quoted:
                 return label(meant) if meant else f"{hole.owner!r};"
+            after = "." + attribute(hole.name, f"{hole.name};") if hole.name else ""
             if meant is None:
                 foreign = hole.owner in self._locally(item) or self._imported(item[0], hole.owner)
-                after = f".{hole.name};" if foreign else "." + attribute(hole.name) if hole.name else ""
-                return f"{hole.owner};{after}"
+                return f"{hole.owner};" + (f".{hole.name};" if foreign else after)
             if meant[1]:
-                return label(meant) + ("." + attribute(hole.name) if hole.name else "")
+                return label(meant) + after
             inner = self.resolved(meant[0], hole.name) if hole.name else None
             return label(inner) if inner else BLANK
 

@@ -27,7 +27,7 @@ class Hole:
     name : str
         An attribute, or empty.
     quoted : bool
-        The owner is a text that may be the place of something, such as "package.module:name".
+        It is a text that may be the place of something, such as "package.module:name" (an owner), or the name of a method.
     """
 
     owner: str

@@ -9,12 +9,11 @@ import pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("proof", current.proofs())
 def test_the_functions_are_as_they_were_when_proved(proof):
-    kept = current.recorded().get(proof, {})
-    assert set(kept) == set(current.backs(proof)), f"run: python proofs/current.py {proof}"
-    for function, value in kept.items():
-        remedy = f"check {proof}.py against it, then run: python proofs/current.py {proof}"
-        assert value in current.today(), f"{function} changed after its proof; {remedy}"
-        assert current.digest(function) == value, f"{function} moved; run: python proofs/current.py --moved"
+    kept = set(current.recorded().get(proof, {}).values())
+    now = {function: current.digest(function) for function in current.backs(proof)}
+    changed = [function for function, value in now.items() if value not in kept]
+    assert not changed, f"changed after the proof; check {proof}.py, then run: python proofs/current.py {proof}"
+    assert kept == set(now.values()), f"run: python proofs/current.py {proof}"
 
 
 def test_every_proof_is_recorded_and_proves_something():
