@@ -115,12 +115,11 @@ class _Writer:
         self._parts.append(")")
 
     def _constant(self, node: ast.Constant) -> None:
-        if (
-            isinstance(node.value, str)
-            and "." in node.value
-            and node.value.replace(".", "").replace(":", "").isidentifier()
-        ):
-            self._parts.append(Hole(node.value, quoted=True))
+        text = node.value if isinstance(node.value, str) else ""
+        if text.isidentifier():
+            self._parts.append(Hole("", text, quoted=True))
+        elif "." in text and text.replace(".", "").replace(":", "").isidentifier():
+            self._parts.append(Hole(text, quoted=True))
         else:
             self._parts.append(f"{node.value!r};")
 
