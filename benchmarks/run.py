@@ -208,13 +208,15 @@ def probed(benchmark: Benchmark) -> tuple[list[Any], dict[str, list[str]]]:
 def restamped(benchmark: Benchmark, record: dict[str, Any]) -> dict[str, Any] | str:
     """A record of today's code where it would make the same result, else why it may not.
 
-    What the record then names is what the probe ran and what is left of what the whole run ran.
+    What the record then names is what the probe ran and what is left of what the whole run ran. A current result whose script
+    has got a probe since keeps what that says.
     """
     other = "never run" if not record else changed_data(record)
     if other or tuple(record["arguments"]) != benchmark.arguments:
         return other or "its arguments changed"
     if not changed_code(record):
-        return "current"
+        new = record.get("probe") is None and has_probe(benchmark)
+        return record | {"probe": probed(benchmark)[0]} if new else "current"
     if record.get("probe") is None or not has_probe(benchmark):
         return "it has no probe: run it again"
     said, executed = probed(benchmark)
