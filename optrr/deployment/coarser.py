@@ -23,7 +23,7 @@ from optrr_solvers.balls.coarse import CoarseBlocks
 from optrr_solvers.laws import Law
 from optrr_solvers.problem import Problem
 
-__all__ = ["LEAST_BYTES", "MOST_SECONDS", "Draft", "Progress", "coarser"]
+__all__ = ["LEAST_BYTES", "MOST_WORK", "Draft", "Progress", "coarser"]
 
 # A state takes at least this many compressed bytes; so a diagram with more states need not be built.
 LEAST_BYTES = 6
@@ -48,12 +48,14 @@ _FINE, _SAVING = 8, 0.1
 _LEAST_SAVING = 3e-4
 # A draft that costs no more than this share of the total is good enough; finer grids take minutes to save less.
 _GOOD = 1e-4
-# Seconds after which no other grid is begun.
-MOST_SECONDS = 60.0
+# Work after which no other grid is begun: a law counts as many units as it has attributes, and a grid that has none a part of
+# that. It is half a minute or so, and counted instead of clocked, so that a file does not depend on the machine.
+MOST_WORK = 6000
+_WITHOUT_LAW = 0.05
 
 
 class Progress(Protocol):
-    """Is told what is tried, and which share of the time is spent."""
+    """Is told what is tried, and which share of the work is done at most."""
 
     def __call__(self, description: str, fraction: float | None, /) -> None:
         """Show it."""
@@ -89,8 +91,8 @@ class _Search:
     size: int
     fits: Callable[[Draft], bool]
     progress: Progress
-    started: float
     best: float
+    work: float = 0.0
 
     def drafts(self) -> Iterator[Draft]:
         """Every draft; blocks that cost more on a fine grid than what fits already are passed over."""
@@ -104,9 +106,9 @@ class _Search:
                 yield from self._ladder(grids, coarsest)
 
     def _dearer(self, grids: _Grids, coarsest: float) -> bool:
-        if self.best == math.inf or self._late():
+        if self.best == math.inf or self._done():
             return False
-        law = grids.law(coarsest * _FINE)
+        law = self._law(grids, coarsest * _FINE)
         return law is not None and law.epsilon * (1 - _SAVING) > self.best
 
     def _ladder(self, grids: _Grids, coarsest: float) -> Iterator[Draft]:
@@ -140,27 +142,31 @@ class _Search:
         return fitting
 
     def _good(self, law: Law, before: float) -> bool:
-        """Whether finer grids are not worth their time. What fits plays no part in it, so that every size stops here."""
+        """Whether finer grids are not worth their work. What fits plays no part in it, so that every size stops here."""
         saved = before / law.epsilon - 1
         return law.epsilon <= self.design.epsilon * (1 + _GOOD) or 0 <= saved < _LEAST_SAVING
 
     def _tried(self, grids: _Grids, states: float) -> tuple[Law | None, Draft | None]:
         """The ball on that grid, and its draft unless it has far too many states."""
-        if self._late():
+        if self._done():
             return None, None
         started = time.perf_counter()
-        law = grids.law(states)
+        law = self._law(grids, states)
         if law is None or law.diagram(4 * self.size // LEAST_BYTES) is None or law.automaton is None:
             return law, None
         mechanism = Mechanism(self.design.domain, law)
         file = written(mechanism, shortened(plain_automaton(mechanism)), _unknown(self.design.domain.m))
         return law, Draft(law, started, compressed_size(file))
 
-    def _late(self) -> bool:
-        """Whether the time is over, which is shown as well."""
-        spent = time.monotonic() - self.started
-        self.progress("trying coarser grids", 1.0 if spent >= MOST_SECONDS else spent / MOST_SECONDS)
-        return spent > MOST_SECONDS
+    def _law(self, grids: _Grids, states: float) -> Law | None:
+        law = grids.law(states)
+        self.work += self.design.domain.m * (_WITHOUT_LAW if law is None else 1.0)
+        return law
+
+    def _done(self) -> bool:
+        """Whether all the work is done that may be, which is shown as well."""
+        self.progress("trying coarser grids", min(1.0, self.work / MOST_WORK) if MOST_WORK else 1.0)
+        return self.work >= MOST_WORK
 
 
 def coarser(
@@ -168,9 +174,9 @@ def coarser(
 ) -> Iterator[Draft]:
     """Drafts on coarser grids for a design without pairs and caps; ``best``, in nats: only what costs less is of use.
 
-    None is begun after :data:`MOST_SECONDS`.
+    None is begun after :data:`MOST_WORK`.
     """
-    return _Search(design, size, fits, progress, time.monotonic(), best).drafts()
+    return _Search(design, size, fits, progress, best).drafts()
 
 
 def _counts(m: int) -> Iterator[int]:

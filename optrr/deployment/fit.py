@@ -124,7 +124,7 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progre
     The design's own mechanism is taken wherever it fits. Otherwise the one with the smallest ε that fits, among balls on
     coarser grids and every attribute randomized on its own: never worse than the latter, and a larger ``size`` never costs
     more ε than a smaller one does, but for what the design itself may be above the optimum (``design.gap``). Coarser grids
-    are tried for at most :data:`optrr.deployment.coarser.MOST_SECONDS`.
+    are tried up to so much work (:data:`optrr.deployment.coarser.MOST_WORK`).
 
     Raises
     ------

@@ -176,10 +176,10 @@ def test_hints_can_be_followed_and_a_larger_size_never_costs_more(seed: int) -> 
         assert size < product or epsilon <= design.kronecker_epsilon + 1e-9
 
 
-def test_a_search_ends_when_its_time_is_over_and_shows_it(
+def test_a_search_ends_when_its_work_is_done_and_shows_it(
     twelve: optrr.Design, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optrr.deployment.coarser.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("optrr.deployment.coarser.MOST_WORK", 0)
     shown: list[float | None] = []
     made = fitted_deployment(twelve, product_size(twelve) + 500, lambda _, share: shown.append(share))
     assert made.design.method == "kronecker"

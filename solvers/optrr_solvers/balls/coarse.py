@@ -22,8 +22,8 @@ from optrr_solvers.problem import Problem
 
 # Flips below which attributes are pooled, in the order tried (as in the ball solver).
 _HEAVY_FLIPS = (1e-4, 0.0)
-# Classes times frequencies of one search: a second or two.
-_WORK = float(1 << 23)
+# Classes times frequencies of one search, and of one evaluation in it: a second or two.
+_WORK = 1 << 23
 
 
 class CoarseBalls:
@@ -67,9 +67,8 @@ class CoarseBalls:
             for pool in self._pools:
                 start = rescaled(pool.classes, pool.classes.epsilons.copy())
                 try:
-                    point = minimise(
-                        pool.classes, SpectralMoments(pool.classes), start, width, Allowance(math.inf, _WORK)
-                    )
+                    source = SpectralMoments(pool.classes, _WORK)
+                    point = minimise(pool.classes, source, start, width, Allowance(math.inf, float(_WORK)))
                 except (TooSharp, OutOfTime):
                     continue
                 made.append((pool, point))

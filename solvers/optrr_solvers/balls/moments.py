@@ -231,10 +231,10 @@ class CountedMoments:
 
 
 class SpectralMoments:
-    """Laplace inversion; O(G × frequencies), in chunks. Raises TooSharp where frequencies are too many."""
+    """Laplace inversion; O(G × frequencies), in chunks. Raises TooSharp where one evaluation needs more than ``most`` terms."""
 
-    def __init__(self, classes: Classes) -> None:
-        self._classes = classes
+    def __init__(self, classes: Classes, most: int = MAX_WORK) -> None:
+        self._classes, self._most = classes, most
         self.slowest, self.work = 0.0, 0.0
 
     def at(self, w: FloatArray, width: float) -> Moments:
@@ -261,7 +261,7 @@ class SpectralMoments:
             parts.append(part)
             if part.silent:
                 break
-            if used > MAX_WORK:
+            if used > self._most:
                 raise TooSharp(f"width {width:g} needs more than {used // w.size} frequencies for {w.size} classes")
         logs = np.log1p(-c.d) + theta * w * c.f + np.logaddexp(0.0, c.log_odds - theta * w)
         start_value = c.log_kept + float(c.counts @ logs)
