@@ -13,13 +13,14 @@ category, the correlation by the variances of the scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, isnan, log10, prod
+from math import isinf, isnan, prod
 from typing import Any
 
 import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.estimation.asked_statistic import AskedStatistic
+from optrr.estimation.enough import clear_with, enough
 from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Path, Sampling, interval
 from optrr.estimation.result import check_bootstrap, check_confidence, check_records
@@ -29,18 +30,16 @@ from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.results import Result, in_json
+from optrr.rounding import two_digits_up
 from optrr_solvers.arrays import FloatArray
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048
-# With fewer standard errors than this, no number of records is suggested, because the guess could be off by a factor of ten.
-_MEASURED = 1.0
 # An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
 # the next share.
 _WIDE, _NARROW = 0.5, 0.25
 # Standard errors in a 95 % interval.
 _ERRORS_ACROSS = 3.92
-_MOST_DOUBLINGS = 24
 
 _ALIKE_WARNING = "all reports are alike, so the data show no standard error; count more records"
 
@@ -254,10 +253,7 @@ def _faint_scores(setting: AskedStatistic, moments: ScoreMoments) -> tuple[str, 
 
 
 def _faint(setting: AskedStatistic, what: str, ratio: float) -> str:
-    remedy = "collect more records or give it a larger epsilon"
-    if ratio >= _MEASURED:
-        wanted = _rounded_up(setting.sampling.n * (CLEAR_OF_ZERO / ratio) ** 2)
-        remedy = f"about {wanted} records would do; collect more, give it a larger epsilon"
+    remedy = f"{clear_with(setting.sampling.n, ratio)}; else give it a larger epsilon"
     return (
         f"the interval of {setting.name} holds whatever {what} is and is wider for it, because it is less than "
         f"{CLEAR_OF_ZERO:g} standard errors above 0; {remedy}"
@@ -269,18 +265,15 @@ def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tup
     if share <= _WIDE:
         return ()
     said = f"the interval covers {share:.0%} of what {setting.name} can be"
-    for doublings in range(1, _MOST_DOUBLINGS):
-        n = setting.sampling.n * 2**doublings
-        path = setting.path(observed, Sampling(setting.sampling.kernel, n))
-        if _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0]):
-            return (f"{said}; about {_rounded_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
-    return (f"{said}; give the attributes a larger epsilon",)
 
+    def narrow(n: float) -> bool:
+        path = setting.path(observed, Sampling(setting.sampling.kernel, round(n)))
+        return _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0])
 
-def _rounded_up(n: float) -> int:
-    """To two digits."""
-    unit = int(10 ** max(int(log10(n)) - 1, 0))
-    return ceil(n / unit) * unit
+    n = enough(setting.sampling.n, narrow)
+    if isinf(n):
+        return (f"{said}; give the attributes a larger epsilon",)
+    return (f"{said}; about {two_digits_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
 
 
 def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:

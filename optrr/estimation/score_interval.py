@@ -14,6 +14,7 @@ into [0, 1], and shrink, but not to nothing, as the estimate goes below 0. The s
 from __future__ import annotations
 
 from functools import lru_cache
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
@@ -26,8 +27,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _TOGETHER = 1 << 14
 # Distances from 0 at which the split is tabulated; straight lines between them are right to 1e-3 of the level.
 _DISTANCES = 257
-# Ends are this precise, in standard errors of the estimate and in records, and rounded outwards: a precision that did not follow
-# the standard error would widen the intervals of very many records. Of shares of given records, a quarter of one tells which.
+# Ends are this precise, in standard errors of the estimate and in records, and rounded outwards: a precision that does not
+# follow the standard error makes intervals of very many records too wide. Of given records, a quarter of one tells which end.
 _PRECISION, _QUARTER = 1e-4, 0.25
 # What floating-point numbers leave of it.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
