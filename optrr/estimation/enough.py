@@ -12,8 +12,8 @@ from math import inf, sqrt
 from optrr.estimation.faint import CLEAR_OF_ZERO
 from optrr.rounding import records_enough, two_digits_up
 
-# Doublings of the records that are tried, and halvings of the last of them: to 2 %.
-_DOUBLINGS, _HALVINGS = 40, 5
+# Doublings of the records that are tried, and halvings of the last of them: to 9 %.
+_DOUBLINGS, _HALVINGS = 40, 3
 # With fewer standard errors than this, only a number that is too small is known.
 _MEASURED = 1.0
 
@@ -28,7 +28,7 @@ def clear_with(n: float, errors: float) -> str:
 
 
 def enough(n: float, opens: Callable[[float], bool]) -> float:
-    """The least number of records beyond n, to 2 % upwards, at which the gate ``opens``; infinite where none is met."""
+    """The least number of records beyond n, to 9 % upwards, at which the gate ``opens``; infinite where none is met."""
     closed, opened = n, 2 * n
     for _ in range(_DOUBLINGS):
         if opens(opened):
