@@ -13,7 +13,7 @@ category, the correlation by the variances of the scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isinf, isnan, prod
+from math import isinf, isnan, nan, prod
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,14 @@ _ALIKE_WARNING = "all reports are alike, so the data show no standard error; cou
 class Derived(Result):
     """A statistic of one attribute set.
 
-    ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
-    estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
+    ``value`` is the estimate of least squared error, moved into the interval: the entropy of the projected table, mutual
+    information and G² of one that is shrunk towards independence, too, the others nearly without bias. It is NaN where nothing
+    is known: where the interval is the statistic's whole range, or warnings name what it divides by and it is wide.
+    ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
+    lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
     hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
-    then name it, ``value`` is that of the projected estimate within the limits, and ``bias`` and the errors are NaN.
+    then name it, ``bias`` and the errors are NaN, and ``value``, that of the projected estimate, is NaN unless they are near.
     ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
     Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
     p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
@@ -77,7 +80,8 @@ class Derived(Result):
     def headline(self) -> str:
         """The statistic and its interval."""
         interval = f"[{self.lower:.4g}, {self.upper:.4g}]" if self.reliable else "no interval"
-        return f"{self.statistic} {self.value:.4g} {interval}, {self.n} records"
+        value = "without a value" if isnan(self.value) else f"{self.value:.4g}"
+        return f"{self.statistic} {value} {interval}, {self.n} records"
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -139,15 +143,18 @@ def _derived(
     path = setting.path(observed)
     low, high = interval(path, confidence)
     lower, upper = sorted((setting.shown(low), setting.shown(high)))
-    value = setting.shown(path.value)
-    plug_in = setting.shown(path.plug_in)
+    plug_in, unbiased = setting.shown(path.plug_in), setting.shown(path.value)
+    value = float(np.clip(setting.printed(observed, path), lower, upper))
+    if (low, high) == path.range:
+        # every value that the statistic has is possible: none of them is an estimate
+        value = nan
     return Derived(
         statistic=setting.name,
         n=setting.sampling.n,
         value=value,
         plug_in=plug_in,
         bias=plug_in - setting.shown(path.estimate),
-        standard_error=_standard_error(setting, path, lower, value),
+        standard_error=_standard_error(setting, path, lower, unbiased),
         bootstrap_error=again,
         lower=lower,
         upper=upper,
@@ -208,7 +215,11 @@ def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limi
 
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
-    """What holds where the statistic divides by something that cannot be told from 0; nothing where it does not."""
+    """What holds where the statistic divides by something that cannot be told from 0; None where it does not.
+
+    Where these limits are not near each other, no value is estimated: with one rare category V of the projected estimate was
+    measured to be 0.28 too large.
+    """
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
         clear = ClearCategories.of(setting.sampling, observed)
@@ -216,23 +227,25 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
             return None
         path = setting.path(observed) if clear.cells.any() else None
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
-        return _within(
-            setting, observed, (setting.shown(limits[0]), setting.shown(limits[1])), _faint_categories(setting, clear)
-        )
+        shown = (setting.shown(limits[0]), setting.shown(limits[1]))
+        most = setting.shown(min(setting.shape) - 1.0)
+        return _within(setting, observed, shown, most, _faint_categories(setting, clear))
     if setting.name == "correlation":
         assert setting.scores is not None
         moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
         if not moments.faint():
             return None
-        return _within(setting, observed, moments.correlation_limits(tail), _faint_scores(setting, moments))
+        return _within(setting, observed, moments.correlation_limits(tail), 2.0, _faint_scores(setting, moments))
     return None
 
 
 def _within(
-    setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], warnings: tuple[str, ...]
+    setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], most: float, warnings: tuple[str, ...]
 ) -> _Limits:
-    """The limits, with the projected estimate's value moved between them; that estimate has the faint categories as well."""
-    return _Limits(min(max(setting.projected(observed), limits[0]), limits[1]), *limits, warnings)
+    """The limits, with the projected estimate's value moved between them where they are near for a range of length ``most``."""
+    near = limits[1] - limits[0] <= _NARROW * most
+    value = min(max(setting.projected(observed), limits[0]), limits[1]) if near else nan
+    return _Limits(value, *limits, warnings)
 
 
 def _faint_categories(setting: AskedStatistic, clear: ClearCategories) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite, nan, prod
+from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -99,7 +99,8 @@ class Measures(TableResult):
     def headline(self) -> str:
         """What is measured, of how many records."""
         first = self.rows[0]
-        one = f" {first.estimate:.4g} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
+        value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
+        one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
         return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records"
 
     def to_arrow(self) -> pa.Table:

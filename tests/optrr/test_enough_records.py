@@ -1,4 +1,4 @@
-"""What a refusal says would be enough records is: with that many of the expected reports the gate opens, with half it does not."""
+"""With as many of the expected reports as a refusal says would be enough, the gate opens, and with half it does not."""
 
 import re
 
