@@ -66,7 +66,7 @@ class AskedStatistic:
         return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
 
     def printed(self, observed: FloatArray, path: Path) -> float:
-        """The value of least squared error, in its own units: benchmarks of this are in docs/design.md, §4.4.
+        """The value of least squared error, in its own units; docs/design.md, §4.4 has what was compared.
 
         The entropy of the projected table, which is off by less than an estimate without bias; mutual information of a table
         that is shrunk towards independence, too; and the others without bias.
