@@ -13,6 +13,7 @@ from optrr.estimation.result import check_confidence
 from optrr.kernel import Kernel, SingularMarginal
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
+from optrr.rounding import records_enough
 from optrr_solvers.arrays import FloatArray
 
 # A table of 64 cells takes 20 to 60 s of processor time, one of 16 cells 3 s.
@@ -143,5 +144,6 @@ def _warnings(counts: Counts, kernel: Kernel, prior: float) -> tuple[str, ...]:
         return ()
     return (
         f"the {counts.n} reports tell as much of an even table as {worth:.2g} true records, and the prior counts for "
-        f"{prior:g}, so the posterior is more the prior's than theirs; collect more, merge categories, or lower the prior",
+        f"{prior:g}, so the posterior is more the prior's than theirs: {records_enough(counts.n * prior / worth)}; else merge "
+        "categories, or lower the prior",
     )

@@ -47,6 +47,7 @@ def synthesize(
     if as_json:
         print_json(result.summary() | {"output": str(output), "doubts": doubts})
         return
-    rows = [[" × ".join(p.attributes), p.cells, p.within, p.largest_difference] for p in result.pairs]
-    print_table("pair tables beside the estimates", ["pair", "cells", "within intervals", "largest difference"], rows)
+    rows = [[" × ".join(p.attributes), p.cells, p.within, p.largest_difference, p.kept] for p in result.pairs]
+    heads = ["pair", "cells", "within intervals", "largest difference", "association kept"]
+    print_table("pair tables beside the estimates", heads, rows)
     say(f"{result.headline()}, written to {output}")

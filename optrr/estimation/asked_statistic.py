@@ -12,6 +12,7 @@ from optrr.estimation import statistics
 from optrr.estimation.faint import ClearCategories
 from optrr.estimation.intervals import Path, Sampling
 from optrr.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared
+from optrr.estimation.shrinkage import shrunk
 from optrr.estimation.simplex import projection
 from optrr.records.counts import Counts
 from optrr_solvers.arrays import FloatArray
@@ -35,7 +36,8 @@ class AskedStatistic:
         """The statistic from what its path is about: φ², −H or I in nats, or the correlation."""
         if self.name == "cramers-v":
             return sqrt(max(x, 0.0) / (min(self.shape) - 1))
-        return self.factor * x
+        # 0 has no sign, whatever the factor has
+        return self.factor * x + 0.0
 
     @property
     def factor(self) -> float:
@@ -62,6 +64,19 @@ class AskedStatistic:
             assert self.scores is not None
             return Correlation(sampling, observed, table, self.scores)
         return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
+
+    def printed(self, observed: FloatArray, path: Path) -> float:
+        """The value of least squared error, in its own units; docs/design.md, §4.4 has what was compared.
+
+        The entropy of the projected table, which is off by less than an estimate without bias; mutual information of a table
+        that is shrunk towards independence, too; and the others without bias.
+        """
+        if self.name == "entropy":
+            return self.projected(observed)
+        if self.name in ("mutual-information", "g-square"):
+            near = shrunk(observed.reshape(self.shape), self.sampling.n, self.sampling.kernel)
+            return self.shown(statistics.mutual_information(near) * log(2))
+        return self.shown(path.value)
 
     def projected(self, observed: FloatArray) -> float:
         """The statistic of the projected estimate, in its own units."""

@@ -17,14 +17,16 @@ from optrr_solvers.arrays import FloatArray, IntArray
 Functions = Callable[[FloatArray, IntArray], FloatArray]
 
 
-def crossings(functions: Functions, low: FloatArray, high: FloatArray, absolute: float, relative: float) -> FloatArray:
+def crossings(
+    functions: Functions, low: FloatArray, high: FloatArray, absolute: float | FloatArray, relative: float
+) -> FloatArray:
     """Brackets, (2, B), lower ends first: each holds a change of sign and is shorter than absolute + relative · |x|.
 
     ``low`` and ``high``, (B,), are points at which each function has different signs; it need not be continuous. A point
     where the function is 0 is a bracket of length 0. About ten evaluations of each function where it is smooth; at most about
     twice what halving takes.
     """
-    at = np.arange(low.size)
+    at, absolute = np.arange(low.size), np.broadcast_to(absolute, low.shape)
     a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
     fa, fb = functions(a, at), functions(b, at)
     t = np.full(low.size, 0.5)
@@ -37,7 +39,7 @@ def crossings(functions: Functions, low: FloatArray, high: FloatArray, absolute:
         b, fb = _chosen(same, b, a), _chosen(same, fb, fa)
         a, fa = x, fx
         b = _chosen(fa == 0, a, b)
-        shortest: FloatArray = absolute + relative * np.abs(_chosen(np.abs(fa) < np.abs(fb), a, b))
+        shortest: FloatArray = absolute[at] + relative * np.abs(_chosen(np.abs(fa) < np.abs(fb), a, b))
         out[:, at] = a, b
         left = np.abs(b - a) > shortest
         at = at[left]

@@ -13,13 +13,14 @@ category, the correlation by the variances of the scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, isnan, log10, prod
+from math import isinf, isnan, nan, prod
 from typing import Any
 
 import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.estimation.asked_statistic import AskedStatistic
+from optrr.estimation.enough import clear_with, enough
 from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.estimation.intervals import Path, Sampling, interval
 from optrr.estimation.result import check_bootstrap, check_confidence, check_records
@@ -29,18 +30,16 @@ from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.results import Result, in_json
+from optrr.rounding import two_digits_up
 from optrr_solvers.arrays import FloatArray
 
 # The covariance of 2048 cells takes 32 MB, and each of some thirty laws multiplies four such matrices.
 MAX_CELLS = 2048
-# With fewer standard errors than this, no number of records is suggested, because the guess could be off by a factor of ten.
-_MEASURED = 1.0
 # An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
 # the next share.
 _WIDE, _NARROW = 0.5, 0.25
 # Standard errors in a 95 % interval.
 _ERRORS_ACROSS = 3.92
-_MOST_DOUBLINGS = 24
 
 _ALIKE_WARNING = "all reports are alike, so the data show no standard error; count more records"
 
@@ -49,11 +48,14 @@ _ALIKE_WARNING = "all reports are alike, so the data show no standard error; cou
 class Derived(Result):
     """A statistic of one attribute set.
 
-    ``value`` is nearly unbiased before it is cut to the statistic's range; ``plug_in`` is the statistic of the unbiased
-    estimate, projected where the statistic needs it, and ``bias`` the difference. Entropy and mutual information are in bits,
+    ``value`` is the estimate of least squared error, moved into the interval: the entropy of the projected table, mutual
+    information and G² of one that is shrunk towards independence, too, the others nearly without bias. It is NaN where nothing
+    is known: where the interval is the statistic's whole range, or warnings name what it divides by and it is wide.
+    ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
+    lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
     hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
-    then name it, ``value`` is that of the projected estimate within the limits, and ``bias`` and the errors are NaN.
+    then name it, ``bias`` and the errors are NaN, and ``value``, that of the projected estimate, is NaN unless they are near.
     ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
     Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
     p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
@@ -78,7 +80,8 @@ class Derived(Result):
     def headline(self) -> str:
         """The statistic and its interval."""
         interval = f"[{self.lower:.4g}, {self.upper:.4g}]" if self.reliable else "no interval"
-        return f"{self.statistic} {self.value:.4g} {interval}, {self.n} records"
+        value = "without a value" if isnan(self.value) else f"{self.value:.4g}"
+        return f"{self.statistic} {value} {interval}, {self.n} records"
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -140,15 +143,18 @@ def _derived(
     path = setting.path(observed)
     low, high = interval(path, confidence)
     lower, upper = sorted((setting.shown(low), setting.shown(high)))
-    value = setting.shown(path.value)
-    plug_in = setting.shown(path.plug_in)
+    plug_in, unbiased = setting.shown(path.plug_in), setting.shown(path.value)
+    value = float(np.clip(setting.printed(observed, path), lower, upper))
+    if (low, high) == path.range:
+        # every value that the statistic has is possible: none of them is an estimate
+        value = nan
     return Derived(
         statistic=setting.name,
         n=setting.sampling.n,
         value=value,
         plug_in=plug_in,
         bias=plug_in - setting.shown(path.estimate),
-        standard_error=_standard_error(setting, path, lower, value),
+        standard_error=_standard_error(setting, path, lower, unbiased),
         bootstrap_error=again,
         lower=lower,
         upper=upper,
@@ -209,7 +215,11 @@ def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limi
 
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
-    """What holds where the statistic divides by something that cannot be told from 0; nothing where it does not."""
+    """What holds where the statistic divides by something that cannot be told from 0; None where it does not.
+
+    Where these limits are not near each other, no value is estimated: with one rare category V of the projected estimate was
+    measured to be 0.28 too large.
+    """
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
         clear = ClearCategories.of(setting.sampling, observed)
@@ -217,23 +227,25 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
             return None
         path = setting.path(observed) if clear.cells.any() else None
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
-        return _within(
-            setting, observed, (setting.shown(limits[0]), setting.shown(limits[1])), _faint_categories(setting, clear)
-        )
+        shown = (setting.shown(limits[0]), setting.shown(limits[1]))
+        most = setting.shown(min(setting.shape) - 1.0)
+        return _within(setting, observed, shown, most, _faint_categories(setting, clear))
     if setting.name == "correlation":
         assert setting.scores is not None
         moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
         if not moments.faint():
             return None
-        return _within(setting, observed, moments.correlation_limits(tail), _faint_scores(setting, moments))
+        return _within(setting, observed, moments.correlation_limits(tail), 2.0, _faint_scores(setting, moments))
     return None
 
 
 def _within(
-    setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], warnings: tuple[str, ...]
+    setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], most: float, warnings: tuple[str, ...]
 ) -> _Limits:
-    """The limits, with the projected estimate's value moved between them; that estimate has the faint categories as well."""
-    return _Limits(min(max(setting.projected(observed), limits[0]), limits[1]), *limits, warnings)
+    """The limits, with the projected estimate's value moved between them where they are near for a range of length ``most``."""
+    near = limits[1] - limits[0] <= _NARROW * most
+    value = min(max(setting.projected(observed), limits[0]), limits[1]) if near else nan
+    return _Limits(value, *limits, warnings)
 
 
 def _faint_categories(setting: AskedStatistic, clear: ClearCategories) -> tuple[str, ...]:
@@ -254,10 +266,7 @@ def _faint_scores(setting: AskedStatistic, moments: ScoreMoments) -> tuple[str, 
 
 
 def _faint(setting: AskedStatistic, what: str, ratio: float) -> str:
-    remedy = "collect more records or give it a larger epsilon"
-    if ratio >= _MEASURED:
-        wanted = _rounded_up(setting.sampling.n * (CLEAR_OF_ZERO / ratio) ** 2)
-        remedy = f"about {wanted} records would do; collect more, give it a larger epsilon"
+    remedy = f"{clear_with(setting.sampling.n, ratio)}; else give it a larger epsilon"
     return (
         f"the interval of {setting.name} holds whatever {what} is and is wider for it, because it is less than "
         f"{CLEAR_OF_ZERO:g} standard errors above 0; {remedy}"
@@ -269,18 +278,15 @@ def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tup
     if share <= _WIDE:
         return ()
     said = f"the interval covers {share:.0%} of what {setting.name} can be"
-    for doublings in range(1, _MOST_DOUBLINGS):
-        n = setting.sampling.n * 2**doublings
-        path = setting.path(observed, Sampling(setting.sampling.kernel, n))
-        if _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0]):
-            return (f"{said}; about {_rounded_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
-    return (f"{said}; give the attributes a larger epsilon",)
 
+    def narrow(n: float) -> bool:
+        path = setting.path(observed, Sampling(setting.sampling.kernel, round(n)))
+        return _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0])
 
-def _rounded_up(n: float) -> int:
-    """To two digits."""
-    unit = int(10 ** max(int(log10(n)) - 1, 0))
-    return ceil(n / unit) * unit
+    n = enough(setting.sampling.n, narrow)
+    if isinf(n):
+        return (f"{said}; give the attributes a larger epsilon",)
+    return (f"{said}; about {two_digits_up(n)} records, or a larger epsilon, would bring it to {_NARROW:.0%}",)
 
 
 def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng: np.random.Generator) -> float:

@@ -14,7 +14,6 @@ into [0, 1], and shrink, but not to nothing, as the estimate goes below 0. The s
 from __future__ import annotations
 
 from functools import lru_cache
-from math import sqrt
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -28,9 +27,11 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _TOGETHER = 1 << 14
 # Distances from 0 at which the split is tabulated; straight lines between them are right to 1e-3 of the level.
 _DISTANCES = 257
-# Ends are this precise, in standard errors of a share of 1/2 without randomization and as a share of themselves, and rounded
-# outwards.
-_PRECISION, _RELATIVE = 1e-4, 1e-4
+# Ends are this precise, in standard errors of the estimate and in records, and rounded outwards: a precision that does not
+# follow the standard error makes intervals of very many records too wide. Of given records, a quarter of one tells which end.
+_PRECISION, _QUARTER = 1e-4, 0.25
+# What floating-point numbers leave of it.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 # Ends of the split, in standard errors: the shares that follow are right to 1e-10.
 _SPLIT_PRECISION = 1e-12
 # Tails whose logarithms are below this count as equal.
@@ -84,9 +85,8 @@ def _root(means: WeightedMeans, chosen: IntArray, inner: FloatArray, level: floa
         return np.asarray(rejected(means[chosen[index]], p, level)[side])
 
     limit = np.full(inner.shape, float(side))
-    low, high = crossings(
-        excess, np.minimum(limit, inner), np.maximum(limit, inner), _PRECISION / sqrt(4 * means.n), _RELATIVE
-    )
+    precision = _PRECISION * means[chosen].under(inner).error + (_QUARTER if means.fixed else _PRECISION) / means.n
+    low, high = crossings(excess, np.minimum(limit, inner), np.maximum(limit, inner), precision, _ROUNDING)
     if means.fixed:
         # between two multiples of 1/n the test is that of the nearer one, so it turns halfway; the inner one is accepted
         return np.asarray(np.rint(means.n * (low + high) / 2 + 0.5 - side) / means.n)

@@ -57,7 +57,8 @@ class _Terms:
 
 def entropy(pi: FloatArray) -> float:
     """H in bits of a proper table of any shape."""
-    return float(-np.sum(xlogy(pi, pi)) / np.log(2))
+    # a 0 without a sign
+    return float(-np.sum(xlogy(pi, pi)) / np.log(2)) + 0.0
 
 
 def mutual_information(pi: FloatArray) -> float:

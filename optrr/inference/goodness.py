@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr.inference.exact import ExactTests, goodness_tests
-from optrr.inference.result import TestResult, simulated_result
+from optrr.inference.result import TestResult, check_testable, simulated_result
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
 from optrr.records.counts import Counts
@@ -33,10 +33,11 @@ def goodness_of_fit(
     Raises
     ------
     InvalidInput
-        for no records, proportions of another shape, negative, or not summing to 1, or a kernel of other sizes.
+        for fewer than two records, proportions of another shape, negative, or not summing to 1, or a kernel of other sizes.
     """
     kernel = kernel_from(mechanism, counts.domain.names)
     check_sizes(counts, kernel)
+    check_testable(counts.n, "how well proportions fit")
     kernel.check_invertible()
     pi = np.asarray(proportions, dtype=np.float64)
     if pi.shape != counts.table.shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):

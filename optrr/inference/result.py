@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
+from optrr.errors import InvalidInput
 from optrr.inference.simulation import Simulation
 from optrr.printable import amount
 from optrr.records.scores import PlainScores
@@ -141,6 +142,12 @@ class TestResult(Result):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
         return {**vars(self), "reliable": self.reliable, "target": "population", "warnings": list(self.warnings)}
+
+
+def check_testable(n: int, shown: str = "an association") -> None:
+    """Raise InvalidInput for so few records that no test of anything could reject."""
+    if n < 2:
+        raise InvalidInput(f"{amount(n, 'record')} cannot show {shown}; count at least 2")
 
 
 def simulated_result(

@@ -32,13 +32,12 @@ from optrr.inference.conditional import calibrated
 from optrr.inference.genotypes import GENOTYPE_TESTS, GENOTYPES, genotype_test
 from optrr.inference.likelihood_ratio import MAX_CELLS, likeliest_product
 from optrr.inference.nullfit import independence_fit
-from optrr.inference.result import TOO_NOISY, Calibration, TestResult, simulated_result
+from optrr.inference.result import TOO_NOISY, Calibration, TestResult, check_testable, simulated_result
 from optrr.inference.score import ScoreTests, all_contrasts, trend_contrast
 from optrr.inference.simulation import Simulation
 from optrr.inference.tail import reliable_down_to, tail_probability
 from optrr.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
-from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores, PairScores, plain_scores, scores_of_pair
@@ -255,8 +254,7 @@ def _checked(counts: Counts, kernel: Kernel, test: str) -> Kernel:
     if counts.table.ndim != 2 or kernel.sizes != counts.table.shape:
         shape = counts.table.shape
         raise InvalidInput(f"{test!r} tests two attributes, got {len(shape)} of shape {shape}; count a pair")
-    if counts.n < 2:
-        raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
+    check_testable(counts.n)
     return kernel
 
 

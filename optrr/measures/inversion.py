@@ -37,8 +37,8 @@ _FARTHEST = 4.0
 _STEPS, _SOLVED = 6, 1e-9
 # Positions at which values beyond the nearest limits are tried: where L + U is faint, those far away may fit again.
 _TRIED = np.linspace(0.0, 1.0, 21)
-# Where a step does not reach the limit, the next is this many times as long; the least that a limit is found to.
-_GROWTH, _LEAST = 1.6, 1e-12
+# Where a step does not reach the limit, the next is this many times as long.
+_GROWTH = 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,10 @@ class Inversion:
     def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> Inversion:
         """The measure's own sums, sampled as the cells are."""
         return Inversion(odds, Sampling(sampling.kernel, sampling.n, odds.sums), observed)
+
+    def of_records(self, n: int) -> Inversion:
+        """What the same proportions of ``n`` reports would say."""
+        return Inversion(self.odds, Sampling(self.sampling.kernel, n, self.odds.sums), self.observed)
 
     @cached_property
     def _table(self) -> FloatArray:
@@ -139,7 +143,7 @@ class Inversion:
             reach = 1.0
 
         def limit(start: float, step: float) -> float:
-            limited = crossing(accepted, outward(start, step if side else -step, _GROWTH, end), LIMIT * step + _LEAST)
+            limited = crossing(accepted, outward(start, step if side else -step, _GROWTH, end), LIMIT * step)
             return end if limited is None else limited
 
         near = limit(self.position, reach)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite, nan, prod
+from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from optrr.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.errors import InvalidInput
+from optrr.estimation.enough import enough
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
@@ -24,6 +25,7 @@ from optrr.records.counts import Counts
 from optrr.records.domain import Attribute, Category, category_text
 from optrr.records.scores import checked_scores
 from optrr.results import TableResult, arrow_rows, in_json
+from optrr.rounding import records_enough
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ class Row(Named):
 class Measures(TableResult):
     """A measure of the attributes ``groups`` × ``outcomes``, for every group and outcome that it compares.
 
-    ``estimate`` solves the equation of :mod:`optrr.measures.quantities` without bias and lies in the measure's range.
+    ``estimate`` solves the equation of :mod:`optrr.measures.quantities` without bias and lies in the measure's range; it is NaN
+    where the interval is that whole range, as nothing is known then.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
     none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means.
@@ -96,7 +99,8 @@ class Measures(TableResult):
     def headline(self) -> str:
         """What is measured, of how many records."""
         first = self.rows[0]
-        one = f" {first.estimate:.4g} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
+        value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
+        one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
         return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records"
 
     def to_arrow(self) -> pa.Table:
@@ -200,13 +204,13 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
     compared = list(asked(counts, name, comparing))
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
-    rows, wide = [], []
+    rows, wide = [], {}
     for named, odds in compared:
         inversion = Inversion.of(odds, sampling, observed)
         low, high = inversion.limits(tail)
         rows.append(_row(named, odds, inversion, (low, high)))
         if high - low > _WIDE:
-            wide.append(label(rows[-1]) or name)
+            wide[label(rows[-1]) or name] = inversion
     groups, outcomes = counts.domain
     scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
@@ -217,12 +221,15 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         confidence=confidence,
         simultaneous=simultaneous,
         rows=tuple(rows),
-        warnings=tuple(map(_said_of_wide, wide)),
+        warnings=_said_of_wide(wide, tail),
         scores=scores,
     )
 
 
 def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, float]) -> Row:
+    if limits == (0.0, 1.0):
+        # every value that the measure has is possible: none of them is an estimate
+        return Row(**vars(named), lower=odds.low, upper=odds.high)
     position = min(max(inversion.position, limits[0]), limits[1])
     error = inversion.deviation() * odds.slope(position)
     return Row(
@@ -234,8 +241,21 @@ def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, fl
     )
 
 
-def _said_of_wide(what: str) -> str:
-    return f"the records say next to nothing on {what}; collect more, or give the attributes a larger epsilon"
+def _said_of_wide(wide: Mapping[str, Inversion], tail: float) -> tuple[str, ...]:
+    """A sentence for each, with the records that would say something of the one that is known worst."""
+    if not wide:
+        return ()
+    worst = max(wide.values(), key=lambda inversion: np.nan_to_num(inversion.deviation(), nan=inf))
+
+    def narrow(n: float) -> bool:
+        low, high = worst.of_records(round(n)).limits(tail)
+        return high - low <= _WIDE
+
+    n = enough(worst.sampling.n, narrow)
+    remedy = f"{records_enough(n)}; else" if n < inf else "collect more, or"
+    return tuple(
+        f"the records say next to nothing on {what}; {remedy} give the attributes a larger epsilon" for what in wide
+    )
 
 
 def _check(counts: Counts, name: str, comparing: Comparing) -> None:

@@ -39,7 +39,7 @@ from scipy.stats import chi2
 from optrr.errors import InvalidInput
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
-from optrr.inference.result import TestResult, simulated_result
+from optrr.inference.result import TestResult, check_testable, simulated_result
 from optrr.inference.score import trend_contrast
 from optrr.inference.simulation import HELD, Draw, Simulation, in_blocks, simulated_p_values
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -52,6 +52,7 @@ from optrr.printable import amount
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.rounding import records_enough
 from optrr_solvers.arrays import FloatArray, IntArray
 
 StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
@@ -191,7 +192,8 @@ def compare_models(
     Raises
     ------
     InvalidInput
-        where the smaller model is not part of the larger one, or the mechanism hides what one of them has.
+        where the smaller model is not part of the larger one, for fewer than two records or such that tell too little, or where
+        the mechanism hides what one of the models has.
     """
     checked_mechanism(mechanism)
     inner, outer = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (smaller, larger))
@@ -236,8 +238,6 @@ def stratified_test(
         raise InvalidInput(f"there is no test {name!r}; choose among {', '.join(STRATIFIED)}")
     if counts.domain.m < 3:
         raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
-    if counts.n < 2:
-        raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
     test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
     return _tested(test, counts, np.random.default_rng(random_state))
 
@@ -273,17 +273,21 @@ def within_strata(
 
 
 def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
+    check_testable(counts.n)
     rule = Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
     out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
+    # both grow with the records, so the same design with as many times more would be enough
+    short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / float(out.shown[0]))
+    remedy = f"{records_enough(counts.n * short)}; else merge categories, or give the attributes a larger epsilon"
     if out.worth[0] < LEAST_WORTH:
         raise InvalidInput(
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
-            f"test of more needs {LEAST_WORTH:g}; collect more, merge categories, or give the attributes a larger epsilon"
+            f"test of more needs {LEAST_WORTH:g}: {remedy}"
         )
     if out.shown[0] < LEAST_SHOWN:
         raise InvalidInput(
             f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
-            f"would, and a test needs {LEAST_SHOWN:g}; collect more, merge categories, or give the attributes a larger epsilon"
+            f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
         )
     statistic = float(out.statistic[0])
     p, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)

@@ -17,6 +17,7 @@ from optrr.models.loglinear import LogLinear, check_seen
 from optrr.models.margins import NullModel
 from optrr.models.terms import Terms
 from optrr.records.counts import Counts
+from optrr.rounding import records_enough
 
 
 def fit_loglinear(
@@ -72,7 +73,7 @@ def _with_intervals(result: LogLinear, mechanism: Randomizer) -> LogLinear:
         if worth < LEAST_WORTH:
             why = (
                 f"no intervals: these records tell as much of the model as {worth:.2g} true ones a cell would, and intervals "
-                f"need {LEAST_WORTH:g}; collect more, or merge categories"
+                f"need {LEAST_WORTH:g}: {records_enough(result.n * LEAST_WORTH / worth)}; else merge categories"
             )
     each = 1 - (1 - result.confidence) / (result.terms.parameters if result.simultaneous else 1)
     limits = result.limits if why else coefficient_intervals(model, table, result.coefficients, each)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from optrr.errors import InvalidInput
 from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.printable import amount
 from optrr.records.domain import Attribute, Domain
 from optrr.records.scores import checked_scores
 from optrr.regression.building import linear_equations, logistic_equations
@@ -74,7 +75,8 @@ def modelled(
     """What is fitted to the reports of one data set, and its equations; see :func:`regress`."""
     fit = model(formula, reports, family, scores)
     if reports.n[0] <= len(fit.labels):
-        raise InvalidInput(f"{int(reports.n[0])} records cannot tell {len(fit.labels)} parameters; give more records")
+        few, parameters = amount(int(reports.n[0]), "record"), len(fit.labels)
+        raise InvalidInput(f"{few} cannot tell {amount(parameters, 'parameter')}; count at least {parameters + 1}")
     return fit, equations(fit, reports)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, isfinite, isnan, nan
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
 from optrr.errors import InvalidInput
+from optrr.estimation.enough import clear_with, enough
+from optrr.estimation.faint import CLEAR_OF_ZERO
 from optrr.regression.equations import Equations
 from optrr.regression.fieller import fieller_limits
 from optrr.regression.formulas import Term
@@ -17,7 +20,8 @@ from optrr.regression.law import law_holds, tested_with_law
 from optrr.regression.linear import LinearEquations
 from optrr.regression.logistic import LikelihoodEquations
 from optrr.regression.result import Coefficient, Fit, Regression, TermTest
-from optrr.regression.solving import clear, covariance, searched_limits, solve
+from optrr.regression.solving import clear, clearance, covariance, searched_limits, solve
+from optrr.rounding import records_enough
 from optrr_solvers.arrays import FloatArray
 
 # Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
@@ -26,15 +30,15 @@ _DEPENDENT = 1e-10
 _NAMED = 0.05
 # Residuals with less than this share of the outcome's square are rounding: all reports are alike.
 _ALIKE = 1e-14
-_MORE = "collect more, leave out predictors, or give the attributes a larger epsilon"
-_TOO_LITTLE = f"the records say too little for this model: no solution of its equations was reached; {_MORE}"
+_ELSE = "leave out predictors, or give the attributes a larger epsilon"
+_TOO_LITTLE = "the records say too little for this model: no solution of its equations was reached; {more}"
 _TESTS_ALONE = (
     "the records say too little to estimate the parameters together: no solution of the equations was reached; the tests need "
-    f"only one under their hypothesis; for estimates, {_MORE}"
+    "only one under their hypothesis; for estimates, {more}"
 )
 _NO_LAW = (
     "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests may reject a "
-    f"true value less often than their level says; {_MORE}"
+    "true value less often than their level says; {more}"
 )
 
 
@@ -72,7 +76,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
         terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
         covariance=noise,
         log_likelihood=float(equations.n[0] * equations.objective(solved.theta)[0]) if likely else None,
-        warnings=(*_unbounded(rows), *_without_law(fit, equations, alike)),
+        warnings=(*_unbounded(equations, rows, tried, deviate), *_without_law(fit, equations, alike)),
     )
 
 
@@ -83,7 +87,7 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
     rows = [_coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf)) for k in range(p)]
     terms = _term_tests(fit, equations, start, alike)
     if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
-        raise InvalidInput(_TOO_LITTLE)
+        raise InvalidInput(_TOO_LITTLE.format(more=_for_a_solution(equations)))
     return Regression(
         fit=fit,
         method=_method(equations),
@@ -93,7 +97,7 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
         terms=tuple(terms),
         covariance=np.full((p, p), nan),
         log_likelihood=None,
-        warnings=(_TESTS_ALONE, *_without_law(fit, equations, alike)),
+        warnings=(_TESTS_ALONE.format(more=_for_a_solution(equations)), *_without_law(fit, equations, alike)),
     )
 
 
@@ -196,22 +200,51 @@ def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> li
         for name, which in (tests | several).items()
         if not (alike[list(which)].any() or law_holds(equations, which)[0])
     ]
-    return [_NO_LAW.format(names=", ".join(names))] if names else []
+    if not names:
+        return []
+    whose = [(tests | several)[name] for name in names]
+    more = _more(equations, lambda scaled: all(law_holds(scaled, which)[0] for which in whose))
+    return [_NO_LAW.format(names=", ".join(names), more=more)]
+
+
+def _more(equations: Equations, opens: Callable[[Equations], bool]) -> str:
+    """What to do, with the number of records of which the same shares of reports would have equations that do."""
+    n = enough(float(equations.n[0]), lambda n: opens(of_records(equations, n)))
+    return f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
+
+
+def _for_a_solution(equations: Equations) -> str:
+    """The same where no solution was reached: the curvature must be clear of 0 in every direction."""
+    errors = float(clearance(equations, equations.start(), np.arange(equations.parameters))[0])
+    if errors >= CLEAR_OF_ZERO:
+        return f"collect more, {_ELSE}"
+    return f"{clear_with(float(equations.n[0]), errors)}; else {_ELSE}"
+
+
+def of_records(equations: Equations, n: float) -> Equations:
+    """The equations of the same shares of reports, of n records."""
+    # every kind of equations is a dataclass with this field
+    return replace(equations, n=np.full_like(equations.n, n))  # type: ignore[type-var]
 
 
 def _open_ended(rows: list[Coefficient]) -> list[str]:
     return [r.parameter for r in rows if not (isfinite(r.lower) and isfinite(r.upper))]
 
 
-def _unbounded(rows: list[Coefficient]) -> list[str]:
+def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried], deviate: float) -> list[str]:
     alike = [r.parameter for r in rows if isnan(r.standard_error)]
     said = [
         f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
     ]
     open_ended = [name for name in _open_ended(rows) if name not in alike]
-    why, remedy = "it", ""
-    if len(rows) > 1:
-        why, remedy = "what the other predictors leave of it", "leave out predictors, "
-    cannot = f"{why} cannot be told from noise; collect more, {remedy}or give the attributes a larger epsilon"
-    bounds = [f"the records do not bound {', '.join(open_ended)}: {cannot}"]
-    return [*(said if alike else ()), *(bounds if open_ended else ())]
+    if not open_ended:
+        return said if alike else []
+    those = [each for each, row in zip(tried, rows, strict=True) if row.parameter in open_ended]
+
+    def bounded(scaled: Equations) -> bool:
+        smaller = sqrt(equations.n[0] / scaled.n[0])
+        return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
+
+    why = "it" if len(rows) == 1 else "what the other predictors leave of it"
+    cannot = f"{why} cannot be told from noise; {_more(equations, bounded)}"
+    return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]

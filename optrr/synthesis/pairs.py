@@ -2,12 +2,8 @@
 
 Unbiased tables of one file agree on what they share, but have negative cells, and where randomization is strong their noise
 is larger than the dependence, so that no records could have all of them at once. So each table is shrunk towards independence
-by as much as its distance from there is noise (James & Stein, 1961, positive part): with z² the mean over cells of squared
-distances in variances,
-
-    independence + κ (unbiased − independence),      κ = max(0, 1 − 1/z²),
-
-then projected onto the simplex and scaled to the projected shares of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967).
+by as much as its distance from there is noise (:mod:`optrr.estimation.shrinkage`), then projected onto the simplex and scaled
+to the projected shares of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967).
 Pairs share single attributes only, so that they agree to the tolerance at which the scaling stops.
 """
 
@@ -19,6 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.estimation.shrinkage import seen
 from optrr.estimation.simplex import projection
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.records.counts import Counts
@@ -51,17 +48,10 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[P
     for pair, table in raw.items():
         rows, columns = shares[pair[0]], shares[pair[1]]
         apart = np.outer(rows, columns)
-        seen = _seen(table - apart, counts[pair], mechanism)
-        out[pair] = _scaled(apart + seen * (table - apart), rows, columns)
+        c = counts[pair]
+        kept = seen(table - apart, c.proportions, c.n, mechanism.kernel(c.domain.names))
+        out[pair] = _scaled(apart + kept * (table - apart), rows, columns)
     return out
-
-
-def _seen(distance: FloatArray, counts: Counts, mechanism: Randomizer) -> float:
-    """κ: how much of a table's distance from independence is more than noise."""
-    variance = mechanism.kernel(counts.domain.names).variance(counts.proportions, counts.n)
-    # cells that no report speaks of have variance 0, and are known to a record at best
-    square = float(np.mean(distance**2 / np.maximum(variance, counts.n**-2.0)))
-    return max(0.0, 1 - 1 / square) if square > 0 else 0.0
 
 
 def _scaled(table: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:

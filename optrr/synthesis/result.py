@@ -13,7 +13,7 @@ from optrr.printable import amount
 from optrr.records.domain import Attribute, Domain
 from optrr.records.provenance import SyntheticNote
 from optrr.results import TableResult
-from optrr_solvers.arrays import IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,12 +29,17 @@ ENOUGH = 0.9
 
 @dataclass(frozen=True)
 class PairCloseness:
-    """How many of a pair's ``cells`` lie ``within`` the estimate's intervals; the largest difference of shares from it."""
+    """How many of a pair's ``cells`` lie ``within`` the estimate's intervals; the largest difference of shares from it.
+
+    ``kept`` is the share of the pair's association that the records have: how far their table departs from independence in the
+    direction of the unbiased estimate, over how far that does. An effect in an additive model shrinks about as much.
+    """
 
     attributes: tuple[str, str]
     cells: int
     within: int
     largest_difference: float
+    kept: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,13 +65,29 @@ class Synthetic(TableResult):
     def warnings(self) -> tuple[str, ...]:
         """What whoever is handed the records must know."""
         if self.within >= ENOUGH:
-            return (ERRORS,)
+            return (ERRORS, self._weaker)
         far = f"only {self.within:.0%} of the cells of pairs lie within the estimates' intervals; synthesize fewer attributes"
-        return (ERRORS, far)
+        return (ERRORS, self._weaker, far)
+
+    @property
+    def kept(self) -> float:
+        """The share of its association that the median pair keeps."""
+        return float(np.median([p.kept for p in self.pairs]))
+
+    @property
+    def _weaker(self) -> str:
+        """By how much associations and effects are too small."""
+        least = min(self.pairs, key=lambda p: p.kept)
+        return (
+            f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of what the randomized records show, "
+            f"{' × '.join(least.attributes)} {least.kept:.0%}, and an effect in an additive model shrinks about as much as its "
+            "pair; take effects from the randomized records (regress, measure)"
+        )
 
     def headline(self) -> str:
         """How many records, of what, and how near."""
         share = f"{self.within:.1%} of the cells of pairs within {100 * self.confidence:g}% intervals"
+        share += f", {self.kept:.0%} of the median pair's association kept"
         return f"{amount(len(self.codes), 'synthetic record')} of {self.domain.m} attributes, {share}"
 
     def to_arrow(self) -> pa.Table:
@@ -99,6 +120,7 @@ class Synthetic(TableResult):
             "n": self.n,
             "confidence": self.confidence,
             "within": self.within,
+            "kept": self.kept,
             "pairs": [vars(p) | {"attributes": list(p.attributes)} for p in self.pairs],
             "warnings": list(self.warnings),
         }
@@ -119,4 +141,13 @@ def closeness(codes: IntArray, pair: tuple[int, int], names: tuple[str, str], es
     table = np.bincount(codes[:, pair[0]] * shape[1] + codes[:, pair[1]], minlength=shape[0] * shape[1]) / len(codes)
     inside = (estimate.lower.ravel() <= table) & (table <= estimate.upper.ravel())
     difference = float(np.abs(table - estimate.proportions.ravel()).max())
-    return PairCloseness(names, table.size, int(inside.sum()), difference)
+    return PairCloseness(
+        names, table.size, int(inside.sum()), difference, kept(table.reshape(shape), estimate.proportions)
+    )
+
+
+def kept(table: FloatArray, unbiased: FloatArray) -> float:
+    """The share of an unbiased pair table's departure from independence that a table has (least squares); 1 without one."""
+    has, wanted = (each - np.outer(each.sum(axis=1), each.sum(axis=0)) for each in (table, unbiased))
+    square = float(np.sum(wanted**2))
+    return max(float(np.sum(has * wanted)) / square, 0.0) if square > 0 else 1.0

@@ -43,14 +43,22 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class RaoScott:
-    """Of B samples: F, its degrees of freedom, δ̂ of the first cell, λ of the rarest report, and where all margins are clear."""
+    """Of B samples: F, its degrees of freedom, δ̂ of the first cell, λ of the rarest report, and every category's share.
+
+    ``ratios`` (B, R + c) are those shares in standard errors, first those of the rows.
+    """
 
     statistic: FloatArray
     upper: FloatArray
     lower: FloatArray
     first: FloatArray
     rarest: FloatArray
-    clear: NDArray[np.bool_]
+    ratios: FloatArray
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Where every category's share is clear of 0, (B,)."""
+        return np.asarray(np.all(self.ratios >= CLEAR_OF_ZERO, axis=1))
 
 
 def rao_scott(
@@ -83,8 +91,8 @@ def rao_scott(
     first, second = np.einsum("bdd->b", ratio), np.einsum("bde,bed->b", ratio, ratio)
     squared = np.sum((whitened @ apart[:, :, None])[:, :, 0] ** 2, axis=1)
     upper = first**2 / second
-    clear = _clear(kernel, rows, columns, covariance)
-    return RaoScott(squared / first, upper, degrees * upper, apart[:, 0], expected.min(axis=1), clear)
+    ratios = _ratios(kernel, rows, columns, covariance)
+    return RaoScott(squared / first, upper, degrees * upper, apart[:, 0], expected.min(axis=1), ratios)
 
 
 def _expected(kernel: Kernel, rows: FloatArray, columns: FloatArray) -> FloatArray:
@@ -128,11 +136,11 @@ def _counted(kernel: Kernel, rows: FloatArray, columns: FloatArray) -> FloatArra
     return np.asarray(kernel.solve_adjoint(moved[:, :-1, :-1].reshape(-1, r, c)).reshape(len(rows), -1, r * c))
 
 
-def _clear(kernel: Kernel, rows: FloatArray, columns: FloatArray, covariance: FloatArray) -> NDArray[np.bool_]:
-    """Where every category's share is clear of 0, (B,)."""
+def _ratios(kernel: Kernel, rows: FloatArray, columns: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Every category's share in standard errors, (B, R + c)."""
     r, c = kernel.sizes
     sums = [np.broadcast_to(np.eye(r)[:, :, None], (r, r, c)), np.broadcast_to(np.eye(c)[:, None, :], (c, r, c))]
     counted = kernel.solve_adjoint(np.concatenate(sums)).reshape(r + c, -1)
     variances = np.einsum("mv,bvw,mw->bm", counted, covariance, counted, optimize=True)
     errors = np.sqrt(np.maximum(variances, _LEAST**2))
-    return np.asarray(np.all(np.concatenate([rows, columns], axis=1) >= CLEAR_OF_ZERO * errors, axis=1))
+    return np.asarray(np.concatenate([rows, columns], axis=1) / errors)

@@ -10,14 +10,17 @@ import numpy as np
 from scipy.stats import f as f_distribution
 
 from optrr.errors import InvalidInput
+from optrr.estimation.enough import clear_with
+from optrr.estimation.faint import CLEAR_OF_ZERO
 from optrr.inference.result import TestResult
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.printable import crossed
+from optrr.printable import category_word, crossed
 from optrr.records.public import PublicColumns
 from optrr.weighting.association import rao_scott
 from optrr.weighting.estimating import checked_single, sample_warnings
 from optrr.weighting.linearised import Clusters, Single, WeightedReports
 from optrr.weighting.sampled import SampledRecords, read_sample
+from optrr_solvers.arrays import FloatArray
 
 # Where fewer records of equal weight would show some report, or a variance has fewer degrees of freedom, the far tail of F may
 # be too heavy: benchmarks/weighted_levels.py.
@@ -87,10 +90,7 @@ def tested_sample(
         np.array([reports.degrees]),
     )
     if not tested.clear[0]:
-        raise InvalidInput(
-            f"the records hardly show some category of {crossed(sample.domain.names)}; merge such categories in a coarser "
-            "specification, or collect more"
-        )
+        raise InvalidInput(_hidden(sample, tested.ratios[0]))
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
     statistic = df * float(tested.statistic[0])
     p = float(f_distribution.sf(tested.statistic[0], tested.upper[0], tested.lower[0]))
@@ -104,6 +104,19 @@ def tested_sample(
         effect=float(np.sign(tested.first[0])) * sqrt(statistic) if df == 1 else None,
         calibration="rao-scott",
         warnings=(*([MEASURED] if few else []), *sample_warnings(columns, single_cluster, clusters)),
+    )
+
+
+def _hidden(sample: SampledRecords, ratios: FloatArray) -> str:
+    """Which category's share cannot be told from 0, by how much, and how many records of such a sample would do."""
+    where = [(attribute.name, text) for attribute in sample.domain for text in attribute.texts]
+    rarest = int(np.argmin(ratios))
+    name, category = where[rarest]
+    remedy = clear_with(sample.weights.size, float(ratios[rarest]))
+    return (
+        f"the records hardly show {name} = {category_word(category)}: its share is {ratios[rarest]:.2g} standard errors above "
+        f"0, and a test needs {CLEAR_OF_ZERO:g}; {remedy}; else merge it with another category in a coarser specification, or "
+        f"give {name} a larger epsilon"
     )
 
 

@@ -360,7 +360,8 @@ def test_a_variance_that_cannot_be_told_from_0_leaves_the_correlation_an_interva
     derived = [derive(c, mechanism, "correlation") for c in drawn(mechanism, narrow / narrow.sum(), 500, 60, 9)]
     noted = [f for f in derived if f.warnings and "the variance of 'a'" in f.warnings[0]]
     assert len(noted) > 30
-    assert all(-1 <= f.lower <= f.value <= f.upper <= 1 and np.isnan(f.standard_error) for f in noted)
+    assert all(-1 <= f.lower < f.upper <= 1 and np.isnan(f.standard_error) for f in noted)
+    assert all(np.isnan(f.value) == (f.upper - f.lower > 0.5) for f in noted)
     assert np.mean([f.lower <= truth <= f.upper for f in derived]) > 0.9
 
 
@@ -387,7 +388,7 @@ def test_noise_that_leaves_an_attribute_one_category_leaves_an_interval():
         assert np.count_nonzero(fitted.sum(axis=0)) == 1
         for statistic in STATISTICS:
             derived = derive(counts, made, statistic)
-            assert derived.lower <= derived.value <= derived.upper
+            assert derived.lower <= derived.value <= derived.upper or np.isnan(derived.value)
 
 
 def few_records():
@@ -409,7 +410,7 @@ def test_few_records_of_any_table_have_an_interval_around_the_value():
         assert np.count_nonzero(table) > 1
         for statistic in ("entropy", "mutual-information", "cramers-v", "correlation"):
             derived = derive(Counts(made.domain, table), made, statistic, confidence=confidence)
-            assert derived.lower <= derived.value <= derived.upper, (statistic, table)
+            assert derived.lower <= derived.value <= derived.upper or np.isnan(derived.value), (statistic, table)
 
 
 def test_the_number_of_records_that_would_do_does(mechanism):
@@ -506,3 +507,57 @@ def test_the_size_of_a_correlation_leaves_out_0_at_half_the_level_of_its_signed_
         strength, signed = (derive(counts, mechanism, name) for name in ("cramers-v", "correlation"))
         assert (strength.lower > 0) == (p_value < 0.025)
         assert (signed.lower > 0) == (p_value < 0.05)
+
+
+def test_no_number_is_printed_where_nothing_is_known_and_0_has_no_sign():
+    """Few records at a small epsilon: intervals over the whole range, and entropies of 0."""
+    made = design(Domain.of({"a": 2, "b": 2}), 0.5, method="kronecker").mechanism
+    law, rng = (
+        made.kernel(("a", "b")).expected(np.array([[0.97, 0.01], [0.01, 0.01]])).ravel(),
+        np.random.default_rng(4),
+    )
+    seen = set()
+    for n in (20, 60, 300, 3000):
+        for _ in range(10):
+            counts = Counts(made.domain, rng.multinomial(n, law).reshape(2, 2))
+            for statistic in STATISTICS:
+                derived = derive(counts, made, statistic)
+                numbers = np.array([derived.value, derived.plug_in, derived.lower, derived.upper])
+                assert not np.signbit(numbers[numbers == 0]).any(), (statistic, derived)
+                whole = statistic == "entropy" and (derived.lower, derived.upper) == (0, 2)
+                assert np.isnan(derived.value) or not whole
+                assert np.isnan(derived.value) or derived.lower <= derived.value <= derived.upper
+                seen.add((statistic, bool(np.isnan(derived.value))))
+    assert {("entropy", True), ("entropy", False), ("cramers-v", True)} <= seen
+    assert "without a value" in derive(Counts(made.domain, np.array([[9, 4], [5, 2]])), made, "cramers-v").headline()
+
+
+def test_one_rare_category_has_a_sentence_instead_of_a_value():
+    made = design(Domain.of({"a": 2, "b": 3}), 1.0, method="kronecker").mechanism
+    true = np.array([[0.3, 0.198, 0.002], [0.2, 0.298, 0.002]])
+    counts = Counts(made.domain, np.rint(5000 * made.kernel(("a", "b")).expected(true)).astype(int))
+    derived = derive(counts, made, "cramers-v")
+    assert np.isnan(derived.value) and derived.reliable
+    assert "the share of 'b' = 2" in derived.warnings[0]
+    assert "merge it with another category" in derived.warnings[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statistic", ["entropy", "mutual-information"])
+def test_what_is_printed_has_less_squared_error_than_an_estimate_without_bias(statistic):
+    """Over random tables as uneven as people are; the unbiased estimate is cut to the range as it was once printed."""
+    rng, squares = np.random.default_rng(7), []
+    for epsilon in (0.5, 1.0, 2.0):
+        made = design(Domain.of({"a": 4, "b": 4}), epsilon, method="kronecker").mechanism
+        for n in (500, 2700):
+            for _ in range(8):
+                true = rng.dirichlet(np.full(16, 0.5)).reshape(4, 4)
+                law = made.kernel(("a", "b")).expected(true).ravel()
+                truth = entropy(true) if statistic == "entropy" else mutual_information(true)
+                derived = derive(Counts(made.domain, rng.multinomial(n, law).reshape(4, 4)), made, statistic)
+                if not np.isnan(derived.value):
+                    unbiased = derived.plug_in - derived.bias
+                    squares.append([(derived.value - truth) ** 2, (unbiased - truth) ** 2])
+    printed, unbiased = np.mean(squares, axis=0)
+    assert len(squares) > 20
+    assert printed < 0.8 * unbiased

@@ -242,3 +242,16 @@ def test_the_command_prints_what_the_function_returns(tmp_path: Path, capsys: py
     assert "odds-ratio: g × o, 800 records" in capsys.readouterr().out
     assert run([*asked_for[:-2], "--scores", "1,x"]) == 2
     assert "--scores takes numbers" in capsys.readouterr().err
+
+
+def test_where_nothing_is_known_no_number_is_printed():
+    """An odds ratio of 1.0 would read as a finding; its interval is everything."""
+    made = design(Domain.of({"a": 2, "b": 2}), 0.3, method="kronecker").mechanism
+    result = measure(Counts(made.domain, np.array([[8, 7], [7, 8]])), made, "odds-ratio")
+    (row,) = result.rows
+    assert (row.lower, row.upper) == (0, np.inf)
+    assert np.isnan([row.estimate, row.standard_error]).all()
+    assert result.summary()["rows"][0]["estimate"] is None
+    assert "say next to nothing" in result.warnings[0]
+    assert "without" in result.headline()
+    assert result.plot() is not None
