@@ -155,15 +155,20 @@ def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
     p = associations.scores.p_value
     table = associations.rows(associations.top(_TOP))
     top = [{c: in_json(table[c][k]) for c in table} for k in range(len(table["P"]))]
-    without, error = associations.lambda_without_randomization
+    inflation = associations.inflation
+    without, error = inflation.without_randomization
     return {
         "test": associations.test,
         "n": int(associations.n.max()),
         "variants": len(associations.variants),
         "epsilon": design.epsilon,
         "max_conditional_epsilon": float(design.conditional_epsilons.max()),
-        "lambda_gc": in_json(associations.lambda_gc),
-        "lambda_gc_visible": in_json(associations.visible),
+        "lambda_gc": in_json(inflation.factor),
+        "lambda_gc_error": in_json(inflation.factor * inflation.relative_error),
+        "lambda_gc_p_value": in_json(inflation.chance),
+        "lambda_gc_visible": in_json(inflation.visible.share),
+        "lambda_gc_visible_error": in_json(inflation.visible.standard_error),
+        "lambda_gc_visible_at_most": in_json(inflation.visible.most),
         "lambda_gc_without_randomization": in_json(without),
         "lambda_gc_without_randomization_error": in_json(error),
         "genome_wide": int(np.sum(p <= GENOME_WIDE)),

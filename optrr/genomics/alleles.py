@@ -28,6 +28,7 @@ from optrr.errors import InvalidInput
 from optrr.estimation.simplex import clip
 from optrr.genomics.associations import Associations
 from optrr.genomics.genotypes import Variants
+from optrr.genomics.inflation import Inflation, Visible
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scan import ScanOptions
@@ -101,7 +102,8 @@ def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allel
     p = tail_of_one(
         fit.weights.reshape(flat), fit.law.reshape(flat), counts.reshape(flat).astype(np.float64), statistic
     )
-    return Scores(statistic, 1, p, n * fit.law.min(axis=(1, 2)), None, np.arange(n.size), n)
+    one, least = np.ones(n.size, dtype=np.int64), n * fit.law.min(axis=(1, 2))
+    return Scores(statistic, one, p, least, None, np.arange(n.size), n, -one)
 
 
 def _fit(observed: FloatArray, n: FloatArray, kernel: EffectKernel, hardy_weinberg: bool) -> _AlleleFit:
@@ -237,7 +239,7 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     scores = allele_score_test(counts, kernel, options.test)
     reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
     naive = naive_score_test(reports, options.test) if options.naive else None
-    people = counts.sum(axis=(1, 2))
+    people, inflation = counts.sum(axis=(1, 2)), Inflation.of(scores, Visible())
     warnings: tuple[str, ...] = (
         "each person's two alleles are two reports in one record, and both are paid for; genotypes are one report",
     )
@@ -251,5 +253,6 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
         lambda which: allele_odds(counts[which], kernel.part(which)),
         naive,
         {},
-        warnings,
+        (*inflation.warnings(), *warnings),
+        inflation,
     )

@@ -9,14 +9,15 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout
-from optrr.genomics.noise import naive_is_harmless, naive_shift, visible_share
+from optrr.genomics.noise import naive_is_harmless, naive_shift
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test, score_test
 from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import Progress, all_tables
 from optrr.inference.conditional import FEW_EXPECTED
-from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS
+from optrr.inference.genotypes import ABSENT, ASSUMING, GENOTYPE_TESTS
 from optrr.kernel import EffectKernel
 from optrr.printable import amount
 from optrr.records.domain import listed
@@ -99,10 +100,9 @@ def associations(
     naive = naive_score_test(tables, options.test) if options.naive else None
     harmless = None
     if naive is not None and scores.fit is not None:
-        harmless = naive_is_harmless(naive_shift(scores.fit, scores.n, options.test), scores.df, options.test)
-    share = float("nan")
-    if scores.fit is not None:
-        share = float(np.median(visible_share(scores.fit, kernel.part(scores.tested), options.test)))
+        shift = naive_shift(scores.fit, scores.n, options.test)
+        harmless = naive_is_harmless(shift, naive.df[scores.tested], options.test)
+    inflation = Inflation.of(scores, visible_share(tables, kernel, scores, options.test))
     return Associations(
         cohort.variants.take(kept),
         options.test,
@@ -115,8 +115,8 @@ def associations(
         ),
         naive,
         skipped,
-        (*_about_missing_calls(gone, incomplete), *_doubts(scores, options.test)),
-        share,
+        (*inflation.warnings(), *_about_missing_calls(gone, incomplete), *_doubts(scores, options.test)),
+        inflation,
         None if harmless is None else float(harmless.mean()),
     )
 
@@ -143,11 +143,14 @@ def _doubts(scores: Scores, test: str) -> list[str]:
         )
     few = int(np.sum(scores.expected < FEW_EXPECTED))
     if few:
-        source = "simulation" if scores.df > 1 else "saddlepoints"
+        source = "simulation" if (scores.df > 1).any() else "saddlepoints"
         out.append(
             f"some cell of {amount(few, 'variant')} has fewer than {FEW_EXPECTED:g} observed records expected without an "
             f"association (EXPECTED); small p-values there come from {source}, not from the χ² limit"
         )
+    fewer = int(np.sum(scores.absent >= 0))
+    if fewer:
+        out.append(f"in {amount(fewer, 'variant')} {ABSENT} (DF)")
     if test == "allelic":
         out.append("the allelic test takes people, not alleles, for independent: its statistics are the trend test's")
     if test == ASSUMING:
