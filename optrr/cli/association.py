@@ -29,20 +29,23 @@ from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import Observed, impossible_tables
+from optrr.genomics.allele_names import aligned
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
-from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
+from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.multiple import GENOME_WIDE, bonferroni
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
 from optrr.genomics.protocols import METHODS
 from optrr.genomics.scan import ScanOptions, associations, cohort_kernel
 from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.genomics.tables import all_tables
+from optrr.genomics.tables import copy_tables
 from optrr.parts import Page
 from optrr.printable import amount
+from optrr.records.domain import Domain
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
 from optrr.results import in_json
@@ -98,7 +101,7 @@ def gwas(
         check_plot(path)
     design = load_genomic_design(design_file)
     doubts = doubts_about([input], design)
-    scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
+    scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     if output is not None:
         scanned.write_tsv(output)
     _save_plots(scanned, manhattan_file, qq_file)
@@ -128,6 +131,7 @@ def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Pat
 
 def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
     layout = layout_of(design.domain)
+    said: list[str] = []
     with progress_bar("scanning") as progress:
         if layout.status is None:
             refuse_options(
@@ -137,18 +141,21 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
         else:
-            cohort = _randomized(path, phenotype)
-            kernel, tables = cohort_kernel(cohort, design.law, layout), all_tables(cohort, layout.missing, progress)
+            cohort, turned = aligned(_randomized(path, phenotype, design.domain), layout)
+            kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
             result = associations(cohort, tables, kernel, options, layout.missing)
-            seen = Observed(f"a variant × {STATUS}", tables, kernel)
-    return replace(result, warnings=(*impossible_tables([seen]), *result.warnings))
+            said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
+            seen = Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))
+    return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
+def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    return read_cohort(path, phenotype)
+    cohort = read_cohort(path, phenotype, declared)
+    cohort.check_varies()
+    return cohort
 
 
 def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
@@ -243,7 +250,7 @@ def gwas_study(
         "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
     )  # fmt: skip
     check_outputs([output, report], [input, options["phenotype_file"]])
-    cohort = read_cohort(input, phenotype_of(options))
+    cohort = read_cohort(input, phenotype_of(options, input))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
     columns, rows = study_rows(study)

@@ -22,6 +22,7 @@ import pyarrow as pa
 from scipy.stats import spearmanr
 
 from optrr.errors import InvalidInput
+from optrr.genomics.chromosomes import refuse_single_copies
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import genomic_domain, layout_of
@@ -153,6 +154,9 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
         for missing calls without a policy, a constant phenotype, and where no variant varies.
     """
     cohort.check_varies()
+    refuse_single_copies(
+        cohort.variants.chromosome, "a study is of two copies: leave these variants out (plink --autosome)"
+    )
     generator = np.random.default_rng(options.seed)
     layout = layout_of(genomic_domain(list(cohort.variants.name), missing=options.missing_category))
     records = records_of(cohort, layout, options.missing)

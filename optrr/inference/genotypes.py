@@ -42,6 +42,11 @@ _ROUNDING = 1e-12
 _WITHOUT = ((0.0, 0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
 
 
+def counts_alleles(test: str) -> bool:
+    """Whether the test is of alleles, of which a person may have one or two."""
+    return test in ("allelic", ASSUMING)
+
+
 def genotype_test(name: str, rows: int = GENOTYPES, absent: int = -1) -> tuple[FloatArray, Fitter]:
     """Contrasts (K, rows, 2) and null hypothesis of one of `GENOTYPE_TESTS`.
 
