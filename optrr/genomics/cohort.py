@@ -183,8 +183,8 @@ def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: Phen
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(
             f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "
-            "is a man; give sexes (field 5 of the fam file, or --phenotype FILE --sex-column NAME), or leave these variants out "
-            "(plink --autosome)"
+            "is a man; give sexes (field 5 of the fam file, or --phenotype FILE --sex-column NAME), or leave these variants "
+            "out (plink --autosome)"
         )
     return male
 

@@ -160,9 +160,10 @@ def check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> 
     named = {*phenotype.cases, *phenotype.controls}
     if phenotype.cases and phenotype.controls and present and present <= named:
         return
-    for value in (*phenotype.cases, *phenotype.controls):
-        if value not in present:
-            raise InvalidInput(f"{where} has no value {value!r}{_near_miss(value, present)}{_all_one(phenotype)}")
+    absent = [value for value in (*phenotype.cases, *phenotype.controls) if value not in present]
+    if absent:
+        value = next((v for v in absent if _is_near(v, present)), absent[0])
+        raise InvalidInput(f"{where} has no value {value!r}{_near_miss(value, present)}{_all_one(phenotype)}")
 
 
 def _all_one(phenotype: PhenotypeColumns) -> str:
@@ -170,10 +171,13 @@ def _all_one(phenotype: PhenotypeColumns) -> str:
     return "" if phenotype.controls else ", or name the value of controls too (--control) if nobody here is a case"
 
 
+def _is_near(value: str, present: set[str]) -> bool:
+    return any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
+
+
 def _near_miss(value: str, present: set[str]) -> str:
     """How the values that are there differ from the one asked for; they are people's own, so none is named."""
-    near = any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
-    hint = "one differs from it in upper and lower case or in spaces only: " if near else ""
+    hint = "one differs from it in upper and lower case or in spaces only: " if _is_near(value, present) else ""
     return f" among its {amount(len(present), 'value')}; {hint}write it as it stands there"
 
 
