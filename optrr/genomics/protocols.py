@@ -175,7 +175,7 @@ def _joint_response(k: int, total: float, missing: bool) -> Design:
     return Design(domain, checked(problem, "k-ary", law, None, started=started, tolerance=None))
 
 
-def noncentralities(tables: FloatArray, kernel: EffectKernel, test: str = "trend") -> FloatArray:
+def noncentralities(tables: NDArray[np.number], kernel: EffectKernel, test: str = "trend") -> FloatArray:
     """Noncentrality for each person of the test of true tables (V, 3, 2) through the kernel, (V,)."""
     shares = tables / tables.sum(axis=(1, 2), keepdims=True)
     longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))
