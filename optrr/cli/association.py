@@ -260,22 +260,26 @@ def gwas_study(
     if as_json:
         print_json(_study_summary(study, columns, rows))
     else:
-        shown = [
-            "total",
-            "method",
-            "noncentrality_ratio",
-            "power",
-            "type_one",
-            "naive_type_one",
-            "chi2_error",
-            "chi2_bias",
-        ]
-        title = (
-            "means over the repeats; of each total, first what leaves most of the tests' noncentrality (an answer that is "
-            f"always 0 leaves none, and has chi2_error {study.truth.error_of_zero:.4g})"
-        )
-        print_table(title, shown, [[row[columns.index(c)] for c in shown] for row in rows])
+        _show_study(study, columns, rows)
     warn(_study_warnings(study))
+
+
+def _show_study(study: Study, columns: list[str], rows: list[list[object]]) -> None:
+    shown = [
+        "total",
+        "method",
+        "noncentrality_ratio",
+        "power",
+        "type_one",
+        "naive_type_one",
+        "chi2_error",
+        "chi2_bias",
+    ]
+    title = (
+        "means over the repeats; of each total, first what leaves most of the tests' noncentrality (an answer that is "
+        f"always 0 leaves none, and has chi2_error {study.truth.error_of_zero:.4g})"
+    )
+    print_table(title, shown, [[row[columns.index(c)] for c in shown] for row in rows])
 
 
 def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:

@@ -158,6 +158,8 @@ def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> V
     for k in range(1, min(names.size, math.ceil(total / math.log(GENOTYPES)) + _BEYOND) + 1):
         design = _joint_response(k, total, missing)
         kernel = star_kernel(design.law, np.array([1]), 0).part(0)
+        if best is not None and not kernel.is_invertible:
+            break
         value = k * float(noncentralities(_REFERENCE, kernel)[0])
         if best is None or value > best[0]:
             best = value, VariantReports("sampling", design, int(names.size), missing, kernel)

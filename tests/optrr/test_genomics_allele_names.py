@@ -122,8 +122,8 @@ def test_two_files_of_the_same_people_give_the_same_odds_ratios(tmp_path, capsys
             answer(
                 capsys, "gwas-perturb", f"{name}.bed", "--design", "d.json", "-o", out, "--random-state", 3, "--json"
             )
-            found = answer(capsys, "gwas", out, "--design", "d.json", "--json")
-            odds[out] = {row["SNP"]: (row["A1"], row["A2"], round(row["OR"], 9)) for row in found["top"]}
+            scanned = answer(capsys, "gwas", out, "--design", "d.json", "--json")
+            odds[out] = {row["SNP"]: (row["A1"], row["A2"], round(row["OR"], 9)) for row in scanned["top"]}
     assert len(set(map(str, map(sorted, map(dict.items, odds.values()))))) == 1
     assert odds["two.out.bed"]["rs0"][:2] == ("A", "G") and odds["two.out.bed"]["rs0"][2] > 1
     # what others do to the randomized file between is turned as well

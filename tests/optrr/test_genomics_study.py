@@ -109,16 +109,16 @@ def test_sampling_is_one_response_over_all_combinations(total, missing):
 
 
 @pytest.mark.parametrize(
-    ("total", "missing", "k"), [(0.5, False, 1), (4.0, False, 4), (4.0, True, 3), (16.0, False, 11)]
+    ("total", "missing", "k"), [(0.5, False, 1), (4.0, False, 2), (4.0, True, 1), (16.0, False, 11)]
 )
 def test_no_other_number_of_sampled_variants_shows_more(total, missing, k):
     names = np.array([f"v{j}" for j in range(55)], dtype=object)
     rows = 3 + missing
     lam = [(np.exp(total) - 1) / (np.exp(total) + 2 * rows**j - 1) for j in range(1, 56)]
+    # effects that are not nearly hidden
+    lam = [x for x in lam if x > 1e-5]
     tables = np.array([[[0.28, 0.22], [0.19, 0.22], [0.03, 0.06]]])
-    shown = [
-        (j + 1) * noncentralities(tables, EffectKernel((rows, 2), [[1, x], [x, x]]))[0] for j, x in enumerate(lam[:25])
-    ]
+    shown = [(j + 1) * noncentralities(tables, EffectKernel((rows, 2), [[1, x], [x, x]]))[0] for j, x in enumerate(lam)]
     assert protocol_for("sampling", names, total, missing).reported == 1 + int(np.argmax(shown)) == k
 
 
