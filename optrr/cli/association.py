@@ -265,21 +265,14 @@ def gwas_study(
 
 
 def _show_study(study: Study, columns: list[str], rows: list[list[object]]) -> None:
-    shown = [
-        "total",
-        "method",
-        "noncentrality_ratio",
-        "power",
-        "type_one",
-        "naive_type_one",
-        "chi2_error",
-        "chi2_bias",
-    ]
+    shown = ["total", "method", "predicted_noncentrality_ratio", "noncentrality_ratio", "power", "type_one"]
+    shown += ["naive_type_one", "chi2_error", "chi2_bias"]
+    heads = ["total", "method", "predicted ratio", "ratio", *shown[4:]]
     title = (
-        "means over the repeats; of each total, first what leaves most of the tests' noncentrality (an answer that is "
+        "means over the repeats; ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
         f"always 0 leaves none, and has chi2_error {study.truth.error_of_zero:.4g})"
     )
-    print_table(title, shown, [[row[columns.index(c)] for c in shown] for row in rows])
+    print_table(title, heads, [[row[columns.index(c)] for c in shown] for row in rows])
 
 
 def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:
