@@ -32,6 +32,8 @@ def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
     InvalidInput
         where a variant has other alleles than in the design, or A/T or C/G the other way round.
     """
+    if not any(map(any, layout.alleles)):
+        return np.zeros(len(variants), dtype=np.bool_)
     wanted = dict(zip(layout.names, layout.alleles, strict=True))
     rows = zip(variants.name, variants.a1, variants.a2, strict=True)
     return np.array(
