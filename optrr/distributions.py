@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri, erfc, ndtri
 
 from optrr_solvers.arrays import FloatArray
@@ -34,9 +35,10 @@ class _Normal:
 chi2, norm = _ChiSquared(), _Normal()
 
 
-def chi_squared_tails(x: FloatArray, df: int) -> FloatArray:
+def chi_squared_tails(x: FloatArray, df: ArrayLike) -> FloatArray:
     """Pr(X > x) of a χ² with ``df`` degrees of freedom for every x of at least 0, same shape; NaN where x is.
 
-    With one degree of freedom X is the square of a normal variable, whose tail takes a fiftieth of the time.
+    ``df`` is one number or one for each x. With one degree of freedom X is the square of a normal variable, whose tail takes a
+    fiftieth of the time.
     """
-    return np.asarray(erfc(np.sqrt(x / 2)) if df == 1 else chdtrc(df, x))
+    return np.asarray(erfc(np.sqrt(x / 2)) if np.all(np.equal(df, 1)) else chdtrc(df, x))

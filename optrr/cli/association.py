@@ -29,20 +29,23 @@ from optrr.cli.releases import doubts_about
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import Observed, impossible_tables
+from optrr.genomics.allele_names import aligned
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
-from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort
+from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.multiple import GENOME_WIDE, bonferroni
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
 from optrr.genomics.protocols import METHODS
 from optrr.genomics.scan import ScanOptions, associations, cohort_kernel
 from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.genomics.tables import all_tables
+from optrr.genomics.tables import copy_tables
 from optrr.parts import Page
 from optrr.printable import amount
+from optrr.records.domain import Domain
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
 from optrr.results import in_json
@@ -98,7 +101,7 @@ def gwas(
         check_plot(path)
     design = load_genomic_design(design_file)
     doubts = doubts_about([input], design)
-    scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
+    scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     if output is not None:
         scanned.write_tsv(output)
     _save_plots(scanned, manhattan_file, qq_file)
@@ -128,6 +131,7 @@ def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Pat
 
 def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
     layout = layout_of(design.domain)
+    said: list[str] = []
     with progress_bar("scanning") as progress:
         if layout.status is None:
             refuse_options(
@@ -137,33 +141,41 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
         else:
-            cohort = _randomized(path, phenotype)
-            kernel, tables = cohort_kernel(cohort, design.law, layout), all_tables(cohort, layout.missing, progress)
+            cohort, turned = aligned(_randomized(path, phenotype, design.domain), layout)
+            kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
             result = associations(cohort, tables, kernel, options, layout.missing)
-            seen = Observed(f"a variant × {STATUS}", tables, kernel)
-    return replace(result, warnings=(*impossible_tables([seen]), *result.warnings))
+            said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
+            seen = Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))
+    return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns) -> Cohort:
+def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    return read_cohort(path, phenotype)
+    cohort = read_cohort(path, phenotype, declared)
+    cohort.check_varies()
+    return cohort
 
 
 def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
     p = associations.scores.p_value
     table = associations.rows(associations.top(_TOP))
     top = [{c: in_json(table[c][k]) for c in table} for k in range(len(table["P"]))]
-    without, error = associations.lambda_without_randomization
+    inflation = associations.inflation
+    without, error = inflation.without_randomization
     return {
         "test": associations.test,
         "n": int(associations.n.max()),
         "variants": len(associations.variants),
         "epsilon": design.epsilon,
         "max_conditional_epsilon": float(design.conditional_epsilons.max()),
-        "lambda_gc": in_json(associations.lambda_gc),
-        "lambda_gc_visible": in_json(associations.visible),
+        "lambda_gc": in_json(inflation.factor),
+        "lambda_gc_error": in_json(inflation.factor * inflation.relative_error),
+        "lambda_gc_p_value": in_json(inflation.chance),
+        "lambda_gc_visible": in_json(inflation.visible.share),
+        "lambda_gc_visible_error": in_json(inflation.visible.standard_error),
+        "lambda_gc_visible_at_most": in_json(inflation.visible.most),
         "lambda_gc_without_randomization": in_json(without),
         "lambda_gc_without_randomization_error": in_json(error),
         "genome_wide": int(np.sum(p <= GENOME_WIDE)),
@@ -238,7 +250,7 @@ def gwas_study(
         "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
     )  # fmt: skip
     check_outputs([output, report], [input, options["phenotype_file"]])
-    cohort = read_cohort(input, phenotype_of(options))
+    cohort = read_cohort(input, phenotype_of(options, input))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
     columns, rows = study_rows(study)
@@ -248,9 +260,19 @@ def gwas_study(
     if as_json:
         print_json(_study_summary(study, columns, rows))
     else:
-        shown = ["total", "method", "power", "type_one", "naive_type_one", "chi2_error", "rank_correlation"]
-        print_table("means over the repeats", shown, [[row[columns.index(c)] for c in shown] for row in rows])
+        _show_study(study, columns, rows)
     warn(_study_warnings(study))
+
+
+def _show_study(study: Study, columns: list[str], rows: list[list[object]]) -> None:
+    shown = ["total", "method", "predicted_noncentrality_ratio", "noncentrality_ratio", "power", "type_one"]
+    shown += ["naive_type_one", "chi2_error", "chi2_bias"]
+    heads = ["total", "method", "predicted ratio", "ratio", *shown[4:]]
+    title = (
+        "means over the repeats; ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
+        f"always 0 leaves none, and has chi2_error {study.truth.error_of_zero:.4g})"
+    )
+    print_table(title, heads, [[row[columns.index(c)] for c in shown] for row in rows])
 
 
 def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:

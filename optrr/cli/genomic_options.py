@@ -14,7 +14,7 @@ from optrr.cli.refusals import refuse_options
 from optrr.designing.design import Design
 from optrr.designing.specification_record import refuse_specification
 from optrr.errors import InvalidInput
-from optrr.genomics.cohort import PhenotypeColumns
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.tables import Progress
 from optrr.inference.genotypes import GENOTYPE_TESTS
@@ -35,7 +35,7 @@ test_option = click.option(
 
 
 # The arguments of the options that say who is a case.
-STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls")
+STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column")
 
 
 def load_genomic_design(path: Path) -> Design:
@@ -54,7 +54,13 @@ def phenotype_options(command: Command) -> Command:
             multiple=True,
             help="Value of controls; unless given, everyone with another value is one. Repeatable.",
         ),
-        click.option("--case", "cases", multiple=True, help="Value of cases. Repeatable."),
+        click.option(
+            "--case", "cases", multiple=True, help="Value of cases; without a column, of the fam file. Repeatable."
+        ),
+        click.option(
+            "--sex-column",
+            help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
+        ),
         click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
         click.option("--sample-column", help="Column of people's names.  [default: sample]"),
         click.option(
@@ -65,9 +71,9 @@ def phenotype_options(command: Command) -> Command:
     return command
 
 
-def phenotype_of(options: dict[str, Any]) -> PhenotypeColumns:
+def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:
     """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
-    if options["phenotype_column"] is None:
+    if options["phenotype_column"] is None and (path.suffix.lower() != ".bed" or options["phenotype_file"] is not None):
         refuse_options("is a value of a column; give --phenotype-column too, or leave it out", "cases", "controls")
     return PhenotypeColumns(*(options[name] for name in STATUS_OPTIONS))
 

@@ -37,7 +37,9 @@ from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.design_warnings import solution_warnings
 from optrr.errors import InvalidInput
-from optrr.genomics.cohort import read_cohort, variant_names
+from optrr.genomics.allele_names import aligned
+from optrr.genomics.chromosomes import refuse_single_copies
+from optrr.genomics.cohort import named_variants, read_cohort
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.layout import STATUS, layout_of
@@ -96,10 +98,9 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
     _check_budget(options)
     check_outputs([output], [input, options["budgets"], options["phenotype_file"]])
-    names = variant_names(input, phenotype_of(options))
-    wanted = Wanted(
-        names, options["layout"], options["missing"] == "category", options["method"], options["preserve"] == "pairs"
-    )
+    names, alleles = named_variants(input, phenotype_of(options, input))
+    kept = options["preserve"] == "pairs"
+    wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], kept, alleles)
     made = genomic_design(wanted, _budget(names, options))
     if output is not None:
         save_design(made, output)
@@ -199,7 +200,10 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
-    cohort = read_cohort(input, phenotype_of(options))
+    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), layout)
+    if not _is_plink(output):
+        remedy = "only PLINK files say which they are, and keep people's sex: write .bed"
+        refuse_single_copies(cohort.variants.chromosome, remedy)
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
@@ -208,7 +212,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             write_plink(randomized_cohort(cohort, records, layout), output, provenance)
         else:
             write_records(records, design.domain, cohort.people, output, provenance)
-    warn(replaced)
+    warn([*replaced, *turned, *cohort.doubts()])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))

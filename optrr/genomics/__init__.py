@@ -17,11 +17,13 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``g
 
 from __future__ import annotations
 
+from optrr.genomics.allele_names import aligned
 from optrr.genomics.associations import Associations
-from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
+from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants
+from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
 from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import Scores, naive_score_test, score_test
@@ -42,6 +44,8 @@ __all__ = [
     "StudyOptions",
     "Variants",
     "Wanted",
+    "aligned",
+    "allele_pairs",
     "genomic_design",
     "genomic_domain",
     "layout_of",

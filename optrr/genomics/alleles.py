@@ -28,13 +28,14 @@ from optrr.errors import InvalidInput
 from optrr.estimation.simplex import clip
 from optrr.genomics.associations import Associations
 from optrr.genomics.genotypes import Variants
+from optrr.genomics.inflation import Inflation, Visible
 from optrr.genomics.layout import Layout
-from optrr.genomics.odds import OddsRatios
+from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test
 from optrr.genomics.tables import Progress
 from optrr.inference.conditional import tail_of_one
-from optrr.inference.genotypes import ASSUMING
+from optrr.inference.genotypes import ASSUMING, counts_alleles
 from optrr.kernel import EffectKernel
 from optrr.records.domain import Domain
 from optrr.records.frames import FrameCodec
@@ -101,7 +102,8 @@ def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allel
     p = tail_of_one(
         fit.weights.reshape(flat), fit.law.reshape(flat), counts.reshape(flat).astype(np.float64), statistic
     )
-    return Scores(statistic, 1, p, n * fit.law.min(axis=(1, 2)), None, np.arange(n.size), n)
+    one, least = np.ones(n.size, dtype=np.int64), n * fit.law.min(axis=(1, 2))
+    return Scores(statistic, one, p, least, None, np.arange(n.size), n, -one)
 
 
 def _fit(observed: FloatArray, n: FloatArray, kernel: EffectKernel, hardy_weinberg: bool) -> _AlleleFit:
@@ -155,37 +157,8 @@ def allele_odds(counts: IntArray, kernel: EffectKernel, confidence: float = 0.95
     zero = np.zeros_like(a_0)
     moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
     above, below = (_pulled_back(np.moveaxis(m, -1, 0), kernel) for m in moves)
-    covariance = _covariances(above, below, observed) / n
-    return _fieller(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), table)
-
-
-def _covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:
-    """Var x, Cov(x, y), Var y of one record under a law, shape (3, V)."""
-    means = [np.sum(law * w, axis=(1, 2)) for w in (x, y)]
-    return np.array(
-        [
-            np.sum(law * x * x, axis=(1, 2)) - means[0] ** 2,
-            np.sum(law * x * y, axis=(1, 2)) - means[0] * means[1],
-            np.sum(law * y * y, axis=(1, 2)) - means[1] ** 2,
-        ]
-    )
-
-
-def _fieller(x: FloatArray, y: FloatArray, covariance: FloatArray, reach: float, table: FloatArray) -> OddsRatios:
-    """All ψ ≥ 0 with (x − ψ y)² ≤ reach² Var(x − ψ y), a quadratic c_2 ψ² − 2 c_1 ψ + c_0 ≤ 0."""
-    c_0, c_1, c_2 = (u - reach**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(c_1**2 - c_0 * c_2)
-        # where y is clearly not 0 the set lies between the roots; otherwise it is everything above the upper root, or
-        # everything from 0 on if it contains 0
-        low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
-        high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
-        ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
-        frequency = table[:, 1] / table.sum(axis=1)
-    # where no ψ of at least 0 is in the set, noise has moved the estimate outside of what tables can be: the interval is
-    # everything
-    low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
-    return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])
+    covariance = covariances(above, below, observed) / n
+    return fieller_odds(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), table)
 
 
 def _allele_table(observed: FloatArray, kernel: EffectKernel) -> FloatArray:
@@ -231,13 +204,13 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     InvalidInput
         for other tests: this layout has no genotypes.
     """
-    if options.test not in ("allelic", ASSUMING):
+    if not counts_alleles(options.test):
         raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")
     kernel = allele_kernel(law, layout)
     scores = allele_score_test(counts, kernel, options.test)
     reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
     naive = naive_score_test(reports, options.test) if options.naive else None
-    people = counts.sum(axis=(1, 2))
+    people, inflation = counts.sum(axis=(1, 2)), Inflation.of(scores, Visible())
     warnings: tuple[str, ...] = (
         "each person's two alleles are two reports in one record, and both are paid for; genotypes are one report",
     )
@@ -251,5 +224,6 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
         lambda which: allele_odds(counts[which], kernel.part(which)),
         naive,
         {},
-        warnings,
+        (*inflation.warnings(), *warnings),
+        inflation,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from optrr.genomics.genotypes import Variants
-from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
+from optrr.genomics.inflation import Inflation
+from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
 from optrr.inference.genotypes import ASSUMING
@@ -48,8 +48,8 @@ class Associations(TableResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
-    each; ``visible``: the median share of an inflation that stays visible through the mechanism; ``naive_harmless``: the share
-    of variants whose naive test keeps its level (:mod:`optrr.genomics.noise`).
+    each; ``inflation``: λ_GC and what it says (:mod:`optrr.genomics.inflation`); ``naive_harmless``: the share of variants
+    whose naive test keeps its level (:mod:`optrr.genomics.noise`).
     """
 
     variants: Variants
@@ -57,42 +57,21 @@ class Associations(TableResult):
     n: IntArray
     scores: Scores
     odds_of: Callable[[slice | IntArray], OddsRatios]
-    naive: Scores | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    visible: float = float("nan")
+    naive: Scores | None
+    skipped: Mapping[str, int]
+    warnings: tuple[str, ...]
+    inflation: Inflation
     naive_harmless: float | None = None
 
-    @cached_property
+    @property
     def lambda_gc(self) -> float:
         """Genomic control factor."""
-        return genomic_control(self.scores.statistic, self.scores.df)
-
-    @property
-    def lambda_without_randomization(self) -> tuple[float, float]:
-        """λ_GC that the true records would have had, judged from what stays visible of it, and its standard error.
-
-        The standard error is that of a median of as many independent statistics; variants in disequilibrium make it larger.
-        """
-        tested = int(np.isfinite(self.scores.statistic).sum())
-        if not tested or not self.visible > 0:
-            return float("nan"), float("nan")
-        middle = float(chi2.median(self.scores.df))
-        error = 1 / (2 * float(chi2.pdf(middle, self.scores.df)) * middle * math.sqrt(tested))
-        return 1 + (self.lambda_gc - 1) / self.visible, error / self.visible
+        return self.inflation.factor
 
     @property
     def notes_on_lambda(self) -> str:
         """What λ_GC says about confounding here, in one sentence."""
-        if not math.isfinite(self.visible):
-            return "confounding cannot be judged from λ here"
-        value, error = self.lambda_without_randomization
-        # λ of real scans lies between 1 and 2: an error of a half tells nothing about it
-        told = f"is about {value:.3g} ± {error:.2g}" if error < 0.5 else f"cannot be told (standard error {error:.2g})"
-        return (
-            f"of an inflation by confounding {100 * self.visible:.2g} % stays visible through the mechanism, so λ near 1 does "
-            f"not show that there is none: the true records' λ {told}"
-        )
+        return str(self.inflation)
 
     @property
     def notes_on_naive(self) -> str:
@@ -158,7 +137,7 @@ class Associations(TableResult):
             "F_A": later,
             "F_U": later,
             "STAT": s.statistic,
-            "DF": np.full(len(self.variants), s.df),
+            "DF": s.df,
             "P": s.p_value,
             "P_GC": controlled_p(s.statistic, s.df),
             "BONF": bonferroni(s.p_value),

@@ -1,7 +1,8 @@
 """A cohort: genotypes and case/control status of the same people, matched by name and checked.
 
 Status comes from the fam file (1 control, 2 case) or from a table. People without a status, or in the table
-only, are left out and counted; a table that names nobody of the genotype file, or gives everybody the same status, is refused.
+only, are left out and counted, and so are people of unknown sex where there are variants of chromosome X or Y; a table that
+names nobody of the genotype file is refused.
 """
 
 from __future__ import annotations
@@ -14,46 +15,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text_column
-from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants
+from optrr.genomics.chromosomes import needs_sexes
+from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
+from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs
+from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_sexes, table_status
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import VcfGenotypes
+from optrr.printable import amount
+from optrr.records.domain import Domain
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".parquet")
-UNKNOWN = -1
-
-
-@dataclass(frozen=True)
-class PhenotypeColumns:
-    """Where status stands in a table.
-
-    ``table``: CSV or Parquet; None takes the fam file, or for genotypes in a table that table itself. ``cases`` and
-    ``controls`` are values of ``column``; without ``controls`` everyone else with a value is a control.
-    """
-
-    table: Path | None = None
-    sample: str | None = None
-    column: str | None = None
-    cases: tuple[str, ...] = ()
-    controls: tuple[str, ...] = ()
+# Status by the fam file alone.
+_FAM = PhenotypeColumns()
 
 
 @dataclass(frozen=True, eq=False)
 class Cohort:
     """People who have both: ``rows`` of the genotypes, and their ``status``, 0 control, 1 case; shape (n,), int8.
 
-    ``left_out`` counts people without a status or without genotypes, by reason.
+    ``left_out`` counts people without a status or without genotypes, by reason. ``male``, (n,), says who is a man where there
+    are variants of chromosome X or Y, and is None elsewhere.
     """
 
     genotypes: Genotypes
     rows: NDArray[np.int64]
     status: Codes
     left_out: Mapping[str, int] = field(default_factory=dict)
+    male: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if self.status.shape != self.rows.shape:
             raise InvalidInput(f"{self.status.size} statuses for {self.rows.size} people; give one for each")
+        if self.male is not None and self.male.shape != self.rows.shape:
+            raise InvalidInput(f"{self.male.size} sexes for {self.rows.size} people; give one for each")
         if not np.all((self.status == 0) | (self.status == 1)):
             raise InvalidInput("status is 0 for controls and 1 for cases; leave out people without one")
 
@@ -84,18 +79,35 @@ class Cohort:
             kind = "no people" if not self.n else "only cases" if self.status[0] else "only controls"
             raise InvalidInput(f"the phenotype is constant: {kind}; give cases and controls")
 
+    def doubts(self) -> list[str]:
+        """What somebody who randomizes these people should know of them, a line each."""
+        out = []
+        if np.unique(self.status).size == 1:
+            out.append(f"all {self.n} people are {'cases' if self.status[0] else 'controls'}")
+        if self.male is not None:
+            out.append("everybody's sex is written as it is, for variants of chromosome X or Y: no epsilon covers it")
+        return out
+
     def with_status(self, status: Codes) -> Cohort:
         """The same people with another status, for permutations."""
-        return Cohort(self.genotypes, self.rows, status, self.left_out)
+        return Cohort(self.genotypes, self.rows, status, self.left_out, self.male)
 
 
-def read_cohort(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) -> Cohort:
+def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain | None = None) -> Cohort:
     """Genotypes by the file's ending (.bed, .vcf[.gz], .bcf, .csv, .parquet) and their status.
+
+    A few people may all be cases, or controls, and can be randomized; :meth:`Cohort.check_varies` is for tests.
+
+    Parameters
+    ----------
+    declared
+        the domain of a design, for tables that hold what it randomized: the genotypes are its categories.
 
     Raises
     ------
     InvalidInput
-        for unreadable files, tables that do not match, values that do not occur, a constant phenotype.
+        for unreadable files, tables that do not match, values that do not occur, nobody with a status, and variants of
+        chromosome X or Y where nothing says who is a man.
     """
     plink = path.suffix.lower() == ".bed"
     fam = plink and phenotype.table is None and phenotype.column is None
@@ -105,25 +117,27 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) ->
             f"{path} does not say who is a case; name a table, its column and the value of cases "
             "(--phenotype FILE --phenotype-column NAME --case VALUE)"
         )
-    genotypes = read_genotypes(path, phenotype)
+    genotypes = read_genotypes(path, phenotype, declared)
+    male = _sexes(genotypes, path, table, phenotype)
     if table is None:
         assert isinstance(genotypes, PlinkGenotypes)
-        status = genotypes.fam_status
-        return _matched(genotypes, status, {"without status in the fam file": int(np.sum(status == UNKNOWN))})
-    status, left_out = _status_from(table, genotypes.people, phenotype, same_file=table == path)
-    return _matched(genotypes, status, left_out)
+        status = fam_status(path.with_suffix(".fam"), genotypes.fam_phenotype, phenotype)
+        return _matched(genotypes, status, {"without status in the fam file": int(np.sum(status == UNKNOWN))}, male)
+    status, left_out = table_status(table, genotypes.people, phenotype, same_file=table == path)
+    return _matched(genotypes, status, left_out, male)
 
 
-def variant_names(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) -> list[str]:
-    """Names of a file's variants, from its header, bim file or records' first columns; no genotype is looked at."""
+def named_variants(path: Path, phenotype: PhenotypeColumns = _FAM) -> tuple[list[str], list[tuple[str, str]]]:
+    """Names of a file's variants, and A1 and A2 of each where the file says them; no genotype is looked at."""
     if path.suffix.lower() not in _TABLE_ENDINGS:
-        return [str(name) for name in read_genotypes(path, phenotype).variants.name]
-    others = {_own_sample_column(path, phenotype), phenotype.column}
-    return [name for name in table_columns(path) if name not in others]
+        variants = read_genotypes(path, phenotype).variants
+        return [str(name) for name in variants.name], allele_pairs(variants)
+    others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex}
+    return [name for name in table_columns(path) if name not in others], []
 
 
-def read_genotypes(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns()) -> Genotypes:
-    """Genotypes alone; ``phenotype`` says which columns of a table are not variants."""
+def read_genotypes(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain | None = None) -> Genotypes:
+    """Genotypes alone; ``phenotype`` says which columns of a table are not variants, ``declared`` as in `read_cohort`."""
     name = path.name.lower()
     if name.endswith(".bed"):
         return PlinkGenotypes(path)
@@ -131,8 +145,8 @@ def read_genotypes(path: Path, phenotype: PhenotypeColumns = PhenotypeColumns())
         return VcfGenotypes(path)
     if name.endswith(_TABLE_ENDINGS):
         inside = phenotype.table is None or phenotype.table == path
-        others = [phenotype.column] if inside and phenotype.column else []
-        return read_csv_genotypes(path, _own_sample_column(path, phenotype), others)
+        others = [name for name in (phenotype.column, phenotype.sex) if inside and name]
+        return read_csv_genotypes(path, _own_sample_column(path, phenotype), others, declared)
     raise InvalidInput(
         f"{path} is of no known kind; genotypes are read from .bed, .vcf, .vcf.gz, .bcf, .csv or .parquet"
     )
@@ -148,61 +162,39 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
     return next((name for name in (phenotype.sample, "sample") if name in present), None)
 
 
-def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int]) -> Cohort:
+def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: PhenotypeColumns) -> Codes | None:
+    """1 for men, 0 for women, −1 for unknown; None where no variant needs to know it.
+
+    Raises
+    ------
+    InvalidInput
+        where some do, and nothing says of anybody.
+    """
+    count = needs_sexes(genotypes.variants.chromosome)
+    if not count:
+        return None
+    male: Codes | None = None
+    if phenotype.sex is not None:
+        if table is None:
+            raise InvalidInput(f"--sex-column {phenotype.sex} is a column of a table; name that too (--phenotype FILE)")
+        male = table_sexes(table, genotypes.people, phenotype, same_file=table == path)
+    elif isinstance(genotypes, PlinkGenotypes):
+        male = genotypes.fam_male
+    if male is None or not (male != UNKNOWN).any():
+        raise InvalidInput(
+            f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "
+            "is a man; give sexes (field 5 of the fam file, or --phenotype FILE --sex-column NAME), or leave these variants "
+            "out (plink --autosome)"
+        )
+    return male
+
+
+def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int], male: Codes | None) -> Cohort:
+    if male is not None:
+        left_out = {**left_out, "of unknown sex": int(np.sum((male == UNKNOWN) & (status != UNKNOWN)))}
+        status = np.where(male == UNKNOWN, np.int8(UNKNOWN), status)
     rows = np.flatnonzero(status != UNKNOWN)
-    cohort = Cohort(genotypes, rows, status[rows], {k: v for k, v in left_out.items() if v})
-    cohort.check_varies()
-    return cohort
-
-
-def _status_from(
-    table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool
-) -> tuple[Codes, dict[str, int]]:
-    assert phenotype.column is not None
-    values = text_column(table, phenotype.column)
-    _check_values(table, phenotype, {v for v in values if v is not None})
-    if same_file:
-        by_person = dict(zip(people, values, strict=True))
-    else:
-        names = text_column(table, phenotype.sample or "sample")
-        by_person = dict(zip(names, values, strict=True))
-        if len(by_person) < len(names):
-            raise InvalidInput(f"{table}, column {phenotype.sample or 'sample'!r} names somebody twice; list each once")
-        if not any(person in by_person for person in people):
-            raise InvalidInput(
-                f"{table}, column {phenotype.sample or 'sample'!r} names none of the {people.size} people of the genotype "
-                "file; give the table of the same people, named alike, and their column (--sample-column)"
-            )
-    status = np.array([_status_of(by_person.get(person), phenotype) for person in people], dtype=np.int8)
-    absent = sum(person not in by_person for person in people)
-    return status, {
-        "in the phenotype table only": len(by_person) - (people.size - absent),
-        "not in the phenotype table": absent,
-        "without a phenotype": int(np.sum(status == UNKNOWN)) - absent,
-    }
-
-
-def _check_values(table: Path, phenotype: PhenotypeColumns, present: set[str]) -> None:
-    for value in (*phenotype.cases, *phenotype.controls):
-        if value not in present:
-            raise InvalidInput(
-                f"{table}, column {phenotype.column!r} has no value {value!r}{_near_miss(value, present)}"
-            )
-    both = set(phenotype.cases) & set(phenotype.controls)
-    if both:
-        raise InvalidInput(f"{sorted(both)[0]!r} is given both as a case and as a control; give it once")
-
-
-def _near_miss(value: str, present: set[str]) -> str:
-    """How the values that are there differ from the one asked for; they are people's own, so none is named."""
-    near = any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
-    hint = "one differs from it in upper and lower case or in spaces only: " if near else ""
-    return f" among its {len(present)} values; {hint}write it as it stands in the table"
-
-
-def _status_of(value: str | None, phenotype: PhenotypeColumns) -> int:
-    if value is None:
-        return UNKNOWN
-    if value in phenotype.cases:
-        return 1
-    return 0 if not phenotype.controls or value in phenotype.controls else UNKNOWN
+    if not rows.size:
+        raise InvalidInput("the phenotype is constant: no people; give cases and controls")
+    kept = {k: v for k, v in left_out.items() if v}
+    return Cohort(genotypes, rows, status[rows], kept, None if male is None else male[rows] == 1)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts, Variants, checked_people
+from optrr.genomics.layout import variant_alleles
 from optrr.records.domain import Domain
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
@@ -23,6 +25,14 @@ _CATEGORIES = (*range(GENOTYPES), None)
 
 # Rows of a table: names and values of people are held as text, about 1 GB in all. A compressed table may hold any number.
 MOST_ROWS = 5_000_000
+
+
+def _variants(domain: Domain) -> Variants:
+    """Variants of which names are known, and alleles where the categories name them."""
+    named = Variants.named(list(domain.names))
+    pairs = [variant_alleles(a) for a in domain]
+    a1, a2 = (np.array([pair[k] or "." for pair in pairs], dtype=object) for k in (0, 1))
+    return replace(named, a1=a1, a2=a2)
 
 
 def table_columns(path: Path) -> list[str]:
@@ -42,8 +52,12 @@ def text_column(path: Path, column: str) -> list[str | None]:
     return out
 
 
-def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequence[str] = ()) -> MatrixGenotypes:
+def read_csv_genotypes(
+    path: Path, sample_column: str | None, not_variants: Sequence[str] = (), declared: Domain | None = None
+) -> MatrixGenotypes:
     """Every column but ``sample_column`` and ``not_variants`` is a variant; people are numbered without the former.
+
+    ``declared``: the domain of the design that randomized the table, whose categories the genotypes are; 0, 1, 2 elsewhere.
 
     Raises
     ------
@@ -60,7 +74,8 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")
-    domain = Domain.of(dict.fromkeys(names, _CATEGORIES))
+    known = {} if declared is None else {a.name: (*a.categories[:GENOTYPES], None) for a in declared}
+    domain = Domain.of({name: known.get(name, _CATEGORIES) for name in names})
     file = open_source(path, domain)
     codec: FrameCodec | None = None
     blocks: list[Codes] = []
@@ -75,7 +90,7 @@ def read_csv_genotypes(path: Path, sample_column: str | None, not_variants: Sequ
     codes = np.concatenate(blocks)
     codes[codes == GENOTYPES] = MISSING
     skipped: Mapping[str, int] = {}
-    return MatrixGenotypes(Variants.named(names), _people(path, sample_column, codes.shape[0]), codes, skipped)
+    return MatrixGenotypes(_variants(domain), _people(path, sample_column, codes.shape[0]), codes, skipped)
 
 
 def _check_rows(path: Path, rows: int) -> None:

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from optrr.designing.design import Design
 from optrr.designing.design_warnings import FAINT
 from optrr.errors import InvalidInput
-from optrr.genomics.layout import Kind, Layout, genomic_domain, layout_of
+from optrr.genomics.layout import Alleles, Kind, Layout, genomic_domain, layout_of
 from optrr.genomics.star import star_eigenvalues
 from optrr.records.domain import Domain
 from optrr_solvers import Problem, Solution, solve
@@ -57,13 +57,18 @@ class Budget:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Variants' names, layout, missing category, solver, and whether pairs (variant, status) are kept at κ = 1."""
+    """Variants' names, layout, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
+
+    ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the design
+    counts the same one.
+    """
 
     names: Sequence[str]
     kind: Kind = "genotype"
     missing: bool = False
     method: str = "auto"
     preserve_pairs: bool = False
+    alleles: Sequence[Alleles] = ()
 
 
 def genomic_design(wanted: Wanted, budget: Budget) -> Design:
@@ -74,7 +79,7 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
     InvalidInput
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
-    domain = genomic_domain(wanted.names, wanted.kind, wanted.missing)
+    domain = genomic_domain(wanted.names, wanted.kind, wanted.missing, wanted.alleles)
     search = _Search(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
     if budget.total is None:
         status = 1.0 if budget.status is None else budget.status

@@ -6,6 +6,7 @@ blocks of variants in order, so that memory is n · block bytes however many var
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,26 @@ class Variants:
         """Variants of which only the names are known."""
         blank = np.full(len(names), ".", dtype=object)
         return cls(blank, np.zeros(len(names), dtype=np.int64), np.array(list(names), dtype=object), blank, blank)
+
+
+# What files write for an allele that is not known.
+_UNKNOWN = ("", ".", "0")
+# Longer alleles, of insertions, are told by their beginning and a digest.
+_LONGEST = 24
+
+
+def allele_text(allele: str) -> str:
+    """An allele as a design writes it, in capitals; empty where it is not known, or cannot stand in a category."""
+    text = allele.strip().upper()
+    if text in _UNKNOWN or "/" in text:
+        return ""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def allele_pairs(variants: Variants) -> list[tuple[str, str]]:
+    """A1 and A2 of each variant as designs write them; empty texts where either is unknown."""
+    pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
+    return [pair if all(pair) and pair[0] != pair[1] else ("", "") for pair in pairs]
 
 
 def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1: Texts, a2: Texts) -> Texts:

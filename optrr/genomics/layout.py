@@ -1,7 +1,8 @@
 """How a person's genotypes and status become one record, and which attribute is what.
 
 genotype (default)  ``status`` (control, case), then one attribute for each variant: 0, 1 or 2 copies of A1, and, where missing
-                    calls are randomized too, the missing value as a fourth category.
+                    calls are randomized too, the missing value as a fourth category. Where the alleles are known, the
+                    categories name them: G/G, A/G, A/A, of which A is A1.
 alleles             POR §V-B: allele × status as one attribute of size 4. A person has two alleles, so two attributes for each
                     variant, ``name/1`` and ``name/2``: both are paid for, and status is reported with each of them.
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.records.domain import Domain, listed
+from optrr.records.domain import Attribute, Category, Domain, listed
 from optrr_solvers.arrays import IntArray
 
 Kind = Literal["genotype", "alleles"]
@@ -31,12 +32,17 @@ STATUS_CATEGORIES = ("control", "case")
 ALLELE_CATEGORIES = ("A2/control", "A2/case", "A1/control", "A1/case")
 _COPIES = ("/1", "/2")
 
+# A1 and A2 of a variant.
+Alleles = tuple[str, str]
+_UNNAMED: Alleles = ("", "")
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Attribute numbers: ``status`` (None in the alleles layout), and for each variant its one or two attributes.
 
-    ``attributes`` has shape (V, 1) or (V, 2); ``missing``: whether the missing genotype is a category.
+    ``attributes`` has shape (V, 1) or (V, 2); ``missing``: whether the missing genotype is a category. ``alleles``: A1 and A2
+    of each variant, empty texts where the design does not know them.
     """
 
     kind: Kind
@@ -44,6 +50,7 @@ class Layout:
     status: int | None
     attributes: IntArray
     missing: bool
+    alleles: tuple[Alleles, ...]
 
     @property
     def variants(self) -> int:
@@ -51,8 +58,10 @@ class Layout:
         return len(self.names)
 
 
-def genomic_domain(names: Sequence[str], kind: Kind = "genotype", missing: bool = False) -> Domain:
-    """The domain of a record over these variants.
+def genomic_domain(
+    names: Sequence[str], kind: Kind = "genotype", missing: bool = False, alleles: Sequence[Alleles] = ()
+) -> Domain:
+    """The domain of a record over these variants; ``alleles`` are A1 and A2 of each, where they are known.
 
     Raises
     ------
@@ -70,10 +79,43 @@ def genomic_domain(names: Sequence[str], kind: Kind = "genotype", missing: bool 
     if kind == "alleles":
         if missing:
             raise InvalidInput("the alleles layout has no place for missing calls; use the genotype layout")
-        return Domain.of({f"{name}{copy}": ALLELE_CATEGORIES for name in names for copy in _COPIES})
+        pairs = alleles or [_UNNAMED] * len(names)
+        return Domain.of(
+            {f"{name}{copy}": _allele_categories(p) for name, p in zip(names, pairs, strict=True) for copy in _COPIES}
+        )
     # plain sizes share one tuple of categories, however many variants there are
-    genotype = (*range(GENOTYPES), None) if missing else GENOTYPES
-    return Domain.of({STATUS: STATUS_CATEGORIES} | dict.fromkeys(names, genotype))
+    plain = (*range(GENOTYPES), None) if missing else GENOTYPES
+    genotypes: dict[str, int | tuple[Category, ...]] = dict.fromkeys(names, plain)
+    last = (None,) if missing else ()
+    for name, pair in zip(names, alleles, strict=False):
+        if all(pair):
+            genotypes[name] = (*_genotype_categories(pair), *last)
+    return Domain.of({STATUS: STATUS_CATEGORIES, **genotypes})
+
+
+def _genotype_categories(pair: Alleles) -> tuple[str, str, str]:
+    """No copy of A1, one and two."""
+    a1, a2 = pair
+    return f"{a2}/{a2}", f"{a1}/{a2}", f"{a1}/{a1}"
+
+
+def _allele_categories(pair: Alleles) -> tuple[str, ...]:
+    a1, a2 = pair
+    if not all(pair):
+        return ALLELE_CATEGORIES
+    return tuple(f"{allele}/{status}" for allele in (a2, a1) for status in STATUS_CATEGORIES)
+
+
+def variant_alleles(attribute: Attribute, kind: Kind = "genotype") -> Alleles:
+    """A1 and A2 of a variant by one of its attributes; empty texts where its categories do not name them."""
+    if attribute.numbers is not None or attribute.texts[:4] == ALLELE_CATEGORIES:
+        return _UNNAMED
+    texts = attribute.texts
+    pair = tuple(str(texts[k]).split("/")[0] for k in (2, 0))
+    made: tuple[str | None, ...] = (
+        _genotype_categories(pair) if kind == "genotype" else _allele_categories(pair)  # type: ignore[arg-type]
+    )
+    return (pair[0], pair[1]) if texts[: len(made)] == made else _UNNAMED
 
 
 def layout_of(domain: Domain) -> Layout:
@@ -88,12 +130,14 @@ def layout_of(domain: Domain) -> Layout:
         return _genotype_layout(domain)
     names = tuple(dict.fromkeys(name[:-2] for name in domain.names))
     expected = [f"{name}{copy}" for name in names for copy in _COPIES]
-    if expected != list(domain.names) or any(a.texts != ALLELE_CATEGORIES for a in domain):
+    pairs = tuple(variant_alleles(a, "alleles") for a in domain.attributes[:: len(_COPIES)])
+    categories = [_allele_categories(pair) for pair in pairs for _ in _COPIES]
+    if expected != list(domain.names) or [a.texts for a in domain] != categories:
         raise InvalidInput(
             f"the design's attributes ({listed(domain.names)}) are neither {STATUS!r} with one genotype each nor alleles "
             "in pairs; make it with optrr gwas-design"
         )
-    return Layout("alleles", names, None, np.arange(2 * len(names)).reshape(-1, 2), missing=False)
+    return Layout("alleles", names, None, np.arange(2 * len(names)).reshape(-1, 2), False, pairs)
 
 
 def _genotype_layout(domain: Domain) -> Layout:
@@ -114,4 +158,5 @@ def _genotype_layout(domain: Domain) -> Layout:
     first = domain.attributes[others[0]]
     if missing and first.missing_code not in (None, GENOTYPES):
         raise InvalidInput(f"attribute {first.name!r} has null in place {first.missing_code}; put it last")
-    return Layout("genotype", names, status, others[:, None], missing)
+    alleles = tuple(variant_alleles(domain.attributes[i]) for i in others)
+    return Layout("genotype", names, status, others[:, None], missing, alleles)

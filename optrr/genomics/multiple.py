@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import chi2, false_discovery_control
 
 from optrr.distributions import chi_squared_tails
@@ -26,18 +27,19 @@ def false_discovery_rate(p: FloatArray) -> FloatArray:
     return out
 
 
-def genomic_control(statistic: FloatArray, df: int) -> float:
-    """λ_GC, median statistic over the median of χ²_df (Devlin & Roeder 1999); NaN without tests.
+def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
+    """λ_GC, median of the statistics over their χ²_df's medians (Devlin & Roeder 1999); NaN without tests.
 
-    About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations.
+    About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations. ``df`` is one
+    number or one for each statistic.
     """
-    tested = statistic[np.isfinite(statistic)]
-    return float(np.median(tested) / chi2.median(df)) if tested.size else float("nan")
+    tested = np.isfinite(statistic)
+    return float(np.median((statistic / chi2.median(df))[tested])) if tested.any() else float("nan")
 
 
-def controlled_p(statistic: FloatArray, df: int) -> FloatArray:
+def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
     """χ² p-values of the statistics divided by max(1, λ_GC)."""
     factor = genomic_control(statistic, df)
-    return (
-        chi_squared_tails(statistic / max(factor, 1.0), df) if np.isfinite(factor) else np.full(statistic.shape, np.nan)
-    )
+    if not np.isfinite(factor):
+        return np.full(statistic.shape, np.nan)
+    return chi_squared_tails(statistic / max(factor, 1.0), df)

@@ -1,10 +1,4 @@
-"""What randomization does to a test of association: how much of an inflation stays visible, and when ignoring it is harmless.
-
-With V the covariance that the contrasts of a variant have without a mechanism and V' the one they have with it, both per
-person at the null fit, an inflation of the statistic without randomization from 1 to 1 + d, such as population structure brings
-(Devlin & Roeder 1999), adds d·V to either covariance. So it shows in the randomized scan as
-
-    1 + d · share,     share = df / tr(V⁻¹ V').
+"""What randomization does to a χ² of association: an estimate of the true one, and when ignoring the mechanism is harmless.
 
 The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
 which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
@@ -14,7 +8,7 @@ a margin is uniform. Elsewhere its statistic is shifted by about what it gives f
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, ncx2
 
 from optrr.inference.genotypes import ASSUMING, GENOTYPES, genotype_test
@@ -23,40 +17,8 @@ from optrr.inference.score import influence, score_tests
 from optrr.kernel import Kernel, unrandomized
 from optrr_solvers.arrays import FloatArray
 
-# Variants at once, so that their influences stay near the cache.
-_VARIANTS = 1 << 13
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
-
-
-def visible_share(fit: NullFit, kernel: Kernel, test: str) -> FloatArray:
-    """Share of an inflation that stays visible through the mechanism, for each variant; shape (V,), 0..1."""
-    contrasts, _ = genotype_test(test, fit.rows.shape[1])
-    pieces = [slice(k, k + _VARIANTS) for k in range(0, fit.rows.shape[0], _VARIANTS)]
-    return np.concatenate([_visible(fit.part(p), kernel.part(p), contrasts) for p in pieces])
-
-
-def _visible(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
-    psi, plain = influence(fit, kernel, contrasts), _plain_covariance(fit, contrasts)
-    seen = (psi * fit.expected.reshape(psi.shape[0], 1, -1)) @ np.swapaxes(psi, 1, 2)
-    if contrasts.shape[0] == 1:
-        return np.asarray(plain / seen)[:, 0, 0]
-    # tr(V⁻¹ V') of two contrasts by V's adjugate: a hundred thousand systems of two equations take longer to set up
-    (a, b), (_, c) = np.moveaxis(plain, 0, -1)
-    (a_seen, b_seen), (_, c_seen) = np.moveaxis(seen, 0, -1)
-    return np.asarray(2 * (a * c - b * b) / (c * a_seen - 2 * b * b_seen + a * c_seen))
-
-
-def _plain_covariance(fit: NullFit, contrasts: FloatArray) -> FloatArray:
-    """Covariance V of the contrasts of one person without a mechanism, (V, K, K).
-
-    Rows and statuses are independent, so it is W_0 W_1 times the rows' covariance of what each contrast changes by from one
-    status to the other.
-    """
-    change = contrasts[:, :, 0] - contrasts[:, :, 1]
-    centred = change - (fit.rows @ change.T)[:, :, None]
-    weight = fit.table[:, : change.shape[1], 0] * fit.columns[:, 1:]
-    return np.asarray((centred * weight[:, None, :]) @ np.swapaxes(centred, 1, 2))
 
 
 def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
@@ -86,7 +48,7 @@ def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
     return np.asarray(n * score_tests(fit.expected, unrandomized(sizes), contrasts, fitter).statistic)
 
 
-def naive_is_harmless(shift: FloatArray, df: int, test: str) -> NDArray[np.bool_]:
+def naive_is_harmless(shift: FloatArray, df: ArrayLike, test: str) -> NDArray[np.bool_]:
     """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant.
 
     It never is for the test that assumes Hardy–Weinberg proportions, because randomized genotypes are not in these proportions.

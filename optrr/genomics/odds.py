@@ -100,3 +100,35 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: N
     return OddsRatios(
         ratio, np.where(nothing, 0.0, low), np.where(nothing, np.inf, high), frequency[:, 1], frequency[:, 0]
     )
+
+
+def covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:
+    """Var x, Cov(x, y), Var y of one record under a law, shape (3, V)."""
+    means = [np.sum(law * w, axis=(1, 2)) for w in (x, y)]
+    return np.array(
+        [
+            np.sum(law * x * x, axis=(1, 2)) - means[0] ** 2,
+            np.sum(law * x * y, axis=(1, 2)) - means[0] * means[1],
+            np.sum(law * y * y, axis=(1, 2)) - means[1] ** 2,
+        ]
+    )
+
+
+def fieller_odds(x: FloatArray, y: FloatArray, covariance: FloatArray, reach: float, table: FloatArray) -> OddsRatios:
+    """Odds ratio x/y, and all ψ ≥ 0 with (x − ψ y)² ≤ reach² Var(x − ψ y), a quadratic c_2 ψ² − 2 c_1 ψ + c_0 ≤ 0.
+
+    ``covariance``: Var x, Cov(x, y), Var y, (3, V); ``table``: A2 and A1 by status, for the frequencies, (V, 2, 2).
+    """
+    c_0, c_1, c_2 = (u - reach**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(c_1**2 - c_0 * c_2)
+        # where y is clearly not 0 the set lies between the roots; otherwise it is everything above the upper root, or
+        # everything from 0 on if it contains 0
+        low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
+        high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
+        ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
+        frequency = table[:, 1] / table.sum(axis=1)
+    # where no ψ of at least 0 is in the set, noise has moved the estimate outside of what tables can be: the interval is
+    # everything
+    low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
+    return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])

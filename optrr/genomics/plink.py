@@ -1,7 +1,7 @@
 """PLINK binary files (bed, bim, fam) through bed-reader.
 
-A1 of the bim file is the counted allele, as in PLINK. Writing leaves out what the mechanism did not randomize: family,
-parents and sex are set to "unknown" in the fam file.
+A1 of the bim file is the counted allele, as in PLINK. Writing leaves out what the mechanism did not randomize: family and
+parents are set to "unknown" in the fam file, and so is sex, unless there are variants that mean nothing without it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from optrr.records.whole_files import undo_killed_run, whole_files
 _BED_MISSING = -127
 PLINK_FILES = (".bed", ".fam", ".bim")
 
-# What a fam file writes for control, case and unknown.
-_FAM_STATUS = {"1": 0, "2": 1}
+# What a fam file writes for men and women; anything else is unknown.
+_FAM_MALE = {1: 1, 2: 0}
 
 # Fields of a line of a bim or fam file, those that are whole numbers, and the largest that bed-reader holds (int32).
 _FIELDS = 6
@@ -39,7 +39,7 @@ class PlinkGenotypes:
     """Reads ``FILE.bed`` with its bim and fam beside it; blocks come straight from the file.
 
     People are named by IID, or by FID_IID where IIDs repeat.
-    ``fam_status``: 0 control, 1 case, −1 unknown (0, −9 or anything else), shape (n,), int8.
+    ``fam_phenotype`` are the texts of its sixth field; ``fam_male`` is 1 for men, 0 for women, −1 for unknown, shape (n,).
 
     Raises
     ------
@@ -62,7 +62,8 @@ class PlinkGenotypes:
                 warnings.simplefilter("ignore")
                 self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
                 self.variants = self._read_variants()
-                self.fam_status = np.array([_FAM_STATUS.get(str(p), -1) for p in self._bed.pheno], dtype=np.int8)
+                self.fam_phenotype = [str(p) for p in self._bed.pheno]
+                self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in self._bed.sex], dtype=np.int8)
         except InvalidInput:
             raise
         except Exception as error:
@@ -158,8 +159,8 @@ def whole_plink(target: Path, provenance: Provenance | None = None) -> Iterator[
 class PlinkWriter:
     """Writes a bed file block by block, then bim and fam; ``path`` and its siblings must be free to write.
 
-    ``status`` is 0 control, 1 case. Family, parents and sex are written as unknown, and so is a chromosome or an allele that is
-    not known.
+    ``status`` is 0 control, 1 case; ``male`` says who is a man. Family and parents are written as unknown, and so is a
+    chromosome, an allele or a sex that is not known.
 
     Raises
     ------
@@ -167,7 +168,9 @@ class PlinkWriter:
         for names with blanks in them, which PLINK's text files cannot hold.
     """
 
-    def __init__(self, path: Path, variants: Variants, people: Texts, status: Codes) -> None:
+    def __init__(
+        self, path: Path, variants: Variants, people: Texts, status: Codes, male: NDArray[np.bool_] | None = None
+    ) -> None:
         for names, what in ((people, "person"), (variants.name, "variant")):
             blank = next((k for k, name in enumerate(names) if len(str(name).split()) != 1), None)
             if blank is not None:
@@ -180,7 +183,7 @@ class PlinkWriter:
             "iid": people.astype(str),
             "father": unknown,
             "mother": unknown,
-            "sex": np.zeros(people.size, dtype=np.int32),
+            "sex": np.zeros(people.size, dtype=np.int32) if male is None else np.where(male, 1, 2).astype(np.int32),
             "pheno": np.where(status == 1, "2", "1"),
             "chromosome": _known(variants.chromosome),
             "sid": variants.name.astype(str),

@@ -3,14 +3,18 @@
     optimum     the certified optimum over all variants and the status
     kronecker   each attribute on its own
     inductive   POR's heuristic (status first, so that its ε is not the one replaced)
-    sampling    each person reports k randomly chosen variants and the status, each on its own: fewer people per variant,
-                larger ε for each; k is the one with the most visible associations, k λ_i² λ_s² / V
+    sampling    each person draws k variants in public and answers them and the status together, by one randomized response over
+                all their combinations with the whole ε: λ = (e^ε − 1)/(e^ε + 2·3^k − 1) for every effect, and k/V of the
+                people for each variant; k is the number that makes the test's noncentrality largest, for a variant of
+                ordinary frequency and not for these data
 
 Every protocol turns true records into count tables and says with which kernel to read them.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +24,28 @@ from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
-from optrr.genomics.layout import Layout, layout_of
+from optrr.genomics.layout import Layout, genomic_domain, layout_of
 from optrr.genomics.randomize import randomize_records
+from optrr.genomics.scores import score_test
 from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import genotype_tables
 from optrr.kernel import EffectKernel
-from optrr_solvers.arrays import IntArray
+from optrr_solvers import Problem
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.laws import FewChangesLaw
 from optrr_solvers.randomness import as_source
+from optrr_solvers.solution import checked
 
 METHODS = ("optimum", "kronecker", "inductive", "sampling")
+
+# True shares of a variant of ordinary frequency, somewhat associated, by which the number of sampled variants is chosen.
+_REFERENCE = np.array([[[0.28, 0.22], [0.19, 0.22], [0.03, 0.06]]])
+# Beyond ε / ln 3 variants, each further one makes λ² smaller by nine; so many more are tried.
+_BEYOND = 3
+# By so much, relative to 1 + ε, a law stays below the total.
+_ROUNDING = 1e-8
+# Records that noncentralities are worked out for: so many that shares are as good as exact.
+_MANY = 1e12
 
 # This many variants are counted at once.
 _BLOCK = 2048
@@ -136,16 +153,33 @@ def _whole_record(name: str, design: Design) -> VariantReports:
 
 
 def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> VariantReports:
+    """The number of variants per person that shows most: of all that a total can carry, since λ falls by a third with each."""
     best: tuple[float, VariantReports] | None = None
-    k = 1
-    while k <= names.size:
-        reported = [f"report {j + 1}" for j in range(k)]
-        design = genomic_design(Wanted(reported, missing=missing, method="kronecker"), Budget(total=total))
+    for k in range(1, min(names.size, math.ceil(total / math.log(GENOTYPES)) + _BEYOND) + 1):
+        design = _joint_response(k, total, missing)
         kernel = star_kernel(design.law, np.array([1]), 0).part(0)
-        value = k * float(kernel.eigenvalues[1, 1]) ** 2
-        if best is not None and value < best[0]:
+        if best is not None and not kernel.is_invertible:
             break
-        best = value, VariantReports("sampling", design, int(names.size), missing, kernel)
-        k *= 2
+        value = k * float(noncentralities(_REFERENCE, kernel)[0])
+        if best is None or value > best[0]:
+            best = value, VariantReports("sampling", design, int(names.size), missing, kernel)
     assert best is not None
     return best[1]
+
+
+def _joint_response(k: int, total: float, missing: bool) -> Design:
+    """One randomized response over all combinations of a status and k genotypes: e^ε to 1 for the true one."""
+    started = time.perf_counter()
+    domain = genomic_domain([f"report {j + 1}" for j in range(k)], missing=missing)
+    # labels are rounded up, and must not pass the total
+    law = FewChangesLaw(domain.sizes, total - _ROUNDING * (1 + total), np.zeros(domain.m))
+    problem = Problem(domain.sizes, law.attribute_epsilons(), names=domain.names)
+    return Design(domain, checked(problem, "k-ary", law, None, started=started, tolerance=None))
+
+
+def noncentralities(tables: NDArray[np.number], kernel: EffectKernel, test: str = "trend") -> FloatArray:
+    """Noncentrality for each person of the test of true tables (V, 3, 2) through the kernel, (V,)."""
+    shares = tables / tables.sum(axis=(1, 2), keepdims=True)
+    longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))
+    expected = np.maximum(kernel.forward(longer), 0.0) * _MANY
+    return score_test(expected, kernel, test, tail=False).statistic / _MANY

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.genomics.allele_names import refuse_turned
+from optrr.genomics.chromosomes import refuse_single_copies, with_single_copies
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, MatrixGenotypes
 from optrr.genomics.layout import Layout
@@ -55,12 +57,16 @@ def records_of(
         where the cohort's variants are not exactly the design's, or calls are missing without a category or a policy.
     """
     at = _positions(cohort, layout)
+    refuse_turned(cohort.variants, layout)
+    if layout.status is None:
+        refuse_single_copies(cohort.variants.chromosome, "design in the genotype layout, or leave these variants out")
     m = layout.attributes.size + (layout.status is not None)
     records = _room(cohort.n, m)
     if layout.status is not None:
         records[:, layout.status] = cohort.status
     for chosen, codes in cohort.blocks(BLOCK):
-        block = _treated_missing(codes, cohort, chosen, layout, missing)
+        single = with_single_copies(codes, cohort.variants.chromosome[chosen], cohort.male)
+        block = _treated_missing(single, cohort, chosen, layout, missing)
         columns = layout.attributes[at[chosen]]
         if layout.status is not None:
             records[:, columns[:, 0]] = block
@@ -157,16 +163,17 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     if layout.missing:
         codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
     genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)
-    return Cohort(genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out)
+    return Cohort(genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out, cohort.male)
 
 
 def write_plink(cohort: Cohort, target: Path, provenance: Provenance | None = None) -> None:
     """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
 
-    Names of people are kept; family, parents and sex, which nothing randomized, are not. ``provenance`` is that of
-    randomized genotypes; it goes into a sidecar.
+    Names of people are kept; family and parents, which nothing randomized, are not, and sex only where variants of chromosome X
+    or Y mean nothing without it. ``provenance`` is that of randomized genotypes; it goes into a sidecar.
     """
-    with whole_plink(target, provenance) as bed, PlinkWriter(bed, cohort.variants, cohort.people, cohort.status) as out:
+    people = cohort.people, cohort.status, cohort.male
+    with whole_plink(target, provenance) as bed, PlinkWriter(bed, cohort.variants, *people) as out:
         for _, codes in cohort.blocks(BLOCK):
             out.write(codes)
 

@@ -5,23 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.genomics.allele_names import refuse_turned
 from optrr.genomics.associations import Associations
+from optrr.genomics.chromosomes import copies, single_copy_chromosomes
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout
-from optrr.genomics.noise import naive_is_harmless, naive_shift, visible_share
+from optrr.genomics.noise import naive_is_harmless, naive_shift
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test, score_test
+from optrr.genomics.single_copies import (
+    WARNING,
+    single_copy_scores,
+    with_odds_of_single_copies,
+    with_single_copies,
+)
 from optrr.genomics.star import star_kernel
-from optrr.genomics.tables import Progress, all_tables
+from optrr.genomics.tables import CopyTables, Progress, copy_tables
 from optrr.inference.conditional import FEW_EXPECTED
-from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS
-from optrr.kernel import EffectKernel
+from optrr.inference.genotypes import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
+from optrr.kernel import EffectKernel, unrandomized
 from optrr.printable import amount
 from optrr.records.domain import listed
-from optrr_solvers.arrays import IntArray
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
+
+# Why variants are left out that the trend and genotypic tests have nobody for.
+_NOBODY = "on a chromosome of which nobody has two copies: the allelic tests count single ones"
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,7 @@ def scan(
     if layout.status is None:
         raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
     kernel = cohort_kernel(cohort, law, layout)
-    tables = all_tables(cohort, layout.missing, progress)
+    tables = copy_tables(cohort, layout.missing, progress)
     return associations(cohort, tables, kernel, options, layout.missing)
 
 
@@ -79,46 +92,79 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
             f"the records have {amount(len(unknown), 'variant')} that the design did not randomize ({listed(unknown)}); use "
             "the design file these records were randomized with"
         )
+    refuse_turned(cohort.variants, layout)
     kernel = star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
     return kernel.part(0) if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
 
 
 def associations(
-    cohort: Cohort, tables: IntArray, kernel: EffectKernel, options: ScanOptions, missing: bool = False
+    cohort: Cohort, tables: CopyTables, kernel: EffectKernel, options: ScanOptions, missing: bool = False
 ) -> Associations:
-    """Tests from counted tables, shape (V, R, 2); variants without any call are left out and counted."""
-    n = tables.sum(axis=(1, 2))
-    kept = np.flatnonzero(n > 0)
+    """Tests from counted tables (V, R, 2); variants without any call are left out and counted.
+
+    Only the allelic tests are of people who have one copy, too. The others are of those who have two: of women on chromosome X,
+    of nobody on Y and MT, as PLINK's --model has it.
+    """
+    own = tables if counts_alleles(options.test) else CopyTables(tables.two, np.zeros_like(tables.one))
+    people = own.people
+    kept = np.flatnonzero(people > 0)
     if not kept.size:
-        raise InvalidInput("no variant has a single call; nothing can be tested")
-    gone = cohort.variants.name[n == 0].tolist()
-    skipped = dict(cohort.genotypes.skipped) | ({"all calls missing": len(gone)} if gone else {})
-    incomplete = 0 if missing else int(np.sum(n[kept] < cohort.n))
-    kernel, tables = kernel.part(kept), tables[kept]
-    scores = score_test(tables, kernel, options.test)
-    naive = naive_score_test(tables, options.test) if options.naive else None
-    harmless = None
-    if naive is not None and scores.fit is not None:
-        harmless = naive_is_harmless(naive_shift(scores.fit, scores.n, options.test), scores.df, options.test)
-    share = float("nan")
-    if scores.fit is not None:
-        share = float(np.median(visible_share(scores.fit, kernel.part(scores.tested), options.test)))
+        raise InvalidInput("no variant has a single call of somebody whom the test counts; nothing can be tested")
+    kernel, n = kernel.part(kept), people[kept].astype(np.int64)
+    scores, naive, harmless = _tested(own.part(kept), kernel, options)
+    own, two = own.part(kept), tables.two[kept]
+    inflation = Inflation.of(scores, visible_share(two, kernel, scores, options.test))
+    fit = scores.independence
+    odds = lambda which: odds_ratios(two[which], kernel.part(which), fit=None if fit is None else fit.part(which))  # noqa: E731
+    skipped, said = _skipped(cohort, people, options, missing)
     return Associations(
         cohort.variants.take(kept),
         options.test,
-        n[kept],
+        n,
         scores,
-        lambda which: odds_ratios(
-            tables[which],
-            kernel.part(which),
-            fit=None if scores.independence is None else scores.independence.part(which),
-        ),
+        with_odds_of_single_copies(odds, own, kernel) if own.one.any() else odds,
         naive,
         skipped,
-        (*_about_missing_calls(gone, incomplete), *_doubts(scores, options.test)),
-        share,
+        (*inflation.warnings(), *said, *_doubts(scores, options.test), *([WARNING] if own.one.any() else [])),
+        inflation,
         None if harmless is None else float(harmless.mean()),
     )
+
+
+def _tested(
+    tables: CopyTables, kernel: EffectKernel, options: ScanOptions
+) -> tuple[Scores, Scores | None, NDArray[np.bool_] | None]:
+    """The scores, and where they are asked for the naive test's and whether it does harm."""
+    scores = score_test(tables.two, kernel, options.test)
+    naive = naive_score_test(tables.two, options.test) if options.naive else None
+    harmless = None
+    if naive is not None and scores.fit is not None:
+        shift = naive_shift(scores.fit, scores.n, options.test)
+        harmless = naive_is_harmless(shift, naive.df[scores.tested], options.test)
+    at = np.flatnonzero(tables.one.any(axis=(1, 2)))
+    if at.size:
+        chosen = tables.part(at)
+        scores = with_single_copies(scores, at, single_copy_scores(chosen, kernel.part(at), options.test))
+        if naive is not None:
+            ignored = single_copy_scores(chosen, unrandomized(kernel.sizes), options.test)
+            naive = with_single_copies(naive, at, ignored)
+    return scores, naive, harmless
+
+
+def _skipped(
+    cohort: Cohort, people: FloatArray, options: ScanOptions, missing: bool
+) -> tuple[dict[str, int], list[str]]:
+    """Variants left out by reason, and what to say of missing calls."""
+    kinds = single_copy_chromosomes(cohort.variants.chromosome)
+    fewest = 1 if counts_alleles(options.test) else 2
+    wanted = np.zeros(kinds.size)
+    for kind in set(kinds):
+        wanted[kinds == kind] = np.count_nonzero(copies(str(kind), cohort.n, cohort.male) >= fewest)
+    gone = cohort.variants.name[(people == 0) & (wanted > 0)].tolist()
+    counts = {"all calls missing": len(gone), _NOBODY: int(np.count_nonzero(wanted == 0))}
+    incomplete = 0 if missing else int(np.sum((people > 0) & (people < wanted)))
+    skipped = dict(cohort.genotypes.skipped) | {reason: count for reason, count in counts.items() if count}
+    return skipped, _about_missing_calls(gone, incomplete)
 
 
 def _about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
@@ -143,11 +189,14 @@ def _doubts(scores: Scores, test: str) -> list[str]:
         )
     few = int(np.sum(scores.expected < FEW_EXPECTED))
     if few:
-        source = "simulation" if scores.df > 1 else "saddlepoints"
+        source = "simulation" if (scores.df > 1).any() else "saddlepoints"
         out.append(
             f"some cell of {amount(few, 'variant')} has fewer than {FEW_EXPECTED:g} observed records expected without an "
             f"association (EXPECTED); small p-values there come from {source}, not from the χ² limit"
         )
+    fewer = int(np.sum(scores.absent >= 0))
+    if fewer:
+        out.append(f"in {amount(fewer, 'variant')} {ABSENT} (DF)")
     if test == "allelic":
         out.append("the allelic test takes people, not alleles, for independent: its statistics are the trend test's")
     if test == ASSUMING:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.inference.conditional import calibrated
-from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS, GENOTYPES, genotype_test
+from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
 from optrr.inference.nullfit import NullFit
 from optrr.inference.score import score_tests
 from optrr.kernel import Kernel, unrandomized
@@ -32,17 +32,19 @@ _AXES = 3
 class Scores:
     """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
 
+    ``df`` are degrees of freedom: genotypic has one where a genotype is ``absent``, which is then its number, else −1.
     ``expected`` is the smallest expected count of an observed cell under the null hypothesis; ``fit`` the null fits of the
     variants that were tested, ``tested`` which these are, and ``n`` their people.
     """
 
     statistic: FloatArray
-    df: int
+    df: IntArray
     p_value: FloatArray
     expected: FloatArray
     fit: NullFit | None
     tested: IntArray
     n: FloatArray
+    absent: IntArray
 
     @property
     def independence(self) -> NullFit | None:
@@ -79,19 +81,28 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
             f"{test!r} of counts of shape {counts.shape}; give one of {', '.join(GENOTYPE_TESTS)}, and tables of 3 or 4 "
             "genotypes (2 alleles will do, but not for genotypic) by 2 statuses, shape (variants, rows, 2)"
         )
-    contrasts, fitter = genotype_test(test, min(rows, GENOTYPES))
-    varies = _varies(counts)
-    out = np.full((3, counts.shape[0]), np.nan)
-    if not varies.any():
-        return Scores(out[0], contrasts.shape[0], out[1], out[2], None, np.empty(0, dtype=np.int64), np.empty(0))
-    which = np.flatnonzero(varies)
-    chosen, own = (counts, kernel) if varies.all() else (counts[which], kernel.part(which))
-    tested = score_tests(chosen, own, contrasts, fitter)
-    p = calibrated(tested, chosen, own, contrasts, fitter).p_value if tail else tested.p_value
-    n = chosen.reshape(p.size, -1).astype(np.float64) @ np.ones(own.cells)
-    least = n * np.min(np.moveaxis(tested.fit.expected, 0, -1).reshape(own.cells, -1), axis=0)
-    out[0, which], out[1, which], out[2, which] = tested.statistic, p, least
-    return Scores(out[0], tested.df, out[1], out[2], tested.fit, which, n)
+    v = counts.shape[0]
+    which = np.flatnonzero(_varies(counts))
+    out, absent = np.full((3, v), np.nan), np.full(v, -1)
+    df = np.full(v, genotype_test(test, min(rows, GENOTYPES))[0].shape[0])
+    if not which.size:
+        return Scores(out[0], df, out[1], out[2], None, which, np.empty(0), absent)
+    chosen, own = (counts, kernel) if which.size == v else (counts[which], kernel.part(which))
+    absent[which] = absent_genotypes(test, chosen, own)
+    fits, order = [], []
+    for g in np.unique(absent[which]):
+        at = np.flatnonzero(absent[which] == g)
+        contrasts, fitter = genotype_test(test, min(rows, GENOTYPES), int(g))
+        these, theirs = (chosen, own) if at.size == which.size else (chosen[at], own.part(at))
+        tested = score_tests(these, theirs, contrasts, fitter)
+        p = calibrated(tested, these, theirs, contrasts, fitter).p_value if tail else tested.p_value
+        out[:2, which[at]], df[which[at]] = (tested.statistic, p), tested.df
+        fits.append(tested.fit)
+        order.append(at)
+    fit = fits[0] if len(fits) == 1 else NullFit.joined(fits).part(np.argsort(np.concatenate(order)))
+    n = chosen.reshape(which.size, -1).astype(np.float64) @ np.ones(own.cells)
+    out[2, which] = n * np.min(np.moveaxis(fit.expected, 0, -1).reshape(own.cells, -1), axis=0)
+    return Scores(out[0], df, out[1], out[2], fit, which, n, absent)
 
 
 def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:

@@ -6,7 +6,13 @@ phenotypes, where nothing is associated and every rejection is an error. The tru
     power            share of truly associated variants (Bonferroni at 5 % without randomization) found at level α
     type_one         share of variants with p ≤ α under permuted phenotypes; the naive test beside it
     qq_slope         of −ln p under permuted phenotypes, all repeats together; 1 where p-values are uniform
-    chi2_error       mean |χ² − χ²_true| of the plug-in estimate from the unbiased table (POR's measure); naive beside it
+    noncentrality_ratio  how much of the tests' noncentrality is left, Σ(χ² − df) / Σ(χ²_true − df) over the truly associated:
+                     as if only this share of the people had been asked, without randomization
+    predicted_noncentrality_ratio  the same from the design and the true tables, without drawing; methods are ranked by it
+    chi2_error       mean |χ² − χ²_true| of the plug-in estimate from the unbiased table (POR's measure); naive beside it. An
+                     answer that is always 0 has ``chi2_error_of_zero``, which noisy estimates exceed: the error says how far
+                     off they are, and not which method tells more
+    chi2_bias        mean of χ² − χ²_true with its sign: the estimate is kept from falling below 0
     rank_correlation Spearman, between true and estimated χ² of the truly top variants
 
 Standard errors are between repeats, because the variants of one repeat share their people and statuses.
@@ -22,12 +28,13 @@ import pyarrow as pa
 from scipy.stats import spearmanr
 
 from optrr.errors import InvalidInput
+from optrr.genomics.chromosomes import refuse_single_copies
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.noise import association_chi_squared
 from optrr.genomics.plots import pooled_qq_slope
-from optrr.genomics.protocols import METHODS, VariantReports, protocol_for, record_tables
+from optrr.genomics.protocols import METHODS, VariantReports, noncentralities, protocol_for, record_tables
 from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import Scores, naive_score_test, score_test
@@ -83,6 +90,30 @@ class Truth:
     associated: IntArray
     top: IntArray
     usable: IntArray
+    tables: IntArray
+
+    @property
+    def compared(self) -> IntArray:
+        """Variants whose noncentrality counts: the associated ones, or the top ones where none is."""
+        return self.associated if self.associated.size else self.top
+
+    def noncentrality_ratio(self, seen: Scores) -> float:
+        """What is left in a randomized scan: its statistics and the true ones less what chance adds to each."""
+        at = self.compared
+        left, whole = (np.nansum(s.statistic[at] - s.df[at]) for s in (seen, self.scores))
+        return float(left / whole) if whole > 0 else float("nan")
+
+    def predicted_ratio(self, protocol: VariantReports, test: str) -> float:
+        """The same, from the mechanism and the true tables alone."""
+        at, asked = self.compared, protocol.reported / protocol.variants
+        whole = noncentralities(self.tables[at], unrandomized(self.tables.shape[1:]), test)
+        left = noncentralities(self.tables[at], protocol.kernel.part(at), test)
+        return float(asked * (self.people[at] @ left) / (self.people[at] @ whole))
+
+    @property
+    def error_of_zero(self) -> float:
+        """Mean χ² without randomization: the error of an answer that is always 0."""
+        return float(np.mean(self.scores.statistic[self.usable]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +149,17 @@ class Study(TableResult):
         methods = ", ".join(dict.fromkeys(o.protocol.name for o in self.outcomes))
         return f"{self.n} people, {len(self.variants)} variants, {self.options.repeats} repeats: {methods or 'nothing'}"
 
+    def rank(self, total: float) -> None:
+        """Put the outcomes of a total in order, the one first that leaves most of the noncentrality."""
+        mine = [o for o in self.outcomes if o.total == total]
+        mine.sort(key=lambda o: -o.measures["predicted_noncentrality_ratio"][0])
+        self.outcomes[:] = [o for o in self.outcomes if o.total != total] + mine
+
     def to_arrow(self) -> pa.Table:
-        """One row for each protocol and total: what it costs, what it reports, every measure and its standard error."""
+        """One row for each protocol and total: what it costs, what it reports, every measure and its standard error.
+
+        Of each total the method comes first that leaves most of the tests' noncentrality.
+        """
         columns: dict[str, list[object]] = {
             "total": [o.total for o in self.outcomes],
             "method": [o.protocol.name for o in self.outcomes],
@@ -139,6 +179,7 @@ class Study(TableResult):
         for name in self.outcomes[0].measures if self.outcomes else ():
             columns[name] = [o.measures[name][0] for o in self.outcomes]
             columns[f"{name}_se"] = [o.measures[name][1] for o in self.outcomes]
+        columns["chi2_error_of_zero"] = [self.truth.error_of_zero for _ in self.outcomes]
         return pa.table(columns)
 
 
@@ -153,6 +194,9 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
         for missing calls without a policy, a constant phenotype, and where no variant varies.
     """
     cohort.check_varies()
+    refuse_single_copies(
+        cohort.variants.chromosome, "a study is of two copies: leave these variants out (plink --autosome)"
+    )
     generator = np.random.default_rng(options.seed)
     layout = layout_of(genomic_domain(list(cohort.variants.name), missing=options.missing_category))
     records = records_of(cohort, layout, options.missing)
@@ -178,7 +222,9 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
                 done += 1
                 if progress is not None:
                     progress(done, steps)
-            study.outcomes.append(_outcome(protocol, total, trials))
+            predicted = truth.predicted_ratio(protocol, options.test)
+            study.outcomes.append(_outcome(protocol, total, trials, predicted))
+        study.rank(total)
     return study
 
 
@@ -189,7 +235,7 @@ def _truth(tables: IntArray, options: StudyOptions) -> Truth:
         raise InvalidInput("no variant varies among these people; there is nothing to test")
     associated = usable[scores.p_value[usable] * usable.size <= 0.05]
     order = usable[np.argsort(-scores.statistic[usable], kind="stable")]
-    return Truth(scores, tables.sum(axis=(1, 2)), associated, order[: options.top], usable)
+    return Truth(scores, tables.sum(axis=(1, 2)), associated, order[: options.top], usable, tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +259,7 @@ def _trial(
     # protocols that ask everybody for a few variants only have fewer people for each
     people = tables.sum(axis=(1, 2))
     estimate = association_chi_squared(tables, kernel, options.test) * truth.people / np.maximum(people, 1)
+    error = (estimate - truth.scores.statistic)[truth.usable]
     permuted = records.copy()
     # the status is the first attribute of the genotype layout
     permuted[:, 0] = generator.permutation(records[:, 0])
@@ -228,7 +275,9 @@ def _trial(
         "power_bonferroni": _share(p_values <= bonferroni),
         "type_one": _share(null_p <= a),
         "naive_type_one": _share(naive_null_p <= a),
-        "chi2_error": float(np.nanmean(np.abs(estimate[use] - true[use]))),
+        "noncentrality_ratio": truth.noncentrality_ratio(scores),
+        "chi2_error": float(np.nanmean(np.abs(error))),
+        "chi2_bias": float(np.nanmean(error)),
         "naive_chi2_error": float(np.nanmean(np.abs(naive.statistic[use] - true[use]))),
         "rank_correlation": _rank(true[truth.top], scores.statistic[truth.top]),
     }
@@ -245,13 +294,14 @@ def _rank(true: FloatArray, estimated: FloatArray) -> float:
     return float(spearmanr(true, estimated).statistic)
 
 
-def _outcome(protocol: VariantReports, total: float, trials: Sequence[_Trial]) -> Outcome:
+def _outcome(protocol: VariantReports, total: float, trials: Sequence[_Trial], predicted: float) -> Outcome:
     measures = {}
     for name in trials[0].measures:
         values = np.array([t.measures[name] for t in trials])
         values = values[np.isfinite(values)]
         spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
         measures[name] = (float(values.mean()) if values.size else float("nan"), float(spread))
+    measures["predicted_noncentrality_ratio"] = (predicted, 0.0)
     measures["qq_slope"] = pooled_qq_slope([t.null_p for t in trials])
     measures["naive_qq_slope"] = pooled_qq_slope([t.naive_null_p for t in trials])
     return Outcome(

@@ -28,11 +28,13 @@ _ACCOUNTING = (
     "optimum it goes up to the total, under Kronecker it is that attribute's own epsilon."
 )
 _MEASURES = (
-    "Power: share of the truly associated variants (Bonferroni at 5 % without randomization) with p at most the "
-    "level. Type I error: "
-    "the same share under permuted phenotypes, where every rejection is an error. χ² error: mean |χ² − χ² without "
-    "randomization| "
-    "of the estimate from the unbiased table. Rank correlation: Spearman's, over the truly most associated variants."
+    "Power: share of the truly associated variants (Bonferroni at 5 % without randomization) with p at most the level. "
+    "Type I error: the same share under permuted phenotypes, where every rejection is an error. Ratio of noncentralities: "
+    "how much of what the tests see is left, as if only this share of the people had been asked, without randomization; "
+    "predicted from the design, and as it came out. Of each total the method comes first that leaves most. χ² error: mean "
+    "|χ² − χ² without randomization| of the estimate from the unbiased table; bias: the same with its sign. A small error "
+    "does not say that a method tells much: an answer that is always 0 has {zero}. Rank correlation: Spearman's, over the "
+    "truly most associated variants."
 )
 
 
@@ -94,16 +96,26 @@ def _detections(study: Study) -> Section:
     charts = [
         ("power", f"Power at level {study.options.alpha:g}", False),
         ("power_bonferroni", "Power at Bonferroni's 5 %", False),
+        ("noncentrality_ratio", "Ratio of noncentralities", False),
         ("chi2_error", "χ² error", True),
         ("rank_correlation", "Rank correlation of the top variants", False),
     ]
-    parts: list[Part] = [Text(_MEASURES)]
+    parts: list[Part] = [Text(_MEASURES.format(zero=f"{study.truth.error_of_zero:.4g}"))]
     parts += [
         Chart(figure_svg(_curve(study, key, label, log)), f"{label} against total epsilon.")
         for key, label, log in charts
     ]
-    columns = ["total", "method", *(c for key, label, _ in charts for c in (label, "±"))]
-    rows = [[o.total, o.protocol.name, *(x for key, _, _ in charts for x in o.measures[key])] for o in study.outcomes]
+    shown = [*((key, label) for key, label, _ in charts), ("chi2_bias", "χ² bias")]
+    columns = ["total", "method", "predicted ratio", *(c for _, label in shown for c in (label, "±"))]
+    rows = [
+        [
+            o.total,
+            o.protocol.name,
+            o.measures["predicted_noncentrality_ratio"][0],
+            *(x for key, _ in shown for x in o.measures[key]),
+        ]
+        for o in study.outcomes
+    ]
     parts.append(Table(columns, rows, "Means over the repeats, and their standard errors"))
     return Section("What is found", parts)
 

@@ -1,8 +1,8 @@
 """VCF files (plain, bgzipped, BCF) through cyvcf2.
 
 A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles, records without genotypes
-and those where nobody is diploid are left out and counted by reason. Phase is ignored. A call with one allele unknown is
-missing; a haploid call in a record of diploid ones (chromosome X) counts as homozygous, as in PLINK.
+and those where nobody is diploid, except on chromosomes X, Y and MT, are left out and counted by reason. Phase is ignored. A
+call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK.
 
 The native library runs in a process of its own (:mod:`optrr.genomics.vcf_process`): a file that crashes it is one line here.
 """

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from optrr.errors import InvalidInput, in_one_line
+from optrr.genomics.chromosomes import SINGLE
 from optrr.genomics.vcf_size import MOST_RECORDS, checked_size, too_many_records
 
 _WORKER = Path(__file__).with_name("vcf_worker.py")
@@ -63,6 +64,7 @@ def _order(process: subprocess.Popen[bytes], path: Path, genotypes: bool) -> Non
         "memory": MEMORY,
         "seconds": _SECONDS + checked_size(path) // _BYTES_PER_SECOND,
         "most_records": MOST_RECORDS,
+        "single": sorted(SINGLE),
     }
     try:
         process.stdin.write(json.dumps(order).encode() + b"\n")

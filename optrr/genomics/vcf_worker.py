@@ -37,18 +37,19 @@ def _send_json(out: BinaryIO, kind: bytes, content: object) -> None:
     _send(out, kind, json.dumps(content).encode())
 
 
-def _unusable(record: Any) -> str:
-    """Why a record is left out; empty where it is not."""
+def _unusable(record: Any, single: list[str]) -> str:
+    """Why a record is left out; empty where it is not. Everybody may have one copy of the chromosomes of ``single``."""
     if len(record.ALT) != 1:
         return "not biallelic"
     if record.ALT[0].startswith("<") or record.ALT[0] == "*":
         return "symbolic allele"
     if "GT" not in record.FORMAT:
         return "without genotypes"
-    return "" if record.ploidy == _DIPLOID else "not diploid"
+    haploid = record.ploidy == 1 and record.CHROM.upper().removeprefix("CHR") in single
+    return "" if record.ploidy == _DIPLOID or haploid else "not diploid"
 
 
-def _send_variants(file: Any, most: int, out: BinaryIO) -> None:
+def _send_variants(file: Any, most: int, single: list[str], out: BinaryIO) -> None:
     """Names of people, then chromosome, position, name, alternate and reference allele of every usable record."""
     _send_json(out, b"P", list(file.samples))
     skipped: Counter[str] = Counter()
@@ -57,7 +58,7 @@ def _send_variants(file: Any, most: int, out: BinaryIO) -> None:
         if number == most:
             _send(out, b"T")
             return
-        reason = _unusable(record)
+        reason = _unusable(record, single)
         if reason:
             skipped[reason] += 1
             continue
@@ -70,10 +71,10 @@ def _send_variants(file: Any, most: int, out: BinaryIO) -> None:
     _send(out, b"Z")
 
 
-def _send_genotypes(file: Any, out: BinaryIO) -> None:
+def _send_genotypes(file: Any, single: list[str], out: BinaryIO) -> None:
     """Copies of the alternate allele of every usable record, one frame each."""
     for record in file:
-        if not _unusable(record):
+        if not _unusable(record, single):
             codes = record.gt_types.astype(np.int8)
             codes[codes == _UNKNOWN] = _MISSING
             _send(out, b"G", codes.tobytes())
@@ -107,9 +108,9 @@ def _serve(out: BinaryIO) -> None:
         file = cyvcf2.VCF(order["path"], gts012=True, strict_gt=True)
         opened = True
         if order["genotypes"]:
-            _send_genotypes(file, out)
+            _send_genotypes(file, order["single"], out)
         else:
-            _send_variants(file, order["most_records"], out)
+            _send_variants(file, order["most_records"], order["single"], out)
     except MemoryError:
         _send(out, b"M")
     except Exception as error:

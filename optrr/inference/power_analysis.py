@@ -33,8 +33,8 @@ from optrr.inference.drawn_power import (
 from optrr.inference.homogeneity import DifferentMechanisms
 from optrr.inference.nullfit import Fitter, independence_fit
 from optrr.inference.score import all_contrasts, influence, score_tests
-from optrr.inference.testing import TestName, association
-from optrr.kernel import Kernel
+from optrr.inference.testing import TestName, association, of_genotypes_there
+from optrr.kernel import Kernel, unrandomized
 from optrr.records.domain import Domain
 from optrr.records.scores import GivenScores
 from optrr_solvers.arrays import FloatArray
@@ -142,8 +142,9 @@ def alternative_of(
         raise InvalidInput("a trend counts categories by their numbers; give their domain (domain=) or scores for both")
     if domain is not None and tuple(domain.sizes) != kernel.sizes:
         raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
-    chosen = association(kernel, test, scores, domain)
-    expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    true = checked_effect(proportions, kernel.sizes)
+    chosen = of_genotypes_there(association(kernel, test, scores, domain), true, unrandomized(kernel.sizes))
+    expected = kernel.expected(true)
     if not chosen.is_ratio:
         limit = alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
         return replace(limit, surveys=association_surveys(expected, chosen))

@@ -2,7 +2,7 @@
 
     independence       all contrasts, (r_a−1)(r_b−1) df: the score test of design §4.4
     trend              one contrast, the covariance of category scores (Cochran–Armitage for 3 × 2), 1 df
-    genotypic          independence of a genotype (three categories) and a status, 2 df for two statuses
+    genotypic          independence of a genotype (three categories) and a status: 2 df for two statuses, 1 without one genotype
     allelic            difference of allele frequencies, people as sampling units: the trend's statistic and p-value, 1 df
     allelic-hwe        the same with its variance under Hardy–Weinberg proportions, which it needs to be valid, 1 df
     likelihood-ratio   constrained likelihood ratio of independence
@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.inference.calibration import (
@@ -29,7 +30,14 @@ from optrr.inference.calibration import (
 )
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.conditional import calibrated
-from optrr.inference.genotypes import GENOTYPE_TESTS, GENOTYPES, genotype_test
+from optrr.inference.genotypes import (
+    ABSENT,
+    GENOTYPE_TESTS,
+    GENOTYPES,
+    absent_genotypes,
+    genotype_test,
+    genotypic_contrasts,
+)
 from optrr.inference.likelihood_ratio import MAX_CELLS, likeliest_product
 from optrr.inference.nullfit import independence_fit
 from optrr.inference.result import TOO_NOISY, Calibration, TestResult, check_testable, simulated_result
@@ -112,6 +120,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
     if bootstrap < 1:
         raise InvalidInput(f"bootstrap = {bootstrap}; give a number of samples of at least 1")
     kernel.check_invertible()
+    chosen = of_genotypes_there(chosen, counts.table)
     rng = np.random.default_rng(random_state)
     table = counts.table[None].astype(np.float64)
     limit = chi_square_limit(chosen, table)
@@ -293,6 +302,20 @@ def association(
             "categories, or test 'trend', which has one"
         )
     return Association(test, kernel, all_contrasts(rows, columns), independence_fit)
+
+
+def of_genotypes_there(chosen: Association, table: NDArray[np.number], kernel: Kernel | None = None) -> Association:
+    """The genotypic test without a genotype that the table shows to be absent; other tests as they are.
+
+    ``kernel``: what randomized the table, the test's own unless given.
+    """
+    if chosen.name != "genotypic":
+        return chosen
+    absent = int(absent_genotypes(chosen.name, table[None], kernel or chosen.kernel)[0])
+    if absent < 0:
+        return chosen
+    contrasts = genotypic_contrasts(chosen.kernel.sizes[1], absent)
+    return replace(chosen, contrasts=contrasts, warnings=(*chosen.warnings, ABSENT))
 
 
 def _trend(test: str, kernel: Kernel, scores: PairScores) -> Association:

@@ -33,7 +33,8 @@ from optrr.designing.signing import sign_file, signature_check
 from optrr.designing.specification import Specification, parse_attributes, read_specification
 from optrr.designing.verify import verify
 from optrr.errors import OptrrError
-from optrr.genomics.cohort import PhenotypeColumns, read_cohort
+from optrr.genomics.cohort import read_cohort
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.longitudinal import Key, LongitudinalDesign, longitudinal, verify_longitudinal
 from optrr.longitudinal import design_file as longitudinal_file
 from optrr.protocols.message import Message

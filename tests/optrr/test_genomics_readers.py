@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from optrr.errors import InvalidInput
-from optrr.genomics.cohort import Cohort, PhenotypeColumns, read_cohort, read_genotypes
+from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.randomize import write_plink
 from optrr.genomics.scan import ScanOptions, associations
-from optrr.genomics.tables import all_tables, cohort_tables, genotype_tables
+from optrr.genomics.tables import all_tables, cohort_tables, copy_tables, genotype_tables
 from optrr.kernel import unrandomized
 
 HEADER = '##fileformat=VCFv4.2\n##contig=<ID=1,length=1000>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
@@ -260,7 +261,6 @@ def test_phenotype_table(tmp_path):
         ("u,X\nv,Y\n", ("X",), "names none of the 3 people"),
         ("a,X\nb,Y\n", ("Z",), "no value 'Z' among its 2 values"),
         ("a,X\na,Y\nb,Y\n", ("X",), "names somebody twice"),
-        ("a,X\nb,X\n", ("X",), "constant: only cases"),
     ],
 )
 def test_bad_phenotypes(tmp_path, rows, columns, message):
@@ -268,6 +268,47 @@ def test_bad_phenotypes(tmp_path, rows, columns, message):
     table = csv(tmp_path / "p.csv", "sample,group\n" + rows)
     with pytest.raises(InvalidInput, match=message):
         read_cohort(path, PhenotypeColumns(table, "sample", "group", columns))
+
+
+def test_people_of_one_status_are_read_and_not_tested(tmp_path):
+    path = csv(tmp_path / "g.csv", "sample,rs1\na,0\nb,1\n")
+    table = csv(tmp_path / "p.csv", "sample,group\na,X\nb,X\n")
+    cohort = read_cohort(path, PhenotypeColumns(table, "sample", "group", ("X",)))
+    assert cohort.status.tolist() == [1, 1] and cohort.doubts() == ["all 2 people are cases"]
+    with pytest.raises(InvalidInput, match="constant: only cases"):
+        cohort.check_varies()
+    # nobody is a case: only where both kinds are named can it be told from a slip
+    assert read_cohort(path, PhenotypeColumns(table, "sample", "group", ("Z",), ("X",))).status.tolist() == [0, 0]
+    with pytest.raises(InvalidInput, match=r"no value 'x'.* upper and lower case"):
+        read_cohort(path, PhenotypeColumns(table, "sample", "group", ("Z",), ("x",)))
+
+
+@pytest.mark.parametrize(
+    ("phenotypes", "message"),
+    [
+        (["1", "2", "3", "4"], r"line 3 has a whole number beyond 2, .*--case VALUE"),
+        (["1", "2", "5.5", "2"], "line 3 has a number with decimals"),
+        (["1", "2", "2", "ill"], "line 4 has a text"),
+        (["0", "1", "1", "0"], "is 0 or 1, and never 2: .* --case 1 --control 0"),
+        (["0", "-9", "0", "-9"], "no people"),
+    ],
+)
+def test_phenotypes_of_a_fam_file_that_are_no_cases_and_controls(tmp_path, phenotypes, message):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((4, 2), dtype=np.int8), phenotypes)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        read_cohort(path)
+    # nobody's value is shown
+    assert "5.5" not in str(refused.value) and "ill" not in str(refused.value)
+
+
+def test_the_values_of_cases_in_a_fam_file_can_be_named(tmp_path):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    path = plink(tmp_path / "x.bed", np.ones((5, 2), dtype=np.int8), ["0", "1", "1", "0", "-9"])
+    cohort = read_cohort(path, PhenotypeColumns(cases=("1",), controls=("0",)))
+    assert cohort.status.tolist() == [0, 1, 1, 0] and cohort.left_out == {"without status in the fam file": 1}
+    with pytest.raises(InvalidInput, match=r"phenotype.* has no value '2' among its 2 values"):
+        read_cohort(path, PhenotypeColumns(cases=("2",)))
 
 
 def test_other_refusals(tmp_path):
@@ -309,7 +350,7 @@ def test_all_missing_variants_are_counted_and_skipped():
     people = np.array([str(i) for i in range(40)], dtype=object)
     variants = Variants.named(["a", "b", "c", "d"])
     cohort = Cohort(MatrixGenotypes(variants, people, codes), np.arange(40), (np.arange(40) % 2).astype(np.int8))
-    scanned = associations(cohort, all_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
+    scanned = associations(cohort, copy_tables(cohort, False), unrandomized((3, 2)), ScanOptions())
     assert scanned.variants.name.tolist() == ["a", "b", "d"]
     assert scanned.n.tolist() == [35, 40, 40]
     assert scanned.skipped == {"all calls missing": 1}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import binom, chi2_contingency, norm
 
 from optrr.errors import InvalidInput
-from optrr.genomics.noise import association_chi_squared, naive_is_harmless, naive_shift, visible_share
+from optrr.genomics.inflation import Inflation, Visible, visible_share
+from optrr.genomics.multiple import genomic_control
+from optrr.genomics.noise import association_chi_squared, naive_is_harmless, naive_shift
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.scores import naive_score_test, score_test
 from optrr.genomics.star import star_kernel
@@ -313,36 +317,81 @@ def test_chi_squared_estimate_is_centred_on_the_truth():
         assert np.mean(np.abs(naive - target)) > 1.5 * np.mean(np.abs(estimates - target))
 
 
-@pytest.mark.parametrize(
-    ("rows", "test"), [(rows, test) for rows in (2, 3, 4) for test in TESTS if rows > 2 or test != "genotypic"]
-)
-def test_the_visible_share_is_that_of_dense_covariances(rows, test):
-    rng, genotypes = np.random.default_rng(rows), min(rows, 3)
-    _, kernel, matrix = mechanism(rows, "auto", epsilon=2.5)
-    law = kernel.forward(rng.dirichlet(np.full(rows * 2, 4.0), size=5).reshape(-1, rows, 2)).reshape(5, -1)
-    counts = rng.multinomial(100_000, law / law.sum(axis=1, keepdims=True)).reshape(-1, rows, 2)
-    scores = score_test(counts, kernel, test, tail=False)
+def null_shares(rng: np.random.Generator, count: int, rows: int, test: str) -> np.ndarray:
+    """True tables (count, rows, 2) without association; in Hardy–Weinberg proportions where the test assumes them."""
+    f = rng.uniform(0.2, 0.8, count)
+    known = rng.dirichlet(np.full(min(rows, 3), 4.0), size=count)
+    if test == "allelic-hwe" and rows > 2:
+        known = np.stack([(1 - f) ** 2, 2 * f * (1 - f), f**2], axis=1)
+    table = known[:, :, None] * [0.7, 0.3]
+    return table if rows < 4 else np.concatenate([0.9 * table, np.full((count, 1, 2), [0.07, 0.03])], axis=1)
+
+
+def dense_share(table: np.ndarray, matrix: np.ndarray, test: str) -> float:
+    """tr(V'⁻¹ V) / df of one true table without association, from dense covariances of the linearised contrasts."""
+    rows, genotypes = table.shape[0], min(table.shape[0], 3)
     # cells of genotypes by status: copies of A1 in cases, or the first two genotypes in controls
     contrasts = np.zeros((2, rows, 2)) if test == "genotypic" else np.zeros((1, rows, 2))
     if test == "genotypic":
         contrasts[0, 0, 0] = contrasts[1, 1, 0] = 1
     else:
         contrasts[0, :genotypes, 1] = np.arange(genotypes)
-    for k, share in enumerate(visible_share(scores.fit, kernel, test)):
-        a, b, table = scores.fit.rows[k], scores.fit.columns[k], scores.fit.table[k].ravel()
-        # π ↦ π_ab − π_a π_b, linearised at the fit; of a missing genotype it says nothing
-        known = np.kron(np.eye(rows)[:genotypes], np.eye(2))
-        centring = np.kron(np.eye(genotypes) - np.outer(a, np.ones(genotypes)), np.eye(2) - np.outer(b, np.ones(2)))
-        weights = contrasts.reshape(-1, rows * 2) @ known.T @ centring @ known
-        plain = weights @ np.diag(table) @ weights.T
-        reported = weights @ np.linalg.inv(matrix).T
-        seen = reported @ np.diag(table @ matrix) @ reported.T
-        assert share == pytest.approx(len(contrasts) / np.trace(np.linalg.inv(plain) @ seen), rel=1e-9)
+    inside = table[:genotypes] / table[:genotypes].sum()
+    a, b = inside.sum(axis=1), inside.sum(axis=0)
+    # π ↦ π_ab − π_a π_b, linearised; of a missing genotype it says nothing
+    known = np.kron(np.eye(rows)[:genotypes], np.eye(2))
+    centring = np.kron(np.eye(genotypes) - np.outer(a, np.ones(genotypes)), np.eye(2) - np.outer(b, np.ones(2)))
+    weights = contrasts.reshape(-1, rows * 2) @ known.T @ centring @ known
+    plain = weights @ np.diag(table.ravel()) @ weights.T
+    reported = weights @ np.linalg.inv(matrix).T
+    seen = reported @ np.diag(table.ravel() @ matrix) @ reported.T
+    return float(np.trace(np.linalg.inv(seen) @ plain) / len(contrasts))
+
+
+def seen_share(counts: np.ndarray, kernel: EffectKernel, test: str) -> Visible:
+    return visible_share(counts, kernel, score_test(counts, kernel, test, tail=False), test)
+
+
+@pytest.mark.parametrize(
+    ("rows", "test"), [(rows, test) for rows in (2, 3, 4) for test in TESTS if rows > 2 or test != "genotypic"]
+)
+def test_the_visible_share_is_that_of_dense_covariances(rows, test):
+    _, kernel, matrix = mechanism(rows, "auto", epsilon=2.5)
+    true = null_shares(np.random.default_rng(rows), 5, rows, test)
+    # so many people that no share has an error that matters
+    counts = np.round(1e14 * kernel.forward(true)).astype(np.int64)
+    visible = seen_share(counts, kernel, test)
+    shares = [dense_share(table, matrix, test) for table in true]
+    assert visible.share == pytest.approx(np.mean(shares), rel=1e-6)
+    assert visible.standard_error < 1e-5 * visible.share
+    assert visible.share <= visible.most <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("test", list(TESTS))
+def test_the_visible_share_is_unbiased_where_noise_is_larger_than_any_frequency(test):
+    """Margins fitted there lie at an edge, where a population has no variance: a share from them was 10^8 times too small."""
+    _, kernel, matrix = mechanism(3, "kronecker", variants=30, epsilon=0.03)
+    true = null_shares(np.random.default_rng(1), 55, 3, test)
+    law = kernel.forward(true).reshape(55, 6)
+    rng = np.random.default_rng(2)
+    tables = rng.multinomial(2500, law / law.sum(axis=1, keepdims=True), size=(400, 55)).reshape(400, 55, 3, 2)
+    shares = [seen_share(t, kernel, test) for t in tables]
+    truth = np.mean([dense_share(table, matrix, test) for table in true])
+    estimates, errors = np.array([(v.share, v.standard_error) for v in shares]).T
+    # 5 standard errors of 400 scans: false alarm 6e-7; what the test divides by is fitted, which is worth a few per cent
+    assert abs(estimates.mean() - truth) < 5 * estimates.std() / 20 + 0.05 * truth
+    assert np.mean(estimates < 0) > 0.05
+    # the stated error is that of the estimates, to a quarter
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(estimates.std(), rel=0.25)
+    assert truth < np.median([v.most for v in shares]) < 20 * truth
+    said = [v for v in shares if not v.is_known]
+    assert len(said) > 200 and all(str(v).startswith("at most") for v in said)
 
 
 @pytest.mark.slow
 def test_what_stays_visible_of_an_inflation():
-    """Populations in the statuses at different shares: the median statistic rises by the visible share of its true rise."""
+    """Populations in the statuses at different shares: the mean statistic rises by the visible share of its true rise."""
     rng = np.random.default_rng(13)
     _, kernel, _ = mechanism(3, "auto", variants=4, epsilon=2.5)
     # drift: each variant's frequencies in cases and controls differ by chance, as population structure makes them
@@ -352,14 +401,38 @@ def test_what_stays_visible_of_an_inflation():
     shown = kernel.forward(true).reshape(-1, 6)
     counts = rng.multinomial(3000, shown / shown.sum(axis=1, keepdims=True)).reshape(-1, 3, 2)
     plain = rng.multinomial(3000, true.reshape(-1, 6)).reshape(-1, 3, 2)
-    for test in ("trend", "genotypic"):
-        scores, clear = score_test(counts, kernel, test, tail=False), score_test(plain, PLAIN, test, tail=False)
-        share = float(np.median(visible_share(scores.fit, kernel, test)))
-        assert 0.05 < share < 0.6
-        if test == "trend":
-            rise, rise_seen = (np.mean(s.statistic) - 1 for s in (clear, scores))
-            # a mean of 20,000 statistics: standard error below 0.04 of a rise of 2
-            assert rise_seen / rise == pytest.approx(share, rel=0.1)
+    scores, clear = score_test(counts, kernel, tail=False), score_test(plain, PLAIN, tail=False)
+    visible = visible_share(counts, kernel, scores, "trend")
+    assert 0.05 < visible.share < 0.6
+    rise, rise_seen = (np.mean(s.statistic) - 1 for s in (clear, scores))
+    # a mean of 20,000 statistics: standard error below 0.04 of a rise of 2
+    assert rise_seen / rise == pytest.approx(visible.share, rel=0.1)
+    # and λ of the true records is told from the randomized ones: 5 standard errors, false alarm 6e-7, and curvature
+    inflation, truth = Inflation.of(scores, visible), genomic_control(clear.statistic, clear.df)
+    value, error = inflation.without_randomization
+    assert abs(value - truth) < 5 * error + 0.1 * truth
+    assert inflation.is_clear and "is about" in str(inflation) and "λ = " in inflation.warnings()[0]
+
+
+@pytest.mark.parametrize("variants", [1, 2, 55])
+def test_inflation_is_seldom_seen_where_there_is_none(variants):
+    rng, known = np.random.default_rng(variants), Visible(1.0, 0.0, 1.0)
+    table = null_counts(PLAIN, 2000, 0.3, 0.4, 1, seed=1)
+    scores = score_test(np.repeat(table, variants, axis=0), PLAIN)
+
+    def drawn(factor: float) -> Inflation:
+        return Inflation.of(replace(scores, statistic=factor * rng.chisquare(1, variants)), known)
+
+    # 1 % of 4000, 5 standard errors: false alarm 6e-7; the middle of two is not quite that of an odd number
+    rate = np.mean([drawn(1.0).is_clear for _ in range(4000)])
+    assert abs(rate - 0.01) < 5 * np.sqrt(0.01 * 0.99 / 4000) + 0.002
+    if variants == 55:
+        # λ = 42, and nothing hides it: said, with an error that is in proportion
+        large = [drawn(42.0) for _ in range(200)]
+        values, errors = np.array([x.without_randomization for x in large]).T
+        assert all(x.is_clear and "cannot be told" not in str(x) for x in large)
+        assert errors.mean() == pytest.approx(values.std(), rel=0.3)
+        assert np.mean(np.abs(values - 42) < 2 * errors) > 0.85
 
 
 def test_where_the_naive_test_is_harmless():
@@ -374,3 +447,47 @@ def test_where_the_naive_test_is_harmless():
         # the verdict follows the fitted margins, which are noisy: most variants must get the right one
         assert (said > 0.9) == (level < 0.06), (said, level)
         assert not naive_is_harmless(np.zeros(1), 1, "allelic-hwe").any()
+
+
+def test_a_genotype_that_nobody_has_takes_no_degree_of_freedom():
+    for absent in range(3):
+        counts = tables(21)
+        counts[:, absent] = 0
+        there = np.delete(counts, absent, axis=1)
+        pearson = [chi2_contingency(t, correction=False) for t in there]
+        scores = score_test(counts, PLAIN, "genotypic")
+        assert scores.df.tolist() == [1] * 6 and scores.absent.tolist() == [absent] * 6
+        np.testing.assert_allclose(scores.statistic, [x.statistic for x in pearson], rtol=1e-6)
+        np.testing.assert_allclose(
+            score_test(counts, PLAIN, "genotypic", tail=False).p_value, [x.pvalue for x in pearson], rtol=1e-5
+        )
+        # a single person is enough for the genotype to be there
+        counts[:, absent, 1] = 1
+        assert score_test(counts, PLAIN, "genotypic").df.tolist() == [2] * 6
+    # some variants with, others without, in one batch
+    mixed = tables(22)
+    mixed[::2, 2] = 0
+    scores = score_test(mixed, PLAIN, "genotypic")
+    assert scores.df.tolist() == [1, 2] * 3
+    for k in range(6):
+        alone = score_test(mixed[k : k + 1], PLAIN, "genotypic")
+        assert scores.statistic[k] == pytest.approx(alone.statistic[0], rel=1e-9)
+        assert scores.p_value[k] == pytest.approx(alone.p_value[0], rel=1e-9)
+        np.testing.assert_allclose(scores.fit.rows[k], alone.fit.rows[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rare", [0.0, 0.0004, 0.01, 0.03])
+@pytest.mark.parametrize("method", ["auto", "kronecker"])
+def test_the_level_where_a_genotype_may_be_absent(rare, method):
+    """Whether it is decides on the degrees of freedom, and the same records decide it."""
+    _, kernel, _ = mechanism(3, method, variants=4, epsilon=3.0)
+    law = kernel.forward(np.outer([0.75 - rare, 0.25, rare], [0.7, 0.3])[None]).ravel()
+    counts = np.random.default_rng(5).multinomial(2500, law / law.sum(), size=20_000).reshape(-1, 3, 2)
+    scores = score_test(counts, kernel, "genotypic")
+    fewer = scores.df == 1
+    assert fewer.mean() > 0.9 if rare < 0.001 else (fewer.mean() < 0.9)
+    for level, bias in ((0.05, 0.05), (0.001, 0.25)):
+        # 5 standard errors of 20,000 draws (false alarm 6e-7 each), and the asymptotic test's own relative error
+        assert abs(np.mean(scores.p_value <= level) - level) < 5 * np.sqrt(level / 20_000) + bias * level
+    assert abs(np.mean(scores.p_value[fewer] <= 0.05) - 0.05) < 5 * np.sqrt(0.05 / max(fewer.sum(), 1)) + 0.0025

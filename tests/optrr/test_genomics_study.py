@@ -13,10 +13,11 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.protocols import VariantReports, protocol_for, record_tables
+from optrr.genomics.protocols import VariantReports, noncentralities, protocol_for, record_tables
 from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
+from optrr.kernel import EffectKernel
 from optrr.parts import page_html
 from optrr.promise import promise
 
@@ -60,6 +61,65 @@ def test_study_finds_what_theory_says(study):
             # 5 standard errors between 20 repeats, t-distributed: false alarm 8e-5 each, fixed seed
             assert abs(mean - level) < 5 * error + 0.005 * level
     assert ("inductive", 4.0) in [(m, t) for t, m, _ in study.unavailable]
+
+
+@pytest.mark.slow
+def test_the_noncentrality_that_is_left_is_the_predicted_one(study):
+    for o in study.outcomes:
+        mean, error = o.measures["noncentrality_ratio"]
+        predicted, _ = o.measures["predicted_noncentrality_ratio"]
+        # 5 standard errors between 20 repeats, t-distributed: false alarm 8e-5 each; strong associations are not quite additive
+        assert abs(mean - predicted) < 5 * error + 0.03 * predicted, (o.protocol.name, o.total, mean, predicted)
+        assert 0 < predicted < 1
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_always_zero_does_not_come_first(study):
+    """By χ² error it did: noise makes estimates worse than saying nothing."""
+    for total in (4.0, 20.0):
+        ratios = [o.measures["predicted_noncentrality_ratio"][0] for o in study.outcomes if o.total == total]
+        assert ratios == sorted(ratios, reverse=True)
+    columns, rows = study_rows(study)
+    assert {"noncentrality_ratio", "chi2_bias", "power"} <= set(columns)
+    zero = rows[0][columns.index("chi2_error_of_zero")]
+    assert zero == pytest.approx(np.mean(study.truth.scores.statistic[study.truth.usable]))
+    assert min(row[columns.index("chi2_error")] for row in rows) > 0
+    # the estimate is kept from falling below 0, so small totals pull it up
+    kronecker = by_name(study, 4.0)["kronecker"].measures
+    assert kronecker["chi2_error"][0] > zero / 2
+    assert kronecker["noncentrality_ratio"][0] < by_name(study, 4.0)["optimum"].measures["noncentrality_ratio"][0]
+
+
+@pytest.mark.parametrize("total", [1.0, 8.0, 16.0])
+@pytest.mark.parametrize("missing", [False, True])
+def test_sampling_is_one_response_over_all_combinations(total, missing):
+    names = np.array([f"v{k}" for k in range(20)], dtype=object)
+    protocol = protocol_for("sampling", names, total, missing)
+    k, rows = protocol.reported, 3 + missing
+    assert protocol.epsilon <= total and protocol.epsilon == pytest.approx(total, abs=1e-6)
+    # the textbook's: the truth with e^ε/(e^ε + K − 1) of all K combinations, so that every effect shrinks alike
+    size = 2 * rows**k
+    expected = (np.exp(total) - 1) / (np.exp(total) + size - 1)
+    np.testing.assert_allclose(protocol.kernel.eigenvalues.ravel()[1:], expected, rtol=1e-6)
+    if k <= 2:
+        matrix = protocol.design.mechanism.matrix(list(protocol.design.domain.names))
+        truth = np.exp(total) / (np.exp(total) + size - 1)
+        np.testing.assert_allclose(np.diag(matrix), truth, rtol=1e-6)
+        np.testing.assert_allclose(matrix[0, 1:], (1 - truth) / (size - 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("total", "missing", "k"), [(0.5, False, 1), (4.0, False, 2), (4.0, True, 1), (16.0, False, 11)]
+)
+def test_no_other_number_of_sampled_variants_shows_more(total, missing, k):
+    names = np.array([f"v{j}" for j in range(55)], dtype=object)
+    rows = 3 + missing
+    lam = [(np.exp(total) - 1) / (np.exp(total) + 2 * rows**j - 1) for j in range(1, 56)]
+    # effects that are not nearly hidden
+    lam = [x for x in lam if x > 1e-5]
+    tables = np.array([[[0.28, 0.22], [0.19, 0.22], [0.03, 0.06]]])
+    shown = [(j + 1) * noncentralities(tables, EffectKernel((rows, 2), [[1, x], [x, x]]))[0] for j, x in enumerate(lam)]
+    assert protocol_for("sampling", names, total, missing).reported == 1 + int(np.argmax(shown)) == k
 
 
 @pytest.mark.slow
@@ -343,5 +403,8 @@ def test_kidd_from_end_to_end(tmp_path, capsys):
     )
     results = {r["method"]: r for r in json.loads(out)["results"]}
     assert code == 0
-    assert results["optimum"]["power"] > results["sampling"]["power"] > results["kronecker"]["power"]
+    # one response over a few variants' combinations is about as good as the optimum over all 55
+    assert min(results["optimum"]["power"], results["sampling"]["power"]) > results["kronecker"]["power"]
+    left = [r["predicted_noncentrality_ratio"] for r in json.loads(out)["results"]]
+    assert left == sorted(left, reverse=True) and left[-1] == results["kronecker"]["predicted_noncentrality_ratio"]
     assert "The naive test" in (tmp_path / "s.html").read_text()

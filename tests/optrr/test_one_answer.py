@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
+from scipy.stats import chi2_contingency
 
 from optrr.cli.main import run
 from optrr.designing.design_file import save_design
@@ -16,7 +17,10 @@ from optrr.genomics.scores import score_test
 from optrr.genomics.star import star_kernel
 from optrr.inference import test as pair_test
 from optrr.inference.genotypes import GENOTYPE_TESTS
+from optrr.inference.power_analysis import alternative_of
+from optrr.kernel import unrandomized
 from optrr.records.counts import Counts
+from optrr.records.domain import Domain
 
 VARIANTS = ["common", "rare", "strong", "none"]
 # A1's frequency in controls and cases.
@@ -86,3 +90,15 @@ def test_one_table_and_a_scan_agree(design, n):
                 one = pair_test(pair, design.mechanism, name)
                 assert scan.statistic[k] == pytest.approx(one.statistic, rel=1e-9, abs=1e-12)
                 assert scan.p_value[k] == pytest.approx(one.p_value, rel=1e-9, abs=1e-300)
+
+
+def test_a_genotype_that_nobody_has_takes_no_degree_of_freedom():
+    domain = Domain.of({"g": 3, "status": 2})
+    for table in ([[300, 250], [90, 130], [0, 0]], [[0, 0], [90, 130], [300, 250]], [[300, 250], [0, 0], [90, 130]]):
+        tested = pair_test(Counts(domain, np.array(table)), unrandomized((3, 2)), "genotypic")
+        pearson = chi2_contingency([row for row in table if sum(row)], correction=False)
+        assert tested.df == 1 and any("does not show" in w for w in tested.warnings)
+        assert tested.statistic == pytest.approx(pearson.statistic, rel=1e-6)
+        planned = alternative_of("genotypic", np.array(table) / np.sum(table), unrandomized((3, 2)))
+        assert planned.df == 1
+        assert planned.noncentrality * np.sum(table) == pytest.approx(pearson.statistic, rel=1e-4)

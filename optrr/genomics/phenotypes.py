@@ -1,0 +1,190 @@
+"""Who is a case, and who is a man: values of a fam file or of a table's columns, read and checked.
+
+A value that is not what its column should hold is told by its kind, never by itself: it is somebody's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr.genomics.csv_genotypes import text_column
+from optrr.genomics.genotypes import Codes, Texts
+from optrr.printable import amount
+
+UNKNOWN = -1
+
+# What PLINK writes into the sixth field of a fam file, and texts of a value that is not there.
+_FAM_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}
+_NO_VALUE = ("-9", "NA", "")
+# Which texts say that somebody is a man, a woman, or neither says so.
+_SEXES = dict.fromkeys(("1", "m", "male", "man"), 1) | dict.fromkeys(("2", "f", "female", "woman"), 0)
+_NO_SEX = dict.fromkeys(("0", "-9", "", "na", "nan", "u", "unknown"), UNKNOWN)
+
+
+@dataclass(frozen=True)
+class PhenotypeColumns:
+    """Where status stands in a table.
+
+    ``table``: CSV or Parquet; None takes the fam file, or for genotypes in a table that table itself. ``cases`` and
+    ``controls`` are values of ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a
+    value is a control. ``sex``: the column that says who is a man (1, M, male) and who a woman (2, F, female); None takes the
+    fam file, where there is one.
+    """
+
+    table: Path | None = None
+    sample: str | None = None
+    column: str | None = None
+    cases: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
+    sex: str | None = None
+
+
+def fam_status(fam: Path, texts: Sequence[str], phenotype: PhenotypeColumns) -> Codes:
+    """Status from the phenotypes of a fam file: 0 control, 1 case, −1 unknown; shape (n,).
+
+    PLINK's 1, 2, 0 and −9, unless ``phenotype`` names the values of cases.
+
+    Raises
+    ------
+    InvalidInput
+        for other values, which only who made the file can make cases and controls of, and for 0 and 1 without 2.
+    """
+    where = f"{fam}, phenotype (field 6)"
+    if phenotype.cases:
+        values = [None if text in _NO_VALUE else text for text in texts]
+        check_values(where, phenotype, {v for v in values if v is not None})
+        return np.array([status_of(value, phenotype) for value in values], dtype=np.int8)
+    numbers = [_number(text) for text in texts]
+    odd = next((k for k, x in enumerate(numbers) if x not in _FAM_STATUS), None)
+    if odd is not None:
+        raise InvalidInput(
+            f"{where}: line {odd + 1} has {_kind(texts[odd], numbers[odd])}, and PLINK's cases are 2, controls 1, unknown 0 or "
+            "-9; say which values are cases (--case VALUE --control VALUE), or name a table of cases (--phenotype FILE)"
+        )
+    if {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
+        raise InvalidInput(
+            f"{where} is 0 or 1, and never 2: PLINK takes 0 for unknown and 1 for a control; where 1 is a case, add "
+            "--case 1 --control 0, and where 0 is unknown, write -9"
+        )
+    return np.array([_FAM_STATUS[x] for x in numbers], dtype=np.int8)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _kind(text: str, number: float) -> str:
+    """What kind of value this is, without the value."""
+    if np.isnan(number):
+        return "a text"
+    return "a whole number beyond 2" if number.is_integer() else "a number with decimals, as of a quantitative trait"
+
+
+def table_status(
+    table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool
+) -> tuple[Codes, dict[str, int]]:
+    """Status of these people from a column of a table, and how many people are left out, by reason.
+
+    Raises
+    ------
+    InvalidInput
+        for values that do not occur, and tables that name nobody of these people, or somebody twice.
+    """
+    assert phenotype.column is not None
+    by_person = _by_person(table, phenotype.column, people, phenotype, same_file)
+    check_values(f"{table}, column {phenotype.column!r}", phenotype, {v for v in by_person.values() if v is not None})
+    status = np.array([status_of(by_person.get(person), phenotype) for person in people], dtype=np.int8)
+    absent = sum(person not in by_person for person in people)
+    return status, {
+        "in the phenotype table only": len(by_person) - (people.size - absent),
+        "not in the phenotype table": absent,
+        "without a phenotype": int(np.sum(status == UNKNOWN)) - absent,
+    }
+
+
+def table_sexes(table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool) -> Codes:
+    """1 for men, 0 for women, −1 for people of whom the column does not say; shape (n,)."""
+    assert phenotype.sex is not None
+    by_person = _by_person(table, phenotype.sex, people, phenotype, same_file)
+    return sexes([by_person.get(person) or "" for person in people], f"{table}, column {phenotype.sex!r}")
+
+
+def sexes(texts: Sequence[str], where: str) -> Codes:
+    """1 for men, 0 for women, −1 for unknown, from texts. Raises InvalidInput for any other text, by its place."""
+    known = _SEXES | _NO_SEX
+    codes = [known.get(text.strip().casefold()) for text in texts]
+    if None in codes:
+        raise InvalidInput(
+            f"{where}: record {codes.index(None) + 1} is no sex; write 1, M or male for men, 2, F or female for women, "
+            "0 for unknown"
+        )
+    return np.array(codes, dtype=np.int8)
+
+
+def _by_person(
+    table: Path, column: str, people: Texts, phenotype: PhenotypeColumns, same_file: bool
+) -> Mapping[str | None, str | None]:
+    values = text_column(table, column)
+    if same_file:
+        return dict(zip(people, values, strict=True))
+    sample = phenotype.sample or "sample"
+    names = text_column(table, sample)
+    by_person = dict(zip(names, values, strict=True))
+    if len(by_person) < len(names):
+        raise InvalidInput(f"{table}, column {sample!r} names somebody twice; list each once")
+    if not any(person in by_person for person in people):
+        raise InvalidInput(
+            f"{table}, column {sample!r} names none of the {people.size} people of the genotype file; give the table of the "
+            "same people, named alike, and their column (--sample-column)"
+        )
+    return by_person
+
+
+def check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> None:
+    """Raise InvalidInput for a value that does not occur, as a slip would be, and for one given twice.
+
+    Among few people all may be cases, or controls. So a value may be absent where both kinds are named, and everybody has one
+    of those.
+    """
+    both = set(phenotype.cases) & set(phenotype.controls)
+    if both:
+        raise InvalidInput(f"{sorted(both)[0]!r} is given both as a case and as a control; give it once")
+    named = {*phenotype.cases, *phenotype.controls}
+    if phenotype.cases and phenotype.controls and present and present <= named:
+        return
+    absent = [value for value in (*phenotype.cases, *phenotype.controls) if value not in present]
+    if absent:
+        value = next((v for v in absent if _is_near(v, present)), absent[0])
+        raise InvalidInput(f"{where} has no value {value!r}{_near_miss(value, present)}{_all_one(phenotype)}")
+
+
+def _all_one(phenotype: PhenotypeColumns) -> str:
+    """What to do where the value is right, and nobody has it."""
+    return "" if phenotype.controls else ", or name the value of controls too (--control) if nobody here is a case"
+
+
+def _is_near(value: str, present: set[str]) -> bool:
+    return any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
+
+
+def _near_miss(value: str, present: set[str]) -> str:
+    """How the values that are there differ from the one asked for; they are people's own, so none is named."""
+    hint = "one differs from it in upper and lower case or in spaces only: " if _is_near(value, present) else ""
+    return f" among its {amount(len(present), 'value')}; {hint}write it as it stands there"
+
+
+def status_of(value: str | None, phenotype: PhenotypeColumns) -> int:
+    """0 control, 1 case, −1 unknown."""
+    if value is None:
+        return UNKNOWN
+    if value in phenotype.cases:
+        return 1
+    return 0 if not phenotype.controls or value in phenotype.controls else UNKNOWN
