@@ -64,13 +64,14 @@ class Verification(TableResult):
     """All checks of one design, and whether its file is as it was written (None where it comes from no file).
 
     Of a design file also ``design``, the digest that reports and randomized records name it by, and the columns
-    that it does not protect.
+    that it does not protect. ``unchecked`` is what a file states that cannot be known from it alone, one line each.
     """
 
     checks: tuple[Check, ...]
     digest: bool | None = None
     design: str | None = None
     public: PublicColumns = NONE
+    unchecked: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -93,7 +94,8 @@ class Verification(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return {"holds": self.holds, "digest": self.digest, "checks": [c.summary() for c in self.checks]}
+        out: dict[str, Any] = {"holds": self.holds, "digest": self.digest, "checks": [c.summary() for c in self.checks]}
+        return out | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
 
 
 def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:

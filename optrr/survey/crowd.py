@@ -72,7 +72,7 @@ def origin(host: str) -> str:
     """What is counted as one address: of IPv6 the part that one customer has, of anything else all."""
     try:
         # a link-local address may name its interface
-        address: IPv4Address | IPv6Address = ip_address(host.split("%")[0])
+        address: IPv4Address | IPv6Address = ip_address(host.partition("%")[0])
     except ValueError:
         return host
     if isinstance(address, IPv4Address):

@@ -1,4 +1,4 @@
-"""The server: uvicorn without an access log, with limits on what a connection may send, hold and leave unread, and an orderly end.
+"""The server: uvicorn without an access log, with limits on what a connection sends and leaves unread, and an orderly end.
 
 On SIGTERM or SIGINT no new connections are taken, requests under way are answered, what waits for the disk is written, and
 only then does the process end. What was acknowledged is on disk in any case.
