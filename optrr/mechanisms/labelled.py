@@ -25,7 +25,7 @@ def drawn_epsilon(law: Law, stated: float) -> float:
 
 
 class Labelled:
-    """Has a law, and therefore its labels: the ε of what is drawn, rounded up, accuracies down (:class:`optrr_solvers.laws.base.Labels`)."""
+    """Has a law, and therefore its labels: :class:`optrr_solvers.laws.base.Labels`; ε is rounded up, accuracies down."""
 
     if TYPE_CHECKING:
         # one subclass has a field of this name and another a property, so it is declared for type checkers only

@@ -1,4 +1,4 @@
-"""The automaton of a law: integers to draw with, how far they may be from the law, and labels that promise no more than it holds."""
+"""The automaton of a law: integers to draw with, how far they may be from the law, and labels that promise no more."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MAX_MARGINAL = 20
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """ε in nats of what is drawn: total and conditional, (m,), which are not below it; accuracies, (m,), which are not above it.
+    """ε in nats of what is drawn: total and conditional, (m,), never below it; accuracies, (m,), never above it.
 
     Without an automaton accuracies are sums of doubles, and right to their last places.
     """
