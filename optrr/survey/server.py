@@ -62,7 +62,9 @@ class _Counting:
         self._transport, self.written = transport, 0
 
     def write(self, data: bytes) -> None:
-        """As the transport's."""
+        """As the transport's; nothing where the connection has ended, which whoever answers may not know yet."""
+        if self._transport.is_closing():
+            return
         self.written += len(data)
         self._transport.write(data)
 
