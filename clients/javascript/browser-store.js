@@ -6,6 +6,11 @@ const done = (request) =>
     request.onerror = request.onabort = () => reject(request.error);
   });
 
+/** Asks the browser not to throw this away when it needs room; some ask the person, whose answer is not waited for. */
+const keepLong = () => {
+  globalThis.navigator?.storage?.persist?.().catch(() => {});
+};
+
 export function browserStore(name = "optrr") {
   const transact = async (act) => {
     const opening = indexedDB.open(name, 1);
@@ -26,7 +31,10 @@ export function browserStore(name = "optrr") {
       transact(async (answers) => {
         const [kept, all] = await Promise.all([done(answers.get(key)), done(answers.getAll())]);
         const changed = change(kept, all);
-        if (changed !== kept) await done(answers.put(changed, key));
+        if (changed !== kept) {
+          await done(answers.put(changed, key));
+          keepLong();
+        }
         return changed;
       }),
   };

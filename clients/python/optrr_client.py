@@ -24,6 +24,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_CEILING, Context, Decima
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 try:
     import fcntl
@@ -208,7 +209,7 @@ class Diary:
         sampler.codes(record)  # a record that is refused leaves no folder behind
         # also without a limit: another Diary of this folder may have one, and nothing may be added while it compares
         with self._alone():
-            if self._path(sampler.design).exists():
+            if os.path.lexists(self._path(sampler.design)):
                 raise AlreadyAnswered("this design was answered; send the same report again with report()")
             if self._limit is not None:
                 self._check_limit(self._limit, sampler)
@@ -225,7 +226,7 @@ class Diary:
     def report(self, sampler: Sampler) -> dict[str, Any] | None:
         """The report that was made for this design, to be sent again; None if there is none."""
         path = self._path(sampler.design)
-        report: dict[str, Any] | None = self._entry(path)["report"] if path.exists() else None
+        report: dict[str, Any] | None = self._entry(path)["report"] if os.path.lexists(path) else None
         return report
 
     def ledger(self) -> Ledger:
@@ -239,19 +240,36 @@ class Diary:
     def _alone(self) -> Iterator[None]:
         """While nobody else adds to this folder."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self._folder / "lock").open("w") as file:
+        with self._regular(self._folder / "lock", os.O_RDWR | os.O_CREAT) as file:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    @staticmethod
+    def _regular(path: Path, flags: int) -> IO[bytes]:
+        """A file of this folder, opened as it is: no link to another file, nor a pipe, for which it would wait."""
+        try:
+            handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
+        except OSError as error:
+            if not path.is_symlink():
+                raise
+            raise Refused(f"{path} is a link; a diary's files are its own, so remove it") from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise Refused(f"{path} is no file; a diary's files are its own, so remove it")
+        return os.fdopen(handle, "rb")
 
     def _path(self, design: str) -> Path:
         return self._folder / f"{design}.json"
 
     def _entry(self, path: Path) -> dict[str, Any]:
         try:
-            entry = json.loads(path.read_text(encoding="utf-8"))
+            with self._regular(path, os.O_RDONLY) as file:
+                entry = json.loads(file.read().decode("utf-8"))
             named = entry["format"] == _ENTRY and entry["report"]["design"] == path.stem
             whole = named and _matches(_EPSILON, entry["epsilon"]) and not entry["epsilon"].startswith("-")
+        except Refused:
+            raise
         except (ValueError, KeyError, TypeError):
             whole = False
         if not whole:

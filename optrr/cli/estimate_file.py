@@ -34,7 +34,9 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
         elif suffix == ".csv":
             from pyarrow.csv import write_csv  # noqa: PLC0415 (Arrow is slow to import, and the other kinds need none of it)
 
-            write_csv(result.to_arrow(), partial)
+            from optrr.spreadsheets import without_formulas  # noqa: PLC0415 (as above)
+
+            write_csv(without_formulas(result.to_arrow()), partial)
         else:
             from pyarrow.parquet import write_table  # noqa: PLC0415 (as above)
 

@@ -12,6 +12,7 @@ from optrr.cli.printing import json_option, late_bar, print_json, warn
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
+from optrr.spreadsheets import formula_doubts
 
 # What --events means without names.
 _ALL = "*"
@@ -70,6 +71,7 @@ def export(
         what = save_events(design.mechanism, output, None if events == _ALL else _named(design, events))
     else:
         what = save_program(design.solution.problem, design.domain.names, output)
+    warn(formula_doubts(output, design.domain))
     _report({"output": str(output), **what}, f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}", as_json)
 
 

@@ -45,6 +45,7 @@ from optrr.longitudinal.solving import SECONDS, Stages, longitudinal
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
 from optrr.rounding import bound_text, epsilon_text
+from optrr.spreadsheets import formula_doubts
 
 design_option = click.option(
     "--design",
@@ -183,7 +184,7 @@ def longitudinal_perturb(
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
-    warn(replaced)
+    warn([*replaced, *formula_doubts(output, design.domain)])
     report_release(made, output, as_json)
 
 

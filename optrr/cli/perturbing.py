@@ -30,6 +30,7 @@ from optrr.printable import amount
 from optrr.protocols.saved import load_asking
 from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
+from optrr.spreadsheets import formula_doubts
 
 
 @click.command()
@@ -62,12 +63,12 @@ def perturb(
     """
     asking = load_asking(design_file)
     replaced = replaced_release(output)
-    beside = PublicColumns.parsed(public)
-    if beside and not isinstance(asking, Design):
+    asked = PublicColumns.parsed(public)
+    if asked and not isinstance(asking, Design):
         raise InvalidInput(
             f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
         )
-    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=beside)
+    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=asked)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:
@@ -76,7 +77,8 @@ def perturb(
             return
         with cleaned_up():
             made = asking.release_file(place, output, random_state, options)
-    warn([*replaced, *([made.provenance.public.warning()] if made.provenance.public else [])])
+    beside = made.provenance.public
+    warn([*replaced, *formula_doubts(output, asking.domain), *([beside.warning()] if beside else [])])
     report_release(made, output, as_json)
 
 

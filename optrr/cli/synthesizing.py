@@ -12,6 +12,7 @@ from optrr.cli.releases import doubts_about, public_beside
 from optrr.designing.design import Design
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix
+from optrr.spreadsheets import formula_doubts
 from optrr.synthesis import synthesize as draw_records
 
 
@@ -43,6 +44,7 @@ def synthesize(
     chosen = None if attributes is None else split_names(attributes)
     result = draw_records(input, design.mechanism, chosen, size=size, random_state=random_state)
     result.save(output)
+    doubts += formula_doubts(output, design.domain)
     warn([*doubts, *result.warnings])
     if as_json:
         print_json(result.summary() | {"output": str(output), "doubts": doubts})

@@ -131,5 +131,7 @@ def _says_a_format(file: Path) -> bool:
 def _show(result: Verification) -> None:
     for check in result.checks:
         say(check.line())
+    for line in result.unchecked:
+        say(f"not checked: {line}")
     click.echo("digest holds" if result.digest else "digest FAILS: the file was changed after it was written")
     click.echo("verified" if result.holds else "NOT verified")

@@ -25,7 +25,7 @@ def drawn_epsilon(law: Law, stated: float) -> float:
 
 
 class Labelled:
-    """Has a law, and therefore its labels: the ε of what is drawn, rounded up (:class:`optrr_solvers.laws.base.Labels`)."""
+    """Has a law, and therefore its labels: :class:`optrr_solvers.laws.base.Labels`; ε is rounded up, accuracies down."""
 
     if TYPE_CHECKING:
         # one subclass has a field of this name and another a property, so it is declared for type checkers only
@@ -41,7 +41,7 @@ class Labelled:
 
     @cached_property
     def attribute_epsilons(self) -> FloatArray:
-        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,), rounded down."""
         return self.law.labels.attribute
 
     @cached_property

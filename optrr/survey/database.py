@@ -10,8 +10,9 @@ own log (``synchronous_commit``), and one that was told not to sync at all is re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -162,6 +163,7 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
     InvalidInput
         where the database holds a survey of another design, of other questions or of another format, or cannot be written.
     """
+    _for_its_owner(engine.url)
     row = {"key": 1, "format": FORMAT, **asdict(files)}
     with readable(engine.url), engine.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -184,6 +186,16 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
             f"database {shown(engine.url)} holds answers to other questions: the title or the text of a question was "
             "another one when the survey began; serve it with those texts (a design: with --wording), or give another database"
         )
+
+
+def _for_its_owner(url: sa.URL) -> None:
+    """Make a SQLite file that is not there, for its owner alone to read; its log and its index take over who may.
+
+    Where that fails, SQLite fails as well, and is asked why.
+    """
+    if url.get_backend_name() == "sqlite":
+        with suppress(OSError):
+            os.close(os.open(shown(url), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def held_survey(engine: sa.Engine) -> SurveyFiles:

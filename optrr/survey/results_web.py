@@ -25,10 +25,10 @@ from starlette.routing import Route
 
 from optrr.errors import OptrrError
 from optrr.parts import Page, page_environment, page_html
+from optrr.spreadsheets import without_formulas
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.session import COOKIE, LASTS, Admission
-from optrr.survey.spreadsheets import without_formulas
 from optrr.survey.stored_records import StoredRecords
 
 if TYPE_CHECKING:

@@ -40,9 +40,13 @@ class BitSource(Protocol):
 
 
 class SystemSource:
-    """AES-256 in counter mode, keyed once: with random bits of the operating system, or by 48 bytes of another such stream."""
+    """AES-256 in counter mode, keyed once: with random bits of the operating system, or by 48 bytes of another such stream.
+
+    ``keyed``: the key was given, so that whoever gave it can repeat all draws.
+    """
 
     def __init__(self, key: bytes | None = None) -> None:
+        self.keyed = key is not None
         self._start(os.urandom(48) if key is None else key)
 
     def _start(self, secret: bytes) -> None:
@@ -67,7 +71,10 @@ class SystemSource:
 
     def children(self, count: int) -> list[BitSource]:
         """Sources of their own, each with a key that is drawn from this one."""
-        return [SystemSource(key.tobytes()) for key in self.words(6 * count).reshape(count, 6)]
+        out = [SystemSource(key.tobytes()) for key in self.words(6 * count).reshape(count, 6)]
+        for child in out:
+            child.keyed = self.keyed
+        return list(out)
 
 
 class SeededSource:

@@ -489,3 +489,32 @@ def test_what_cannot_be_answered_is_one_line_and_shows_no_answer(arguments: list
     assert refused.stderr.startswith("error: ") and refused.stderr.count("\n") == 1
     assert "secret" not in refused.stderr
     assert "no such folder" in run("diary").stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="this system has no way to refuse links")
+@pytest.mark.parametrize("kind", ["lock", "entry", "nowhere", "pipe"])
+def test_a_diary_follows_no_links(kind: str, tmp_path: Path) -> None:
+    """Somebody who may write to the folder gets nothing emptied, read or made elsewhere, and nobody waits for a pipe."""
+    other, folder = tmp_path / "other", tmp_path / "diary"
+    other.write_text("kept")
+    folder.mkdir()
+    sampler, diary = client.Sampler(SMALL), client.Diary(folder)
+    place = folder / (f"{sampler.design}.json" if kind in ("entry", "nowhere") else "lock")
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(tmp_path / "none" if kind == "nowhere" else other)
+    with pytest.raises(client.Refused):
+        diary.answer(sampler, ANSWERS)
+    if kind != "pipe":
+        with pytest.raises(client.Refused):
+            diary.report(sampler) if kind in ("entry", "nowhere") else diary.answer(sampler, ANSWERS)
+    assert other.read_text() == "kept" and not (tmp_path / "none").exists()
+    assert os.listdir(folder) == [place.name] or kind in ("entry", "nowhere")
+
+
+def test_what_a_diary_makes_is_for_its_owner(tmp_path: Path) -> None:
+    diary = client.Diary(tmp_path / "diary")
+    (tmp_path / "diary").mkdir(mode=0o755)
+    diary.answer(client.Sampler(SMALL), ANSWERS)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "diary").iterdir()} == {0o600}

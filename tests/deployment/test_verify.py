@@ -115,6 +115,21 @@ def test_another_design_is_not_this_one(files: tuple[Path, Path], tmp_path: Path
     assert run(["verify", str(files[0]), "--design", str(files[0])]) == 2
 
 
+def test_another_design_under_a_digest_of_its_own_is_said_to_be_unknown(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing in the file tells which design it is, so that is said, and comparing finds it."""
+    design, exported = files
+    changed = rewritten(exported, lambda content: content.update(design="0" * 64))
+    result = verify_deployment(changed)
+    assert result.holds and "design 000000000000…" in result.unchecked[0] and "--design" in result.unchecked[0]
+    assert result.summary()["unchecked"] == list(result.unchecked)
+    assert run(["verify", str(changed)]) == 0
+    assert "not checked: that it belongs to design 000000000000" in capsys.readouterr().out
+    compared = verify_deployment(changed, design)
+    assert not compared.holds and compared.unchecked == ()
+
+
 def test_the_work_is_known_before_it_starts(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "MOST_WORK", 1)
     monkeypatch.setattr(exact, "total_epsilon", lambda *_: pytest.fail("work was begun"))

@@ -22,13 +22,14 @@ LABEL, FLIP = 1e-9, 1e-12
 
 
 def checked(kind: str, design: optrr.Design) -> Shown:
-    """No label below the truth, none above it by more than ``LABEL``, and every flip the design's."""
+    """No ε below the truth and no accuracy above it, none further away than ``LABEL``, and every flip the design's."""
     least, most, attributes, conditional, flips = (enumerated if design.domain.m <= ENUMERATED else passed)(design)
     with mp.workdps(naive.DIGITS):
         label = mp.mpf(design.epsilon)
         assert least <= most <= label <= least + LABEL, (kind, design.domain.m, label - most, label - least)
         for label_of_one, true in zip(design.attribute_epsilons.tolist(), attributes, strict=True):
-            assert 0 <= mp.mpf(label_of_one) - true <= LABEL
+            # an accuracy is never above the truth
+            assert 0 <= true - mp.mpf(label_of_one) <= LABEL
         for label_of_one, true in zip(design.conditional_epsilons.tolist(), conditional, strict=False):
             assert mp.mpf(label_of_one) >= true
         shares = zip(flips, design.law.one_way()[:, 1].tolist(), strict=True)

@@ -18,7 +18,7 @@ from optrr.errors import InvalidInput
 from optrr.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file, release_file
-from optrr.mechanisms.release import ReleaseOptions
+from optrr.mechanisms.release import ReleaseOptions, is_seeded
 from optrr.protocols.sampled_tables import SampledTables
 from optrr.records.account import Release, distinct_releases, total_epsilon
 from optrr.records.domain import Domain
@@ -27,6 +27,7 @@ from optrr.records.provenance import COLUMN, KEY, Provenance
 from optrr.records.sidecar import sidecar_path
 from optrr_solvers import METHODS
 from optrr_solvers.laws import ProductLaw
+from optrr_solvers.randomness import SystemSource, as_source
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})
 ZERO = f"sha256:{0:064x}"
@@ -230,6 +231,16 @@ def test_folders_and_lists_speak_for_all_their_files(folder):
     perturb_file(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
     with pytest.raises(InvalidInput, match=r"2\.csv was randomized by another design"):
         check_design(parts, mechanism().digest)
+
+
+def test_what_somebody_can_repeat_is_marked_as_seeded():
+    class Known(SystemSource):
+        def words(self, count):
+            return np.zeros(count, dtype=np.uint64)
+
+    repeatable = [SystemSource(b"\0" * 48), SystemSource(b"\0" * 48).children(1)[0], as_source(1), Known()]
+    assert [is_seeded(source) for source in repeatable] == [True] * 4
+    assert [is_seeded(source) for source in (SystemSource(), SystemSource().children(1)[0])] == [False] * 2
 
 
 def test_seeded_files_are_marked_and_can_be_made_again(folder):

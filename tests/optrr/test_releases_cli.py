@@ -1,5 +1,6 @@
 """The command line on releases: what is bound, refused, warned of, added up; accounts and limits; seeds; second rounds."""
 
+import csv
 import dataclasses
 import io
 import json
@@ -368,3 +369,26 @@ def test_releases_that_name_different_weights_need_a_word(here, capsys):
     assert "different columns as weight" in said(capsys, *command, code=2)[1]
     assert share(capsys, "one.csv", "--weight", "w")["estimate"][1] == pytest.approx(0.9, abs=0.1)
     assert share(capsys, "one.csv", "--unweighted")["estimate"][1] == pytest.approx(0.5, abs=0.15)
+
+
+def test_what_a_spreadsheet_would_compute(here, capsys):
+    """A table for people has an apostrophe before it; randomized records stay what they are, with a warning."""
+    texts = ["=CMD|' /C calc'!A0", "-", "+1+2", "low", "-9"]
+    domain = {"=answer": texts, "sex": ["F", "M"]}
+    optrr.design(domain, 3.0, method="kronecker").save("f.json")
+    rng = np.random.default_rng(5)
+    table = pa.table({"=answer": rng.choice(texts, 500), "sex": rng.choice(["F", "M"], 500)})
+    pq.write_table(table, "f.parquet")
+    warned = said(capsys, "perturb", "f.parquet", "--design", "f.json", "-o", "out.csv")[1]
+    assert "a spreadsheet would compute '=answer' and others of out.csv" in warned
+    assert "spreadsheet" not in said(capsys, "perturb", "f.parquet", "--design", "f.json", "-o", "out.parquet")[1]
+    assert "spreadsheet" not in said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "plain.csv")[1]
+    # what was written is read again as the same categories
+    assert set(pa_csv.read_csv("out.csv")["=answer"].to_pylist()) == set(texts)
+    said(capsys, "estimate", "out.csv", "--design", "f.json", "--attributes", "=answer", "-o", "table.csv")
+    with open("table.csv", newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert head[0] == "'=answer"
+    assert [row[0] for row in rows] == [f"'{text}" for text in texts[:3]] + texts[3:]
+    warned = said(capsys, "export", "f.json", "--matrix", "sex", "-o", "matrix.csv")[1]
+    assert "spreadsheet" in warned

@@ -81,7 +81,8 @@ def check_labels(law):
         assert mp.mpf(automaton.truth.epsilon) >= naive.log_of(truth.total)
         for i in range(law.m):
             assert mp.mpf(labels.conditional[i]) >= naive.log_of(truth.conditional[i])
-            attribute = mp.mpf(labels.attribute[i]) - naive.log_of(truth.attribute[i])
+            # an accuracy is never above the truth
+            attribute = naive.log_of(truth.attribute[i]) - mp.mpf(labels.attribute[i])
             assert 0 <= attribute <= 1e-9
             assert abs(mp.mpf(truth.flips[i].numerator) / truth.flips[i].denominator / law.one_way()[i, 1] - 1) < 1e-12
     return float(total)

@@ -99,3 +99,11 @@ def test_short_words_below_a_bound_are_even(bound):
 def test_products_that_would_favour_a_value_are_drawn_again():
     # 16-bit words times 3: 0 has lower half 0, below 65536 mod 3 = 1, and is rejected; 21846 gives 1
     assert words_below(Scripted([21846 << 16 | 0, 43691]), 2, 3).tolist() == [2, 1]
+
+
+def test_a_key_that_was_given_is_remembered():
+    assert not SystemSource().keyed and SystemSource(b"\0" * 48).keyed
+    for keyed, source in ((False, SystemSource()), (True, SystemSource(b"\0" * 48))):
+        children = source.children(3)
+        assert [child.keyed for child in children] == [keyed] * 3
+        assert [grandchild.keyed for grandchild in children[0].children(2)] == [keyed] * 2

@@ -505,6 +505,20 @@ def test_the_table_for_spreadsheets_holds_no_formulas(crossed: bool, tmp_path: P
     assert count(stored, survey.design.domain, name).table.tolist() == [int(row[column + 1]) for row in rows]
 
 
+def test_a_new_database_is_for_its_owner(tmp_path: Path) -> None:
+    """With its log and its index, while it is used; the permissions of one that is there are its owner's choice."""
+    path = tmp_path / "q.toml"
+    path.write_text(SPECIFICATION)
+    there = tmp_path / "there.db"
+    there.touch(0o644)
+    for database, mode in ((tmp_path / "new.db", 0o600), (there, there.stat().st_mode & 0o777)):
+        engine = open_database(database_url(str(database)))
+        survey_app(prepared(path), engine, Admission(TOKEN), secure=False)
+        files = list(tmp_path.glob(f"{database.name}*"))
+        assert {file.stat().st_mode & 0o777 for file in files} == {mode} and len(files) == 3
+        engine.dispose()
+
+
 def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None:
     path = tmp_path / "q.toml"
     path.write_text(SPECIFICATION)

@@ -49,11 +49,32 @@ def instructions(word: str) -> list[str]:
 
 def test_every_setting_is_explained(compose: dict[str, Any]) -> None:
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
-    settings = set(re.findall(r"\$\{(\w+)", text))
+    images = {"PYTHON_IMAGE", "CADDY_IMAGE", "POSTGRES_IMAGE"}
+    settings = set(re.findall(r"\$\{(\w+)", text)) - images
     assert settings == {"SURVEY_HOST", "POSTGRES_PASSWORD", "OPTRR_RESULTS_TOKEN"}
     explained = (ROOT / "docs" / "survey.md").read_text(encoding="utf-8")
+    # what can be pinned has a name that works without
+    assert all(f"${{{name}:-" in text and f"`{name}`" in explained for name in images)
+    assert instructions("ARG") == [f"PYTHON_IMAGE={read_default(text)}"] and instructions("FROM") == ["${PYTHON_IMAGE}"]
     # an example that can be copied, and a refusal to start without
     assert all(f"{name}=" in explained and f"${{{name}:?" in text for name in settings)
+
+
+def read_default(text: str) -> str:
+    """The image of the collector where no other is given."""
+    (image,) = re.findall(r"\$\{PYTHON_IMAGE:-(.*)\}", text)
+    return image
+
+
+def test_no_container_can_do_more_than_it_needs(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service.get("cap_add", []) == (["NET_BIND_SERVICE"] if name == "proxy" else []), name
+        # what is written goes to memory or to a volume; what comes from this folder is read only
+        assert service["tmpfs"]
+        assert all(v.endswith(":ro") for v in service["volumes"] if v.startswith("."))
 
 
 def test_the_parts_fit_together(compose: dict[str, Any]) -> None:

@@ -117,7 +117,8 @@ def test_the_commands_for_containers(here: Path, programs: Path) -> None:
     assert run(block("docker compose up"), here) == ["docker compose up --build -d"]
     given = settings(here / "deploy" / ".env")
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
-    assert set(given) == set(re.findall(r"\$\{(\w+)", text))
+    # what has a default need not be given
+    assert set(given) == set(re.findall(r"\$\{(\w+)(?!\w|:-)", text))
     Admission(given["OPTRR_RESULTS_TOKEN"])
     # it stands in an address
     assert re.fullmatch("[0-9a-f]{48}", given["POSTGRES_PASSWORD"])
@@ -148,11 +149,10 @@ def _works(command: list[str]) -> bool:
 def test_the_guide_and_the_containers_agree(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert "**Containers, Caddy and PostgreSQL, two collectors.**" in GUIDE
-    assert {name: service.get("image", "").split(":")[0] for name, service in services.items()} == {
-        "proxy": "caddy",
-        "collector": "",
-        "database": "postgres",
-    }
+    images = {name: service.get("image", "") for name, service in services.items()}
+    assert images == {"proxy": "${CADDY_IMAGE:-caddy:2}", "collector": "", "database": "${POSTGRES_IMAGE:-postgres:17}"}
+    # the commands that look up digests ask for the same ones
+    assert all(f"docker pull {image}" in GUIDE for image in ("caddy:2", "postgres:17", "python:3.12-slim"))
     collector = services["collector"]
     assert collector["deploy"]["replicas"] == 2
     # `docker compose logs collector`
@@ -200,8 +200,9 @@ def test_settings_and_options_are_those_of_the_command(compose: dict[str, Any]) 
 def test_limits_are_those_of_the_code() -> None:
     (limits,) = re.findall(r"^- \*\*Limits\*\*: (.*)$", GUIDE, re.MULTILINE)
     assert limits == (
-        f"{server.HEADER_SECONDS:g} s for headers, {incoming.BODY_SECONDS:g} s for a body, "
-        f"{server.MOST_HEADER_BYTES >> 10} KiB of headers, {server._CONNECTIONS:,} connections (fewer where the system allows "
+        f"{server.HEADER_SECONDS:g} s for headers, {incoming.BODY_SECONDS:g} s for a body, {server.WRITE_SECONDS:g} s to read "
+        f"{server.READ_BYTES >> 10} KiB of an answer, {server.MOST_HEADER_BYTES >> 10} KiB and {server.MOST_FIELDS} fields of "
+        f"headers and of what follows a body, {server._CONNECTIONS:,} connections (fewer where the system allows "
         f"fewer open files), {group_commit._WAITING:,} reports waiting for the disk."
     )
     assert f"at most {preparing._MOST_BYTES >> 10} kB" in GUIDE

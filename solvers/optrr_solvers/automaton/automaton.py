@@ -1,4 +1,4 @@
-"""The automaton of a law: integers to draw with, how far they may be from the law, and labels that are never too small."""
+"""The automaton of a law: integers to draw with, how far they may be from the law, and labels that promise no more."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Automaton:
 
     @cached_property
     def truth(self) -> Truth:
-        """ε of what is drawn, rounded up, from the integers alone."""
+        """ε of what is drawn from the integers alone: accuracies rounded down, all others up."""
         return truth(self.layers, exact=self.built.exact)
 
     @cached_property
@@ -66,9 +66,9 @@ class Automaton:
         return np.maximum(self.conditional, np.minimum(shrunk, self.truth.epsilon))
 
     def attribute_labels(self, law: FloatArray) -> FloatArray:
-        """The law's ε_i where they cover what is drawn, within 1e-9, and what is drawn, rounded up, otherwise; shape (m,)."""
+        """The law's ε_i where what is drawn is as accurate, within 1e-9, and that, rounded down, otherwise; shape (m,)."""
         drawn = self.truth.attribute
-        return np.where((drawn <= law) & (law - drawn <= LABEL_TOLERANCE), law, drawn)
+        return np.where((law <= drawn) & (drawn - law <= LABEL_TOLERANCE), law, drawn)
 
 
 def automaton_of(sizes: IntArray, diagram: Diagram | None, epsilon: float, conditional: FloatArray) -> Automaton | None:

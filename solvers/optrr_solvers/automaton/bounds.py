@@ -9,7 +9,7 @@ Where a state's continuation is hidden behind a random rounding or a choice, a c
 paths. Then a sum of maxima bounds the maximum, a ratio of sums is at most the largest ratio of its terms, and ε is an
 upper bound; it is met where one change set is extreme in every component, as for balls.
 
-All results are rounded up.
+All results are rounded up, but for the accuracies ε_i, which are rounded down.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _OPERATIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """ε of what is drawn in nats, each rounded up.
+    """ε of what is drawn in nats, rounded up but for ``attribute``.
 
-    ``conditional`` has shape (m,) and is None where pairs of states are too many; ``attribute``, shape (m,), is ε_i of
-    every attribute on its own; ``flips`` are the probabilities of a change, shape (m,), as doubles.
+    ``conditional`` has shape (m,) and is None where pairs of states are too many; ``attribute``, shape (m,), is the accuracy
+    ε_i of every attribute, rounded down; ``flips`` are the probabilities of a change, shape (m,), as doubles.
     """
 
     epsilon: float
@@ -130,7 +130,7 @@ def _at(after: Numbers, state: IntArray) -> Numbers:
 
 
 def _attributes(reader: _Reader, operations: int) -> tuple[FloatArray, FloatArray]:
-    """ln of (r−1) Pr(kept)/Pr(changed) rounded up, and Pr(changed), for every attribute: shape (m,) each."""
+    """ln of (r−1) Pr(kept)/Pr(changed) rounded down, and Pr(changed), for every attribute: shape (m,) each."""
     sizes = reader.automaton.sizes
     out, flips = np.zeros(sizes.size), np.empty(sizes.size)
     mass = reader.one
@@ -145,7 +145,8 @@ def _attributes(reader: _Reader, operations: int) -> tuple[FloatArray, FloatArra
         flips[i] = float(changed / (kept + changed))
         if not layer.uniform:
             additions = 0 if isinstance(reader.arithmetic, Digits) else 2 * math.log2(layer.states + 1) + 128
-            out[i] = reader.arithmetic.log_ceiling(others * kept / changed, int(operations + additions * (k + 1)))
+            # an accuracy is rounded down: minus the logarithm of the inverse, rounded up
+            out[i] = -reader.arithmetic.log_ceiling(changed / (others * kept), int(operations + additions * (k + 1)))
         mass = _spread(masses, list(ways.states))
     return out, flips
 

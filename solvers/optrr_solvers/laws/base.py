@@ -32,7 +32,10 @@ MAX_MARGINAL = 20
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """ε in nats that what is drawn does not exceed: total; of each attribute on its own, and conditional, (m,) each."""
+    """ε in nats of what is drawn: total and conditional, (m,), never below it; accuracies, (m,), never above it.
+
+    Without an automaton accuracies are sums of doubles, and right to their last places.
+    """
 
     epsilon: float
     attribute: FloatArray
