@@ -217,8 +217,8 @@ def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limi
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
     """What holds where the statistic divides by something that cannot be told from 0; None where it does not.
 
-    Where these limits are not near each other, no value is estimated: with one rare category V of the projected estimate was
-    measured to be 0.28 too large.
+    Where these limits are not near each other, no value is estimated: with one rare category V of the projected estimate is far
+    too large.
     """
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
