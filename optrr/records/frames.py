@@ -117,6 +117,27 @@ class FrameCodec:
         kernel(codes)
         return self.decode(codes)
 
+    def packed(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+        """As :meth:`recode`, but not decoded yet: one column that holds each record's codes, in few bytes."""
+        codes = self.encode(batch)
+        kernel(codes)
+        rows = np.ascontiguousarray(codes, dtype=self._narrow)
+        kind = pa.binary(rows.itemsize * self.domain.m)
+        column = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
+        return pa.RecordBatch.from_arrays([column], names=["codes"])
+
+    def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of ``output_schema`` from a packed one, whose codes are the first column."""
+        column = batch.column(0)
+        width = column.type.byte_width
+        flat = np.frombuffer(column.buffers()[1], self._narrow, len(batch) * self.domain.m, column.offset * width)
+        return self.decode(flat.reshape(len(batch), self.domain.m))
+
+    @cached_property
+    def _narrow(self) -> np.dtype[np.signedinteger]:
+        """The smallest type that holds every code."""
+        return np.dtype(np.min_scalar_type(-int(self.domain.sizes.max())))
+
 
 def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     """The frame with its codes edited by ``kernel``, of the kind it was given as.

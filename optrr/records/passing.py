@@ -43,8 +43,25 @@ class PassingCodec:
 
     def recode(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
         """The batch with its attributes' codes edited by ``kernel``."""
-        recoded = self._codec.recode(batch.select(self._attributes), kernel)
-        columns = [(batch if f.name in self._public else recoded).column(f.name) for f in self.schema]
+        return self._together(self._codec.recode(batch.select(self._attributes), kernel), self._beside(batch))
+
+    def packed(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+        """As :meth:`optrr.records.frames.FrameCodec.packed`, with the public columns behind the codes."""
+        codes = self._codec.packed(batch.select(self._attributes), kernel)
+        columns = [*codes.columns, *self._beside(batch)]
+        return pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
+
+    def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of ``output_schema`` from a packed one."""
+        return self._together(self._codec.unpacked(batch), batch.columns[1:])
+
+    def _beside(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The public columns, in the order of the schema."""
+        return [batch.column(f.name) for f in self.schema if f.name in self._public]
+
+    def _together(self, recoded: pa.RecordBatch, beside: list[pa.Array]) -> pa.RecordBatch:
+        rest = iter(beside)
+        columns = [next(rest) if f.name in self._public else recoded.column(f.name) for f in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
 

@@ -185,3 +185,13 @@ def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
         words[redo] = source.words(redo.size)
         redo = redo[words[redo] >= limit]
     return (words % np.uint64(bound)).astype(np.int64)
+
+
+def permutation(source: BitSource, count: int) -> NDArray[np.int64]:
+    """A uniform permutation of 0..count−1, exactly: the order of as many words, drawn again where two are alike. Shape (count,)."""
+    while True:
+        words = source.words(count)
+        order = np.argsort(words)
+        ranked = words[order]
+        if not np.any(ranked[1:] == ranked[:-1]):
+            return order
