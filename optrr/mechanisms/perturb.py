@@ -1,10 +1,10 @@
 """Randomize files and streams: batch by batch, in bounded memory, and all or nothing.
 
-A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at the
-end (:mod:`optrr.records.whole_files`). Files are in random order, because a record's place may tell its value
-(:mod:`optrr.records.shuffling`); frames, and batches without a target, keep the order of the data. A half-written release would otherwise be a second look at the same people once the run
-is repeated. What is written says by which design it was randomized (:mod:`optrr.records.provenance`), and what says so already
-is not randomized again by accident.
+A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at
+the end (:mod:`optrr.records.whole_files`). Files are in random order, because a record's place may tell its value
+(:mod:`optrr.records.shuffling`); frames, and batches without a target, keep the order of the data. A half-written release
+would otherwise be a second look at the same people once the run is repeated. What is written says by which design it was
+randomized (:mod:`optrr.records.provenance`), and what says so already is not randomized again by accident.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def release_file(
     schema = without_columns(source.schema, how.drop, mechanism.domain)
     codec = codec_for(mechanism.domain, schema, how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
-        for batch in how.in_order(randomized(source, codec, mechanism, bits, how.progress), bits, writer.folder):
+        for batch in how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder):
             writer.write(codec.unpacked(batch))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
@@ -139,17 +139,11 @@ def release_file(
 
 
 def randomized(
-    source: Source,
-    codec: FrameCodec | PassingCodec,
-    mechanism: Randomizer,
-    bits: BitSource,
-    progress: Progress | None = None,
+    source: Source, codec: FrameCodec | PassingCodec, mechanism: Randomizer, bits: BitSource
 ) -> Iterator[pa.RecordBatch]:
     """All records of the source, randomized and packed, in its order."""
     for batch in source.batches(codec.schema.names):
         yield codec.packed(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
-        if progress is not None:
-            progress(codec.records)
 
 
 def without_columns(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:

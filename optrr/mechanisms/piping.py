@@ -1,8 +1,9 @@
 """Randomized records into a pipe, as CSV.
 
-They are shuffled, because a record's place may tell its value, and so the first goes out when the last has come in. Where their order
-is kept, they go through batch after batch, and another program can read while records still come. What has gone through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a second run
-releases those records again. A file is the safe target (:func:`optrr.mechanisms.perturb.release_file`).
+They are shuffled, because a record's place may tell its value, and so the first goes out when the last has come in. Where
+their order is kept, they go through batch after batch, and another program can read while records still come. What has gone
+through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a second run releases those
+records again. A file is the safe target (:func:`optrr.mechanisms.perturb.release_file`).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def release_pipe(
 ) -> FileRelease:
     """Write randomized records to ``sink`` as CSV; parameters and refusals as of ``release_file``.
 
-    The pipe carries no account of the release; the returned one does. Beyond a million records a temporary file holds them, randomized,
-    while they are shuffled, in the system's folder for such files (``TMPDIR``).
+    The pipe carries no account of the release; the returned one does. Beyond a million records a temporary file holds them,
+    randomized, while they are shuffled, in the system's folder for such files (``TMPDIR``).
     """
     how, bits = options or ReleaseOptions(), as_source(random_state)
     source = open_source(source_path, mechanism.domain)

@@ -79,6 +79,15 @@ class ReleaseOptions:
         """What the release says of its order."""
         return KEPT if self.keep_order else SHUFFLED
 
+    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, with ``progress`` called after each of them."""
+        done = 0
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if self.progress is not None:
+                self.progress(done)
+
     def in_order(
         self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None
     ) -> Iterator[pa.RecordBatch]:

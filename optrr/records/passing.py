@@ -92,18 +92,18 @@ def attributes_alone(data: Frame, public: PublicColumns, domain: Domain) -> Fram
 
 
 def beside(recoded: Any, given: Any, public: PublicColumns) -> Any:
-    """The recoded frame with the public columns of the given one, in its order; a pandas index is left out, as in recoding."""
+    """The recoded frame with the public columns of the given one, in its order."""
     order = column_names(given)
     if is_pandas_dataframe(given):
         import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
 
         at = {name: k for k, name in enumerate(column_names(recoded))}
         columns = [
-            pd.Series(given.iloc[:, k].array) if name in public.names else recoded.iloc[:, at[name]]
+            pd.Series((given.iloc[:, k] if name in public.names else recoded.iloc[:, at[name]]).array)
             for k, name in enumerate(order)
         ]
         out = pd.concat(columns, axis=1)
-        out.columns = given.columns
+        out.columns, out.index = given.columns, given.index
         return out
     if is_polars_dataframe(given):
         return recoded.with_columns(given.get_column(name) for name in public.names).select(order)

@@ -10,9 +10,9 @@ comes out looks right. So it travels with them:
 Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
 finite one), ``seeded``, ``randomizations`` (what was done to these records, in order) and ``earlier`` (other releases of the
 same people that these followed); each entry of the two has ``design`` (digest of the mechanism), ``epsilon``, ``seeded`` and
-``id``. ``order`` says whether the records were ``shuffled`` or stand in the order of the true ones (``kept``); notes without it do
-not say. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing in it
-depends on the records.
+``id``. ``order`` says whether the records were ``shuffled`` or stand in the order of the true ones (``kept``); notes without
+it do not say. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing
+in it depends on the records.
 
 The unit is a record: ε is what one record's contributor spends. Of rounds of a longitudinal design it is a person over time: ε
 is then of everything that the person ever reports, while the true record stays as it is. ε add up (sequential composition).
@@ -49,8 +49,8 @@ COLUMN = "optrr_provenance"
 SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can undo it"
 
 IN_ORDER = (
-    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or grouped "
-    "file, a record's place tells the value, however much noise there is"
+    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
+    "grouped file, a record's place tells the value, however much noise there is"
 )
 
 # Where pandas.DataFrame.to_parquet keeps a frame's attrs, and Spark the metadata of its columns.

@@ -1,11 +1,11 @@
 """Records in random order, in bounded memory: position is a channel that no ε covers.
 
-Where a file lies in the order of the true records, a neighbour's value tells about one's own: in records that were sorted by sex,
-the majority of the randomized values around a place is the true value at it, however much noise there is on each.
+Where a file lies in the order of the true records, a neighbour's value tells about one's own: in records that were sorted by
+sex, the majority of the randomized values around a place is the true value at it, however much noise there is on each.
 
-What is shuffled is randomized already. Records are dealt at random into buckets, and each bucket is shuffled in memory; that makes
-every order of all of them equally likely (Rao 1961; Sandelius 1962). The buckets lie in one temporary file that only its owner can
-read and whose name is gone as soon as it is open, so that nothing of it stays, whatever ends the run.
+What is shuffled is randomized already. Records are dealt at random into buckets, and each bucket is shuffled in memory; that
+makes every order of all of them equally likely (Rao 1961; Sandelius 1962). The buckets lie in one temporary file that only its
+owner can read and whose name is gone as soon as it is open, so that nothing of it stays, whatever ends the run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _HELD_BYTES = 1 << 25
 _FEW = 1 << 10
 # One byte of random bits chooses a bucket.
 _BUCKETS = 256
+# Arrow takes rows of these types as rows of others.
+_TAKEN_AS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def shuffled(
@@ -78,27 +80,28 @@ class _Held:
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
-        self.records = self._bytes = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(batch)
-        self.records += batch.num_rows
-        self._bytes += batch.nbytes
+    @property
+    def records(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
 
     @property
     def full(self) -> bool:
-        return self.records > _HELD_RECORDS or (self._bytes > _HELD_BYTES and self.records > _FEW)
+        size = sum(batch.nbytes for batch in self._batches)
+        return self.records > _HELD_RECORDS or (size > _HELD_BYTES and self.records > _FEW)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
 
     def taken(self) -> pa.Table:
         """All of them, of which there is one at least; they are no longer held."""
-        table = pa.Table.from_batches(self._batches)
-        self.__init__()  # type: ignore[misc]
-        return table
+        taken, self._batches = self._batches, []
+        return pa.Table.from_batches(taken)
 
     def in_random_order(self, bits: BitSource) -> Iterator[pa.RecordBatch]:
         if self.records:
-            count = self.records
-            yield from _rows(self.taken(), permutation(bits, count)).to_batches(max_chunksize=RECORDS)
+            order = permutation(bits, self.records)
+            yield from _rows(self.taken(), order).to_batches(max_chunksize=RECORDS)
 
 
 class _Buckets:
@@ -128,4 +131,7 @@ class _Buckets:
 
 
 def _rows(table: pa.Table, order: NDArray[np.integer]) -> pa.Table:
-    return table.combine_chunks().take(pa.array(order))
+    plain = pa.schema([field.with_type(_TAKEN_AS.get(field.type, field.type)) for field in table.schema])
+    takable = table if plain == table.schema else table.cast(plain)
+    taken = takable.combine_chunks().take(pa.array(order))
+    return taken if plain == table.schema else taken.cast(table.schema)

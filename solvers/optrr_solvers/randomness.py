@@ -188,7 +188,7 @@ def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
 
 
 def permutation(source: BitSource, count: int) -> NDArray[np.int64]:
-    """A uniform permutation of 0..count−1, exactly: the order of as many words, drawn again where two are alike. Shape (count,)."""
+    """A uniform permutation of 0..count−1, exactly, shape (count,): the order of random words, drawn again where two are alike."""
     while True:
         words = source.words(count)
         order = np.argsort(words)
