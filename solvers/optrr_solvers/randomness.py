@@ -188,7 +188,7 @@ def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
 
 
 def permutation(source: BitSource, count: int) -> NDArray[np.int64]:
-    """A uniform permutation of 0..count−1, exactly, shape (count,): the order of random words, drawn again where two are alike."""
+    """A uniform permutation of 0..count−1, exactly, shape (count,): the order of random words; alike words are drawn again."""
     while True:
         words = source.words(count)
         order = np.argsort(words)
