@@ -31,7 +31,7 @@ from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tables import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
 from optrr.records.domain import Domain
-from optrr.records.provenance import SHUFFLED, Provenance
+from optrr.records.provenance import KEPT, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, permutation
 
 MissingPolicy = Literal["refuse", "exclude"]
@@ -187,7 +187,7 @@ def _written_people(
     people: Texts, provenance: Provenance | None, random_state: RandomState | BitSource, keep_names: bool
 ) -> tuple[NDArray[np.int64], Texts]:
     """Who is written first, second, …, and under which names."""
-    shuffle = provenance is not None and provenance.order == SHUFFLED
+    shuffle = provenance is not None and provenance.order != KEPT
     order = permutation(as_source(random_state), people.size) if shuffle else np.arange(people.size)
     if provenance is None or keep_names:
         return order, people[order]

@@ -70,9 +70,9 @@ def shuffled(
                 buckets.deal(held.taken(), bits)
         if held.records:
             buckets.deal(held.taken(), bits)
-        for k in range(_BUCKETS):
-            # a bucket that does not fit is dealt again
-            yield from shuffled(buckets.read(k), bits, folder)
+        for bucket in buckets.filled():
+            # one that does not fit is dealt again
+            yield from shuffled(bucket, bits, folder)
 
 
 class _Held:
@@ -124,8 +124,12 @@ class _Buckets:
                     stream.write_table(dealt.slice(start, end - start))
                 pieces.append((self._file.tell(), self._file.write(sink.getvalue())))
 
-    def read(self, bucket: int) -> Iterator[pa.RecordBatch]:
-        for place, size in self._pieces[bucket]:
+    def filled(self) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The records of each bucket that has any."""
+        return (self._read(pieces) for pieces in self._pieces if pieces)
+
+    def _read(self, pieces: list[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        for place, size in pieces:
             self._file.seek(place)
             yield from pa.ipc.open_stream(self._file.read(size))
 

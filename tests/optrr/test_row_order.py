@@ -350,8 +350,8 @@ def test_every_order_is_equally_likely(monkeypatch, held):
 
 
 def test_shuffling_keeps_every_record_whole_whatever_its_types(monkeypatch, tmp_path):
-    monkeypatch.setattr(shuffling, "_HELD_RECORDS", 100)
-    n = 30_000
+    monkeypatch.setattr(shuffling, "_HELD_RECORDS", 8)
+    n = 3_000
     texts = [f"t{k}" for k in range(n)]
     for extra in (
         pa.array(texts, pa.string_view()),
