@@ -179,7 +179,7 @@ def replaced_release(output: Path, same: str = "") -> list[str]:
 
 def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
     """Say what was written, at which ε, and warn where it is not private."""
-    warn([*release.provenance.not_private(str(output)), *release.provenance.in_order(str(output))])
+    warn([*release.provenance.not_private(str(output)), *release.provenance.in_order(str(output)), *release.warnings])
     if as_json:
         print_json({"records": release.records, **release_summary(release.provenance), "output": str(output)})
     else:

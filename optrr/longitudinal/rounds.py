@@ -35,6 +35,9 @@ from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
 from optrr_solvers.randomness import as_source
 
+# So many names do not rise by chance: one order in ten million does.
+_SOME = 11
+
 
 def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in which round, where to)
     place: Places,
@@ -80,7 +83,7 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
             writer.write(batch)
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(reader.codec.records, provenance)
+    return FileRelease(reader.codec.records, provenance, reader.warnings())
 
 
 def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: str) -> Iterator[pa.RecordBatch]:
@@ -112,6 +115,16 @@ class _People:
         field = pa.field(person, source.schema.field(person).type)
         self.output_schema = pa.schema([field, *self.codec.output_schema])
         self._seen: set[str] = set()
+        self._last, self._rises = (0, ""), True
+
+    def warnings(self) -> tuple[str, ...]:
+        """One line where people are named in the order of the true records."""
+        if not self._rises or self.codec.records < _SOME:
+            return ()
+        return (
+            f"the names in {shown(self._person)} rise from record to record, so whoever sorts by them has the order of the "
+            "true records back, which no epsilon covers; name people at random",
+        )
 
     def batches(self) -> Iterator[tuple[list[str], pa.Array, NDArray[np.int32]]]:
         columns = self.codec.schema.names
@@ -128,6 +141,9 @@ class _People:
                     f"the person of record {first + k + 1} stands in the data already; give one record of each person"
                 )
             self._seen.add(name)
+            # as numbers are ordered, and names with numbers behind them
+            self._rises = self._rises and self._last < (len(name), name)
+            self._last = len(name), name
 
 
 def people_of(column: pa.Array, first_record: int = 0) -> list[str]:

@@ -35,10 +35,11 @@ class Releasing(Protocol):
 
 @dataclass(frozen=True)
 class FileRelease:
-    """A file of randomized records that was written: how many they are, and what it says of them."""
+    """A file of randomized records that was written: how many they are, what it says of them, and what is to be minded."""
 
     records: int
     provenance: Provenance
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

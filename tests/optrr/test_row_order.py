@@ -227,6 +227,20 @@ def test_places_tell_nothing_in_rounds(here, truth):
     assert pq.read_table("kept.parquet")["who"].to_pylist() == names.tolist()
 
 
+@pytest.mark.parametrize(("first", "risen"), [("9", True), ("p9", True), ("007", False)])
+def test_names_in_the_order_of_the_records_are_told_of(tmp_path, first, risen):
+    """Numbers, with a letter before them or not; what does not rise, or is too short to say, tells nothing."""
+    made = longitudinal(Domain.of({"sex": ["F", "M"], "age": AGES}), [0.5, 0.5], 2.0)
+    prefix = first.rstrip("0123456789")
+    for n, told in ((30, risen), (5, False)):
+        names = [first, *(f"{prefix}{k}" for k in range(10, 9 + n))]
+        table = _table(np.zeros((n, 2), dtype=int)).append_column("who", pa.array(names))
+        pq.write_table(table, tmp_path / "true.parquet")
+        asked = {"key": Key.new(), "round_name": "may", "person": "who"}
+        warnings = release_round(tmp_path / "true.parquet", made, tmp_path / "out.csv", **asked).warnings
+        assert [w.count("names in 'who' rise from record to record") for w in warnings] == [1] * told
+
+
 PEOPLE = 2_000
 
 
