@@ -73,7 +73,10 @@ class Asking(ABC):
 
     @abstractmethod
     def perturb(self, data: Any, random_state: RandomState = None) -> Any:
-        """Everybody's randomized answer to records in a data frame; None draws random bits from the operating system."""
+        """Everybody's randomized answer to records in a data frame, in its order, which no ε covers.
+
+        None draws random bits from the operating system.
+        """
 
     @abstractmethod
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:

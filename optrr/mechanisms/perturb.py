@@ -33,12 +33,13 @@ from optrr_solvers.randomness import BitSource, RandomState, as_source
 Progress = Callable[[int], None]
 
 
-def perturb(
+def perturb(  # noqa: PLR0913 (all but two have defaults)
     data: Any,
     mechanism: Randomizer,
     target: str | os.PathLike[str] | None = None,
     random_state: RandomState = None,
     again: bool = False,
+    keep_order: bool = False,
 ) -> Any:
     """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
 
@@ -47,13 +48,16 @@ def perturb(
     without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
     and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
 
+    A file is shuffled, unless ``keep_order``; frames and batches keep the order of the data, and pandas frames their index. No
+    ε covers these: in sorted or grouped data a record's place tells its values.
+
     Raises
     ------
     InvalidInput
         also for a file without a target.
     """
     if target is not None:
-        return perturb_file(data, mechanism, target, random_state, again=again)
+        return perturb_file(data, mechanism, target, random_state, again=again, keep_order=keep_order)
     if isinstance(data, str | os.PathLike | RecordsAt):
         raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
     if is_polars_lazyframe(data):
