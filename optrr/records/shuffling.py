@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -70,9 +70,9 @@ def shuffled(
                 buckets.deal(held.taken(), bits)
         if held.records:
             buckets.deal(held.taken(), bits)
-        for bucket in buckets.filled():
-            # one that does not fit is dealt again
-            yield from shuffled(bucket, bits, folder)
+        for group in buckets.groups():
+            # a bucket that does not fit is dealt again
+            yield from shuffled(group, bits, folder)
 
 
 class _Held:
@@ -80,22 +80,21 @@ class _Held:
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
-
-    @property
-    def records(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
+        self.records = self._bytes = 0
 
     @property
     def full(self) -> bool:
-        size = sum(batch.nbytes for batch in self._batches)
-        return self.records > _HELD_RECORDS or (size > _HELD_BYTES and self.records > _FEW)
+        return self.records > _HELD_RECORDS or (self._bytes > _HELD_BYTES and self.records > _FEW)
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
+        self.records += batch.num_rows
+        self._bytes += batch.nbytes
 
     def taken(self) -> pa.Table:
         """All of them, of which there is one at least; they are no longer held."""
         taken, self._batches = self._batches, []
+        self.records = self._bytes = 0
         return pa.Table.from_batches(taken)
 
     def in_random_order(self, bits: BitSource) -> Iterator[pa.RecordBatch]:
@@ -104,15 +103,23 @@ class _Held:
             yield from _rows(self.taken(), order).to_batches(max_chunksize=RECORDS)
 
 
+class _Piece(NamedTuple):
+    """Where some records of one bucket lie in the file, in bytes, and how many they are."""
+
+    place: int
+    size: int
+    records: int
+
+
 class _Buckets:
     """Records in buckets, as pieces of Arrow streams one after another in a file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(_BUCKETS)]
+        self._pieces: list[list[_Piece]] = [[] for _ in range(_BUCKETS)]
 
     def deal(self, table: pa.Table, bits: BitSource) -> None:
-        """Put every record into a bucket of its own chance."""
+        """Put every record into one of the buckets at random."""
         chosen = bits.words(-(-table.num_rows // 8)).view(np.uint8)[: table.num_rows]
         # numpy sorts bytes by counting them
         dealt = _rows(table, np.argsort(chosen, kind="stable"))
@@ -122,16 +129,27 @@ class _Buckets:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, table.schema) as stream:
                     stream.write_table(dealt.slice(start, end - start))
-                pieces.append((self._file.tell(), self._file.write(sink.getvalue())))
+                pieces.append(_Piece(self._file.tell(), self._file.write(sink.getvalue()), end - start))
 
-    def filled(self) -> Iterator[Iterator[pa.RecordBatch]]:
-        """The records of each bucket that has any."""
-        return (self._read(pieces) for pieces in self._pieces if pieces)
+    def groups(self) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The records of one bucket after another; of several together, where these fill no more than half of what is held."""
+        group: list[_Piece] = []
+        for pieces in self._pieces:
+            together = [*group, *pieces]
+            if group and (
+                sum(p.records for p in together) > _HELD_RECORDS // 2
+                or sum(p.size for p in together) > _HELD_BYTES // 2
+            ):
+                yield self._read(group)
+                together = pieces
+            group = together
+        if group:
+            yield self._read(group)
 
-    def _read(self, pieces: list[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-        for place, size in pieces:
-            self._file.seek(place)
-            yield from pa.ipc.open_stream(self._file.read(size))
+    def _read(self, pieces: list[_Piece]) -> Iterator[pa.RecordBatch]:
+        for piece in pieces:
+            self._file.seek(piece.place)
+            yield from pa.ipc.open_stream(self._file.read(piece.size))
 
 
 def _rows(table: pa.Table, order: NDArray[np.integer]) -> pa.Table:
