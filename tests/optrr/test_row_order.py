@@ -31,7 +31,7 @@ from optrr.records import shuffling
 from optrr.records.domain import Domain
 from optrr.records.provenance import KEPT, SHUFFLED, Provenance
 from optrr.records.shuffling import shuffled
-from optrr_solvers.randomness import as_source, permutation
+from optrr_solvers.randomness import as_source
 
 # How often a statistical test of this file would fail by chance.
 FALSE_ALARM = 1e-6
@@ -114,6 +114,7 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
     assert abs(sex - 0.5) < 0.1 and abs(age - 1 / AGES) < 0.1
 
 
+@pytest.mark.slow
 def test_the_attack_finds_in_shuffled_files_what_it_finds_in_shuffled_truth(here, design, truth):
     """Its successes lie among those against 200 random orders of the same values; by chance outside once in 100 seeds."""
     perturb_file("true.csv", design.mechanism, "out.csv", 4)
@@ -211,6 +212,7 @@ def test_places_tell_nothing_in_answers_to_one_table(here, design):
     assert z_of_place(pa_csv.read_csv("kept.csv")["cells"].to_numpy()) > 10 * FAR
 
 
+@pytest.mark.slow
 def test_places_tell_nothing_in_rounds(here, truth):
     """People are named at random; the same round has the same reports, in another order."""
     made = longitudinal(Domain.of({"sex": ["F", "M"], "age": AGES}), [0.5, 0.5], 2.0)
@@ -270,6 +272,7 @@ def _status(suffix):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".bed", ".csv", ".parquet"])
 def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsys, suffix):
     monkeypatch.chdir(tmp_path)
@@ -347,6 +350,7 @@ def _batches(n, size, extra=None):
     return (table if extra is None else table.append_column("x", extra)).to_batches(max_chunksize=size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [1 << 20, 2], ids=["in memory", "through buckets"])
 def test_every_order_is_equally_likely(monkeypatch, held):
     """χ² of the orders of four records, at a fixed seed."""
@@ -363,14 +367,14 @@ def test_every_order_is_equally_likely(monkeypatch, held):
 
 def test_shuffling_keeps_every_record_whole_whatever_its_types(monkeypatch, tmp_path):
     monkeypatch.setattr(shuffling, "_HELD_RECORDS", 8)
-    n = 3_000
+    n = 600
     texts = [f"t{k}" for k in range(n)]
     for extra in (
         pa.array(texts, pa.string_view()),
         pa.array(texts).dictionary_encode(),
         pa.array(texts, pa.large_string()),
     ):
-        out = pa.Table.from_batches(shuffled(_batches(n, 997, extra), as_source(9), tmp_path))
+        out = pa.Table.from_batches(shuffled(_batches(n, 200, extra), as_source(9), tmp_path))
         assert out.schema.field("x").type == extra.type
         order = out["k"].to_numpy()
         assert sorted(order) == list(range(n)) and abs(z_of_place(order)) < FAR
@@ -388,14 +392,3 @@ def test_the_temporary_file_has_no_name_and_only_its_owner_could_read_it(monkeyp
     assert held and all(p.stat().st_mode & 0o077 == 0 for p in held)
     running.close()
     assert not [p for p in Path("/proc/self/fd").iterdir() if str(tmp_path) in str(p.resolve())]
-
-
-def test_a_permutation_is_drawn_again_where_words_are_alike():
-    class Words:
-        given = iter([np.array([5, 5, 1], dtype=np.uint64), np.array([3, 1, 2], dtype=np.uint64)])
-
-        def words(self, count):
-            return next(self.given)
-
-    assert permutation(Words(), 3).tolist() == [1, 2, 0]
-    assert permutation(as_source(1), 0).size == 0
