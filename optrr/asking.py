@@ -73,7 +73,10 @@ class Asking(ABC):
 
     @abstractmethod
     def perturb(self, data: Any, random_state: RandomState = None) -> Any:
-        """Everybody's randomized answer to records in a data frame; None draws random bits from the operating system."""
+        """Everybody's randomized answer to records in a data frame, in its order, which no ε covers.
+
+        None draws random bits from the operating system.
+        """
 
     @abstractmethod
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
@@ -102,7 +105,7 @@ class Asking(ABC):
 
         return NONE
 
-    def perturb_file(
+    def perturb_file(  # noqa: PLR0913 (all but two have defaults)
         self,
         source: Places,
         target: str | os.PathLike[str],
@@ -110,11 +113,14 @@ class Asking(ABC):
         *,
         progress: Callable[[int], None] | None = None,
         drop: Collection[str] = (),
+        keep_order: bool = False,
     ) -> int:
-        """The answers to the records of one file, in another, whole or not at all; returns how many there are."""
+        """The answers to the records of one file, in another, shuffled, whole or not at all; returns how many there are."""
         from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
 
-        return self.release_file(source, target, random_state, ReleaseOptions(progress, drop)).records
+        return self.release_file(
+            source, target, random_state, ReleaseOptions(progress, drop, keep_order=keep_order)
+        ).records
 
     def release_file(
         self,

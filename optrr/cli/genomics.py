@@ -27,6 +27,7 @@ from optrr.cli.releases import (
     again_option,
     epsilon_phrase,
     following,
+    keep_order_option,
     limit_option,
     release_summary,
     replaced_release,
@@ -54,6 +55,11 @@ from optrr.genomics.randomize import (
 from optrr.printable import amount
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
+
+_NAMES_KEPT = (
+    "people keep their names, which no epsilon covers: where names were given in an order, as numbers are, whoever sorts by "
+    "them has that order back, and where it follows the status, that, too"
+)
 
 
 @click.command("gwas-design")
@@ -182,13 +188,20 @@ def _show_design(made: Design) -> None:
 @again_option
 @after_option()
 @limit_option
+@keep_order_option
+@click.option(
+    "--keep-names",
+    is_flag=True,
+    help="Keep the names of people in INPUT, which may tell their order, instead of numbering them anew.",
+)
 @seed_option
 @phenotype_options
 @json_option
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
     """Randomize everybody's genotypes and status in INPUT, as one record each.
 
-    CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to.
+    CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to. People are
+    written in random order and numbered anew, because a place or a name may tell the status.
     """
     _check_suffix(output)
     check_outputs([output], [input, design_file, options["phenotype_file"]])
@@ -196,7 +209,8 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
-    how = following(design.earlier, options["after"], again=options["again"], limit=options["limit"])
+    asked = {name: options[name] for name in ("again", "limit", "keep_order")}
+    how = following(design.earlier, options["after"], **asked)
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
@@ -207,12 +221,14 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
+    people: dict[str, Any] = {"random_state": source, "keep_names": options["keep_names"]}
     with cleaned_up():
         if _is_plink(output):
-            write_plink(randomized_cohort(cohort, records, layout), output, provenance)
+            write_plink(randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
-            write_records(records, design.domain, cohort.people, output, provenance)
-    warn([*replaced, *turned, *cohort.doubts()])
+            write_records(records, design.domain, cohort.people, output, provenance, **people)
+    warn([*replaced, *turned, *cohort.doubts(), *provenance.in_order(str(output))])
+    warn([_NAMES_KEPT] if options["keep_names"] else [])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))

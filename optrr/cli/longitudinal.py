@@ -30,6 +30,7 @@ from optrr.cli.printing import (
 from optrr.cli.public_columns import left_out
 from optrr.cli.releases import (
     after_option,
+    keep_order_option,
     limit_option,
     records_output_option,
     releases_in,
@@ -159,6 +160,7 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
 @click.option("--round", "round_name", required=True, help="Name of the round; the same name gives the same reports.")
 @after_option("rounds of this design and key count once; ")
 @limit_option
+@keep_order_option
 @json_option
 def longitudinal_perturb(
     input: RecordsAt,
@@ -170,16 +172,18 @@ def longitudinal_perturb(
     round_name: str,
     after: tuple[Path, ...],
     limit: float | None,
+    keep_order: bool,
     as_json: bool,
 ) -> None:
     """Everybody's report of one round from the true records of INPUT, one column per attribute and one that names the person.
 
     Permanent answers are drawn from the key, the person and the record, so that every round starts from the same ones.
+    What is written is in random order, because a record's place may tell its value.
     """
     design = LongitudinalDesign.load(design_file)
     if new_key:
         Key.new().save(key_file)
-    key, options = Key.load(key_file), ReleaseOptions(earlier=releases_in(after), limit=limit)
+    key, options = Key.load(key_file), ReleaseOptions(earlier=releases_in(after), limit=limit, keep_order=keep_order)
     replaced = replaced_release(output, same=key.release_id(design.digest))
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))

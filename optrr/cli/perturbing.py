@@ -16,6 +16,7 @@ from optrr.cli.releases import (
     again_option,
     epsilon_phrase,
     following,
+    keep_order_option,
     limit_option,
     records_output_option,
     replaced_release,
@@ -42,6 +43,7 @@ from optrr.spreadsheets import formula_doubts
 @again_option
 @after_option()
 @limit_option
+@keep_order_option
 @seed_option
 @json_option
 def perturb(
@@ -53,13 +55,14 @@ def perturb(
     again: bool,
     after: tuple[Path, ...],
     limit: float | None,
+    keep_order: bool,
     random_state: int | None,
     as_json: bool,
 ) -> None:
     """Randomize the records of INPUT, one column per attribute of the design.
 
     INPUT is a CSV, TSV, Parquet, JSON lines or Arrow file (text also compressed), a directory or several of them, a database
-    with --query, or - for standard input.
+    with --query, or - for standard input. What is written is in random order, because a record's place may tell its value.
     """
     asking = load_asking(design_file)
     replaced = replaced_release(output)
@@ -68,7 +71,7 @@ def perturb(
         raise InvalidInput(
             f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
         )
-    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=asked)
+    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=asked, keep_order=keep_order)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:
@@ -95,4 +98,11 @@ def _release_to_pipe(
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
     said = f"{amount(made.records, 'record')} randomized at {epsilon_phrase(made.provenance)}"
-    warn([f"{said}; a pipe keeps no account of that", *made.provenance.not_private("this release")])
+    known = made.provenance
+    warn(
+        [
+            f"{said}; a pipe keeps no account of that",
+            *known.not_private("this release"),
+            *known.in_order("this release"),
+        ]
+    )

@@ -46,6 +46,11 @@ def records_output_option(more: str = "") -> Callable[[_Command], _Command]:
     return click.option("-o", "--output", required=True, type=FILE, help=f"CSV or Parquet file to write{more}.")
 
 
+keep_order_option = click.option(
+    "--keep-order",
+    is_flag=True,
+    help="Leave the records in the order of INPUT, which no epsilon covers, instead of shuffling them.",
+)
 limit_option = click.option(
     "--limit", type=click.FloatRange(min=0, min_open=True), help="Most that one person may have spent in all, in nats."
 )
@@ -138,6 +143,7 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
         "randomizations": len(provenance.randomizations),
         "seeded": provenance.seeded,
         "private": not provenance.seeded,
+        "order": provenance.order,
         **({"public": provenance.public.summary()} if provenance.public else {}),
     }
 
@@ -173,7 +179,7 @@ def replaced_release(output: Path, same: str = "") -> list[str]:
 
 def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
     """Say what was written, at which ε, and warn where it is not private."""
-    warn(release.provenance.not_private(str(output)))
+    warn([*release.provenance.not_private(str(output)), *release.provenance.in_order(str(output)), *release.warnings])
     if as_json:
         print_json({"records": release.records, **release_summary(release.provenance), "output": str(output)})
     else:

@@ -6,6 +6,11 @@ frame: the randomized records are written to Parquet and read back from there. A
 speculation) stays harmless, because Spark's committer publishes one attempt of each task and removes the others. (Draws derived
 from a key and a record's index would need an index that survives recomputation, which Spark does not promise after a shuffle.)
 
+A record's place, in its file or by the file that it is in, may tell its value. So the randomized records are written twice:
+first with a random number each, then in random order by these numbers. The first copy is what makes the second safe to repeat,
+for its numbers do not change any more; it is removed in the end. Two alike numbers of 64 bits would stay in the order that
+they come in.
+
 Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
 job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
 
@@ -18,11 +23,13 @@ Needs PySpark 3.5 or later, and optrr on every worker.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
@@ -30,14 +37,16 @@ from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import released_by
 from optrr.records.frames import FrameCodec
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import Provenance
+from optrr.records.provenance import KEPT, SHUFFLED, Provenance
 from optrr.records.spark_frames import arrow_schema, is_spark_frame, map_partitions, refusals
 from optrr_solvers.randomness import as_source
 
 _PRIVATE = "700"
+# The end of the name of the first copy, in the folder that is removed.
+_STAGED = "staged"
 
 
-def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = False) -> Any:
+def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = False, keep_order: bool = False) -> Any:
     """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
 
     Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
@@ -49,6 +58,8 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
     ----------
     again
         randomize records that say they are randomized already; what they have spent is carried on.
+    keep_order
+        leave the records in their partitions and their order, which tells about the true ones, instead of shuffling them.
 
     Raises
     ------
@@ -62,17 +73,40 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
     before = randomized_before(frame, again)
     schema = arrow_schema(frame)
     codec = FrameCodec(mechanism.domain, schema)
-    provenance = released_by(mechanism, as_source(None), before)
+    provenance = replace(released_by(mechanism, as_source(None), before), order=KEPT if keep_order else SHUFFLED)
+    place = _unused_name(schema.names)
+    output = codec.output_schema if keep_order else codec.output_schema.append(pa.field(place, pa.int64()))
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         source, coded = as_source(None), FrameCodec(mechanism.domain, schema)
         for batch in batches:
-            yield coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+            out = coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+            places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
+            yield pa.RecordBatch.from_arrays([*out.columns, *places], schema=output)
 
-    written = map_partitions(frame, schema.names, kernel, _marked_schema(codec.output_schema, provenance))
-    with _whole_folder(frame.sparkSession, path) as folder, refusals():
-        written.write.mode("error").parquet(folder)
-    return frame.sparkSession.read.parquet(path)
+    written = map_partitions(frame, schema.names, kernel, _marked_schema(output, provenance))
+    session = frame.sparkSession
+    with _whole_folder(session, path) as folder, refusals():
+        if keep_order:
+            written.write.mode("error").parquet(folder)
+        else:
+            written.write.mode("error").parquet(f"{folder}.{_STAGED}")
+            _shuffled(session.read.parquet(f"{folder}.{_STAGED}"), place).write.mode("error").parquet(folder)
+    return session.read.parquet(path)
+
+
+def _shuffled(staged: Any, place: str) -> Any:
+    """The records in the order of their random numbers, in as many partitions as before, chosen by these numbers, too."""
+    partitions = max(1, staged.rdd.getNumPartitions())
+    return staged.repartition(partitions, place).sortWithinPartitions(place).drop(place)
+
+
+def _unused_name(names: Sequence[str]) -> str:
+    """A column's name that no other has, also for Spark, which takes upper and lower case for the same."""
+    name = "place"
+    while name in {n.lower() for n in names}:
+        name += "_"
+    return name
 
 
 def _marked_schema(schema: pa.Schema, provenance: Provenance) -> Any:

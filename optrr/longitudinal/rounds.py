@@ -1,8 +1,10 @@
 """One round of reports from a file of true records: batch by batch, whole or not at all, and safe to repeat.
 
 The true records need a column that names the person; it goes to the reports as it is, because estimates over several rounds
-need to know which reports are one person's. Everything else is drawn from the key: the permanent answer from the person and the
-record, the report from these and the round's name. So a round that is made again is the same reports, not further ones.
+need to know which reports are one person's. Everything else is drawn from the key: the permanent answer from the person and
+the record, the report from these and the round's name. So a round that is made again is the same reports, not further ones.
+Their order is drawn anew each time, from the system's random bits: a place would tell about the true record, as in any
+release. So does a person's name that was given in the order of the records, and it stays.
 
 What a person spends is stated as the ε for ever, under an id that belongs to key and design. All rounds bear the same id, so
 whatever adds releases up counts them once.
@@ -11,6 +13,7 @@ whatever adds releases up counts them once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,10 @@ from optrr.records.provenance import PERSON, Provenance
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
+from optrr_solvers.randomness import as_source
+
+# So many names do not rise by chance: one order in ten million does.
+_SOME = 11
 
 
 def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in which round, where to)
@@ -53,7 +60,8 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     round_name
         any text; a round's name given twice gives the same reports twice.
     options
-        what the release follows, and a limit; a longitudinal design's own earlier rounds are counted once.
+        what the release follows, a limit, and whether the order of the true records is kept; a longitudinal design's own
+        earlier rounds are counted once.
 
     Raises
     ------
@@ -65,17 +73,24 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     source = open_source(place, design.domain)
     randomized_before(place, how.again, source)
     refuse_input_as_target(path, source)
-    provenance = round_provenance(design, key, how.earlier)
+    provenance = replace(round_provenance(design, key, how.earlier), order=how.order)
     check_limit(provenance.releases, how.limit)
     reader = _People(source, design.domain, person)
     with released_file(path, reader.output_schema, provenance) as writer:
-        for people, column, codes in reader.batches():
-            answers = permanent_answers(design, key, people, codes)
-            batch = reader.codec.decode(reports(design, key, round_name, people, answers))
-            writer.write(pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema))
+        for batch in how.in_order(
+            how.watched(_reports(reader, design, key, round_name)), as_source(None), writer.folder
+        ):
+            writer.write(batch)
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(reader.codec.records, provenance)
+    return FileRelease(reader.codec.records, provenance, reader.warnings())
+
+
+def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: str) -> Iterator[pa.RecordBatch]:
+    for people, column, codes in reader.batches():
+        answers = permanent_answers(design, key, people, codes)
+        batch = reader.codec.decode(reports(design, key, round_name, people, answers))
+        yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
 
 
 def round_provenance(design: LongitudinalDesign, key: Key, earlier: Any = ()) -> Provenance:
@@ -100,6 +115,16 @@ class _People:
         field = pa.field(person, source.schema.field(person).type)
         self.output_schema = pa.schema([field, *self.codec.output_schema])
         self._seen: set[str] = set()
+        self._last, self._rises = (0, ""), True
+
+    def warnings(self) -> tuple[str, ...]:
+        """One line where people are named in the order of the true records."""
+        if not self._rises or self.codec.records < _SOME:
+            return ()
+        return (
+            f"the names in {shown(self._person)} rise from record to record, so whoever sorts by them has the order of the "
+            "true records back, which no epsilon covers; name people at random",
+        )
 
     def batches(self) -> Iterator[tuple[list[str], pa.Array, NDArray[np.int32]]]:
         columns = self.codec.schema.names
@@ -116,6 +141,9 @@ class _People:
                     f"the person of record {first + k + 1} stands in the data already; give one record of each person"
                 )
             self._seen.add(name)
+            # as numbers are ordered, and names with numbers behind them
+            self._rises = self._rises and self._last < (len(name), name)
+            self._last = len(name), name
 
 
 def people_of(column: pa.Array, first_record: int = 0) -> list[str]:

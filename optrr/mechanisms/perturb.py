@@ -1,9 +1,10 @@
 """Randomize files and streams: batch by batch, in bounded memory, and all or nothing.
 
-A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at the
-end (:mod:`optrr.records.whole_files`). A half-written release would otherwise be a second look at the same people once the run
-is repeated. What is written says by which design it was randomized (:mod:`optrr.records.provenance`), and what says so already
-is not randomized again by accident.
+A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at
+the end (:mod:`optrr.records.whole_files`). Files are in random order, because a record's place may tell its value
+(:mod:`optrr.records.shuffling`); frames, and batches without a target, keep the order of the data. A half-written release
+would otherwise be a second look at the same people once the run is repeated. What is written says by which design it was
+randomized (:mod:`optrr.records.provenance`), and what says so already is not randomized again by accident.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.domain import Domain, listed
 from optrr.records.frame_kinds import is_polars_lazyframe
 from optrr.records.frames import FrameCodec
-from optrr.records.passing import codec_for
+from optrr.records.passing import PassingCodec, codec_for
 from optrr.records.provenance import COLUMN, Provenance
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
@@ -32,12 +33,13 @@ from optrr_solvers.randomness import BitSource, RandomState, as_source
 Progress = Callable[[int], None]
 
 
-def perturb(
+def perturb(  # noqa: PLR0913 (all but two have defaults)
     data: Any,
     mechanism: Randomizer,
     target: str | os.PathLike[str] | None = None,
     random_state: RandomState = None,
     again: bool = False,
+    keep_order: bool = False,
 ) -> Any:
     """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
 
@@ -46,20 +48,23 @@ def perturb(
     without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
     and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
 
+    A file is shuffled, unless ``keep_order``; frames and batches keep the order of the data, and pandas frames their index. No
+    ε covers these: in sorted or grouped data a record's place tells its values.
+
     Raises
     ------
     InvalidInput
         also for a file without a target.
     """
     if target is not None:
-        return perturb_file(data, mechanism, target, random_state, again=again)
+        return perturb_file(data, mechanism, target, random_state, again=again, keep_order=keep_order)
     if isinstance(data, str | os.PathLike | RecordsAt):
         raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
     if is_polars_lazyframe(data):
         return mechanism.perturb(data.collect(), random_state, again)
     if isinstance(data, Iterator | pa.RecordBatchReader):
         source, bits = in_memory(data), as_source(random_state)
-        known = ReleaseOptions(again=again).provenance(mechanism, bits, source, source)
+        known = ReleaseOptions(again=again, keep_order=True).provenance(mechanism, bits, source, source)
         return _perturbed_batches(source, mechanism, bits, known)
     return mechanism.perturb(data, random_state, again)
 
@@ -83,9 +88,10 @@ def perturb_file(  # noqa: PLR0913 (all but three have defaults)
     progress: Progress | None = None,
     drop: Collection[str] = (),
     again: bool = False,
+    keep_order: bool = False,
 ) -> int:
     """Randomize a file of records into a CSV or Parquet file; returns the number of records. See :func:`release_file`."""
-    options = ReleaseOptions(progress, drop, again)
+    options = ReleaseOptions(progress, drop, again, keep_order=keep_order)
     return release_file(source_path, mechanism, target_path, random_state, options).records
 
 
@@ -98,7 +104,10 @@ def release_file(
 ) -> FileRelease:
     """Randomize a file of records into a CSV or Parquet file that is bound to the mechanism.
 
-    Time O(n m); memory for a few batches of 131,072 records, however long the file is. CSV values are text: numbers
+    The records are shuffled, so that no place tells whose record it is near, unless the options keep their order.
+
+    Time O(n m); memory for a million records of codes and a few batches of 131,072, however long the file is; beyond a million
+    records a temporary file holds them beside the target, randomized, while they are shuffled. CSV values are text: numbers
     match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
 
     Parameters
@@ -107,9 +116,9 @@ def release_file(
         end in ``.csv`` or ``.parquet``, not necessarily alike; an existing target is replaced, once complete,
         and hands on its permissions.
     random_state
-        None draws random bits from the operating system; anything else is for studies.
+        None draws random bits from the operating system; anything else is for studies, and repeats the order, too.
     options
-        columns to drop, progress, and what the release follows.
+        columns to drop, progress, what the release follows, and whether the order is kept.
 
     Raises
     ------
@@ -126,13 +135,19 @@ def release_file(
     schema = without_columns(source.schema, how.drop, mechanism.domain)
     codec = codec_for(mechanism.domain, schema, how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
-        for batch in source.batches(schema.names):
-            writer.write(codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits)))
-            if how.progress is not None:
-                how.progress(codec.records)
+        for batch in how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder):
+            writer.write(codec.unpacked(batch))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
     return FileRelease(codec.records, provenance)
+
+
+def randomized(
+    source: Source, codec: FrameCodec | PassingCodec, mechanism: Randomizer, bits: BitSource
+) -> Iterator[pa.RecordBatch]:
+    """All records of the source, randomized and packed, in its order."""
+    for batch in source.batches(codec.schema.names):
+        yield codec.packed(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
 
 
 def without_columns(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:

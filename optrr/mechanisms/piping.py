@@ -1,7 +1,9 @@
-"""Randomized records into a pipe, as CSV: batch after batch, so that another program can read while records still come.
+"""Randomized records into a pipe, as CSV.
 
-What has gone through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a second run
-releases those records again. A file is the safe target (:func:`optrr.mechanisms.perturb.release_file`).
+They are shuffled, because a record's place may tell its value, and so the first goes out when the last has come in. Where
+their order is kept, they go through batch after batch, and another program can read while records still come. What has gone
+through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a second run releases those
+records again. A file is the safe target (:func:`optrr.mechanisms.perturb.release_file`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import BinaryIO
 import pyarrow.csv as pa_csv
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.perturb import without_columns
+from optrr.mechanisms.perturb import randomized, without_columns
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.passing import codec_for
@@ -29,7 +31,8 @@ def release_pipe(
 ) -> FileRelease:
     """Write randomized records to ``sink`` as CSV; parameters and refusals as of ``release_file``.
 
-    The pipe carries no account of the release; the returned one does.
+    The pipe carries no account of the release; the returned one does. Beyond a million records a temporary file holds them,
+    randomized, while they are shuffled, in the system's folder for such files (``TMPDIR``).
     """
     how, bits = options or ReleaseOptions(), as_source(random_state)
     source = open_source(source_path, mechanism.domain)
@@ -37,11 +40,10 @@ def release_pipe(
     schema = without_columns(source.schema, how.drop, mechanism.domain)
     codec = codec_for(mechanism.domain, schema, how.public)
     writer = None
-    for batch in source.batches(schema.names):
-        randomized = codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
+    for batch in how.in_order(randomized(source, codec, mechanism, bits), bits):
         # the line of names goes out with the first records: an input that is refused at once leaves the pipe empty
         writer = writer or pa_csv.CSVWriter(sink, codec.output_schema)
-        writer.write_batch(randomized)
+        writer.write_batch(codec.unpacked(batch))
     if writer is None or not codec.records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
     writer.close()

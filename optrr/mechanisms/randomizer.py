@@ -87,12 +87,15 @@ class Randomizer(ABC):
     def perturb(self, data: Frame, random_state: RandomState = None, again: bool = False) -> Frame:
         """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
 
-        Columns, their order and their types are kept; a type that cannot hold every declared category becomes text.
-        Everything else that could tell about the true records is left out: a pandas index, metadata, and the
-        dictionaries of categorical columns, which are rebuilt from the domain. (A type may tell something by itself:
-        some readers make a column of integers floating point as soon as one value is missing. Declare types, too.)
-        Arrow tables and pandas frames then say in their metadata (``attrs``) by which design they were randomized; polars
-        frames have no place for it.
+        Columns, their order and their types are kept; a type that cannot hold every declared category becomes text. The rows'
+        order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight beside their
+        own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an order, a row's
+        place or label tells the value. So do not hand out a frame whose order or index may follow what is private; files that
+        optrr writes are shuffled (``optrr.perturb(frame, mechanism, "released.parquet")``). Everything else that could tell
+        about the true records is left out: metadata, and the dictionaries of categorical columns, which are rebuilt from the
+        domain. (A type may tell something by itself: some readers make a column of integers floating point as soon as one
+        value is missing. Declare types, too.) Arrow tables and pandas frames then say in their metadata (``attrs``) by which
+        design they were randomized; polars frames have no place for it.
 
         Parameters
         ----------
@@ -108,8 +111,9 @@ class Randomizer(ABC):
         Raises
         ------
         InvalidInput
-            naming the column, the kind of value and the first record it stands in, never the value; also for records that are
-            randomized already, and for what is not in memory, such as a Spark frame.
+            naming the column, the kind of value and the first record it stands in, never the value; also for an index that is
+            called like an attribute, for records that are randomized already, and for what is not in memory, such as a Spark
+            frame.
         """
         # data frames bring Arrow, which takes longer to import than most designs take to solve
         from optrr.mechanisms.release import released_by  # noqa: PLC0415

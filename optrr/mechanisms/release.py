@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from optrr.records.account import Release, check_limit
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import PERSON, UNIT, Provenance
+from optrr.records.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance
 from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.source import Source
+from optrr.records.shuffling import shuffled
 from optrr_solvers.randomness import BitSource, SystemSource
 
 
@@ -32,10 +35,11 @@ class Releasing(Protocol):
 
 @dataclass(frozen=True)
 class FileRelease:
-    """A file of randomized records that was written: how many they are, and what it says of them."""
+    """A file of randomized records that was written: how many they are, what it says of them, and what is to be minded."""
 
     records: int
     provenance: Provenance
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class ReleaseOptions:
         columns that go through as they are.
     unit
         whose ε everything together is, where the other releases say so: of a record, or of a person over time.
+    keep_order
+        leave the records in the order of the true ones, which tells about these, instead of shuffling them.
     """
 
     progress: Callable[[int], None] | None = None
@@ -67,6 +73,27 @@ class ReleaseOptions:
     limit: float | None = None
     public: PublicColumns = NONE
     unit: str = UNIT
+    keep_order: bool = False
+
+    @property
+    def order(self) -> str:
+        """What the release says of its order."""
+        return KEPT if self.keep_order else SHUFFLED
+
+    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, with ``progress`` called after each of them."""
+        done = 0
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if self.progress is not None:
+                self.progress(done)
+
+    def in_order(
+        self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of randomized records in the order that they are released in (:mod:`optrr.records.shuffling`)."""
+        return iter(batches) if self.keep_order else shuffled(batches, bits, folder)
 
     def provenance(
         self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
@@ -80,7 +107,8 @@ class ReleaseOptions:
         """
         known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
         check_limit(known.releases, self.limit)
-        return replace(known, public=self.public, unit=PERSON if PERSON in (known.unit, self.unit) else UNIT)
+        unit = PERSON if PERSON in (known.unit, self.unit) else UNIT
+        return replace(known, public=self.public, unit=unit, order=self.order)
 
 
 def is_seeded(source: BitSource) -> bool:
@@ -92,10 +120,10 @@ def is_seeded(source: BitSource) -> bool:
 def released_by(
     mechanism: Releasing, source: BitSource, before: Provenance | None = None, earlier: Sequence[Release] = ()
 ) -> Provenance:
-    """The provenance of records randomized now, after what they had been through ``before``."""
+    """The provenance of records randomized now, after what they had been through ``before``, in the order that they had."""
     with np.errstate(divide="ignore"):  # a mechanism that changes nothing has an infinite ε
         epsilon = mechanism.epsilon
     release = Release.drawn(mechanism.digest, epsilon, is_seeded(source))
     if before is None:
-        return Provenance((release,), tuple(earlier))
-    return Provenance((*before.randomizations, release), (*before.earlier, *earlier), before.unit)
+        return Provenance((release,), tuple(earlier), order=KEPT)
+    return Provenance((*before.randomizations, release), (*before.earlier, *earlier), before.unit, order=KEPT)

@@ -173,6 +173,9 @@ class SampledTables(Asking):
     def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
 
+        No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
+        shuffles.
+
         Parameters
         ----------
         data
@@ -194,25 +197,24 @@ class SampledTables(Asking):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """Everybody's answer from one file into another, whole or not at all, bound to this way of asking.
+        """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this way of asking.
 
         Columns that are no attributes are refused, for the answers hold no others.
         """
         how = options or ReleaseOptions()
         if how.drop:
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
-        people, bits = 0, as_source(random_state)
+        bits = as_source(random_state)
         # answers have other columns than records, and are refused for what they are before that is noticed
         randomized_before(source, how.again)
         opened = open_source(source, self.domain)
         provenance = how.provenance(self, bits, source, opened)
         refuse_input_as_target(Path(target), opened)
+        people = 0
         with released_file(Path(target), SCHEMA, provenance) as writer:
-            for batch in self.batches(opened, bits):
+            for batch in how.in_order(how.watched(self.batches(opened, bits)), bits, writer.folder):
                 people += batch.num_rows
                 writer.write(batch)
-                if how.progress is not None:
-                    how.progress(people)
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
         return FileRelease(people, provenance)

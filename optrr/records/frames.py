@@ -1,8 +1,9 @@
 """Data frames to codes and back: pandas, polars, Arrow tables and record batches, and whatever speaks Arrow.
 
-Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes
-back has the columns' order and types, and nothing else of the original: a pandas index, metadata and dictionaries may
-hold true values, and no ε covers those.
+Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes back has
+the columns' order and types, the rows' order and a pandas frame's index, so that other columns of the same people can be put
+beside it; metadata and dictionaries, which may hold true values, are left behind. No ε covers order and index: where they
+follow a value, they tell it.
 """
 
 from __future__ import annotations
@@ -117,6 +118,27 @@ class FrameCodec:
         kernel(codes)
         return self.decode(codes)
 
+    def packed(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+        """As :meth:`recode`, but not decoded yet: one column that holds each record's codes, in few bytes."""
+        codes = self.encode(batch)
+        kernel(codes)
+        rows = np.ascontiguousarray(codes, dtype=self._narrow)
+        kind = pa.binary(rows.itemsize * self.domain.m)
+        column = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
+        return pa.RecordBatch.from_arrays([column], names=["codes"])
+
+    def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of ``output_schema`` from a packed one, whose codes are the first column."""
+        column = batch.column(0)
+        width = column.type.byte_width
+        flat = np.frombuffer(column.buffers()[1], self._narrow, len(batch) * self.domain.m, column.offset * width)
+        return self.decode(flat.reshape(len(batch), self.domain.m))
+
+    @cached_property
+    def _narrow(self) -> np.dtype[np.signedinteger]:
+        """The smallest type that holds every code."""
+        return np.dtype(np.min_scalar_type(-int(self.domain.sizes.max())))
+
 
 def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     """The frame with its codes edited by ``kernel``, of the kind it was given as.
@@ -129,6 +151,8 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
         see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
     """
     checked_columns(column_names(data), domain, domain)
+    if is_pandas_dataframe(data):
+        _refuse_attribute_as_index(data, domain)
     table = frame_table(data)
     if not table.num_rows:
         raise InvalidInput("the data holds no records; give at least one")
@@ -136,6 +160,16 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     batches = [codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS)]
     result = pa.Table.from_batches(batches, schema=codec.output_schema)
     return cast(Frame, _like(data, result, codec))
+
+
+def _refuse_attribute_as_index(data: Any, domain: Domain) -> None:
+    """The index goes through as it is: one that is called like an attribute holds the true values."""
+    true = [name for name in data.index.names if name is not None and str(name) in domain.names]
+    if true:
+        raise InvalidInput(
+            f"the index is called {shown(str(true[0]))} like an attribute, and would go through with the true values; drop it "
+            "with reset_index(drop=True)"
+        )
 
 
 def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
@@ -242,7 +276,7 @@ def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
         retype = column.keeps_type and isinstance(dtype, np.dtype) and plain.dtype != dtype
         series[name] = plain.astype(dtype) if retype else plain
     out = pd.DataFrame(series)
-    out.columns = data.columns
+    out.columns, out.index = data.columns, data.index
     return out
 
 

@@ -43,8 +43,25 @@ class PassingCodec:
 
     def recode(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
         """The batch with its attributes' codes edited by ``kernel``."""
-        recoded = self._codec.recode(batch.select(self._attributes), kernel)
-        columns = [(batch if f.name in self._public else recoded).column(f.name) for f in self.schema]
+        return self._together(self._codec.recode(batch.select(self._attributes), kernel), self._beside(batch))
+
+    def packed(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
+        """As :meth:`optrr.records.frames.FrameCodec.packed`, with the public columns behind the codes."""
+        codes = self._codec.packed(batch.select(self._attributes), kernel)
+        columns = [*codes.columns, *self._beside(batch)]
+        return pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
+
+    def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of ``output_schema`` from a packed one."""
+        return self._together(self._codec.unpacked(batch), batch.columns[1:])
+
+    def _beside(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The public columns, in the order of the schema."""
+        return [batch.column(f.name) for f in self.schema if f.name in self._public]
+
+    def _together(self, recoded: pa.RecordBatch, beside: list[pa.Array]) -> pa.RecordBatch:
+        rest = iter(beside)
+        columns = [next(rest) if f.name in self._public else recoded.column(f.name) for f in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
 
@@ -75,18 +92,18 @@ def attributes_alone(data: Frame, public: PublicColumns, domain: Domain) -> Fram
 
 
 def beside(recoded: Any, given: Any, public: PublicColumns) -> Any:
-    """The recoded frame with the public columns of the given one, in its order; a pandas index is left out, as in recoding."""
+    """The recoded frame with the public columns of the given one, in its order."""
     order = column_names(given)
     if is_pandas_dataframe(given):
         import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
 
         at = {name: k for k, name in enumerate(column_names(recoded))}
         columns = [
-            pd.Series(given.iloc[:, k].array) if name in public.names else recoded.iloc[:, at[name]]
+            pd.Series((given.iloc[:, k] if name in public.names else recoded.iloc[:, at[name]]).array)
             for k, name in enumerate(order)
         ]
         out = pd.concat(columns, axis=1)
-        out.columns = given.columns
+        out.columns, out.index = given.columns, given.index
         return out
     if is_polars_dataframe(given):
         return recoded.with_columns(given.get_column(name) for name in public.names).select(order)

@@ -10,8 +10,9 @@ comes out looks right. So it travels with them:
 Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
 finite one), ``seeded``, ``randomizations`` (what was done to these records, in order) and ``earlier`` (other releases of the
 same people that these followed); each entry of the two has ``design`` (digest of the mechanism), ``epsilon``, ``seeded`` and
-``id``. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing in it
-depends on the records.
+``id``. ``order`` says whether the records were ``shuffled`` or stand in the order of the true ones (``kept``); notes without
+it do not say. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing
+in it depends on the records.
 
 The unit is a record: ε is what one record's contributor spends. Of rounds of a longitudinal design it is a person over time: ε
 is then of everything that the person ever reports, while the true record stays as it is. ε add up (sequential composition).
@@ -39,12 +40,18 @@ from optrr.records.public import NONE, PublicColumns, PublicRecord
 FORMAT = "optrr-records/1"
 SYNTHETIC = "optrr-synthetic/1"
 UNIT, PERSON = "record", "person over time"
+SHUFFLED, KEPT = "shuffled", "kept"
 # Under which the JSON text stands in schema metadata (Arrow, Parquet) and in a pandas frame's attrs.
 KEY = "optrr"
 # The column that carries it through databases.
 COLUMN = "optrr_provenance"
 
 SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can undo it"
+
+IN_ORDER = (
+    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
+    "grouped file, a record's place tells the value, however much noise there is"
+)
 
 # Where pandas.DataFrame.to_parquet keeps a frame's attrs, and Spark the metadata of its columns.
 _PANDAS_ATTRS = b"PANDAS_ATTRS"
@@ -60,6 +67,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     randomizations: list[ReleaseRecord]
     earlier: list[ReleaseRecord] = []
     public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
+    order: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,8 @@ class SyntheticNote:
 class Provenance:
     """What was done to these records, what their people had released before, and which columns were not randomized.
 
+    ``order`` is SHUFFLED, KEPT, or empty where nothing is known of it.
+
     Raises
     ------
     InvalidInput
@@ -96,6 +106,7 @@ class Provenance:
     earlier: tuple[Release, ...] = ()
     unit: str = UNIT
     public: PublicColumns = NONE
+    order: str = ""
 
     def __post_init__(self) -> None:
         if not self.randomizations:
@@ -128,6 +139,10 @@ class Provenance:
         others = f"{what} follows a release of the same people that was {SEEDED}; in all they have spent epsilon inf"
         return [*itself, *([others] if before else [])]
 
+    def in_order(self, what: str) -> list[str]:
+        """One line where these records, named ``what``, stand in the order of the true ones."""
+        return [f"{what} {IN_ORDER}"] if self.order == KEPT else []
+
     def to_json(self) -> str:
         """The JSON text."""
         return msgspec.json.encode(self.to_record()).decode()
@@ -143,6 +158,7 @@ class Provenance:
             [r.to_record() for r in self.randomizations],
             [r.to_record() for r in self.earlier],
             self.public.record(),
+            self.order or msgspec.UNSET,
         )
         return dict(msgspec.to_builtins(record))
 
@@ -209,11 +225,14 @@ def _checked(record: _Record) -> Provenance:
         raise InvalidInput(f"its format is {record.format[:40]!r} and this version reads {FORMAT!r}")
     if record.unit not in (UNIT, PERSON):
         raise InvalidInput(f"its unit is {record.unit[:40]!r} and this version knows {UNIT!r} and {PERSON!r}")
+    if record.order and record.order not in (SHUFFLED, KEPT):
+        raise InvalidInput(f"its order is {record.order[:40]!r} and this version knows {SHUFFLED!r} and {KEPT!r}")
     known = Provenance(
         tuple(map(Release.from_record, record.randomizations)),
         tuple(map(Release.from_record, record.earlier)),
         record.unit,
         PublicColumns.of_record(record.public),
+        record.order or "",
     )
     stated = math.inf if record.epsilon is None else record.epsilon
     if stated < known.epsilon or record.seeded < known.seeded:

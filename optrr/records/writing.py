@@ -32,9 +32,10 @@ def refuse_input_as_target(target: Path, source: Source) -> None:
 
 
 class RecordWriter:
-    """Writes record batches of one schema to a CSV or Parquet file."""
+    """Writes record batches of one schema to a CSV or Parquet file, in ``folder``."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.folder = path.parent
         parquet = path.suffix.lower() == ".parquet"
         self._writer = pq.ParquetWriter(path, schema) if parquet else pa_csv.CSVWriter(path, schema)
         self._schema = schema

@@ -192,3 +192,24 @@ def bounded(source: BitSource, count: int, bound: int) -> NDArray[np.int64]:
         words[redo] = source.words(redo.size)
         redo = redo[words[redo] >= limit]
     return (words % np.uint64(bound)).astype(np.int64)
+
+
+# Up to so many, words have room for a place beside so many random bits that two are seldom alike.
+_PACKED_PLACES = 20
+
+
+def permutation(source: BitSource, count: int) -> NDArray[np.int64]:
+    """A uniform permutation of 0..count−1, exactly, shape (count,): the order of random words; alike words are drawn again."""
+    bits = max(1, int(count - 1).bit_length())
+    while True:
+        words = source.words(count)
+        if bits > _PACKED_PLACES:
+            order = np.argsort(words)
+            words = words[order]
+        else:
+            # to sort words that hold their place takes half the time of sorting places by words
+            words = np.sort(words << np.uint64(bits) | np.arange(count, dtype=np.uint64))
+            order = (words & np.uint64((1 << bits) - 1)).view(np.int64)
+            words >>= np.uint64(bits)
+        if not np.any(words[1:] == words[:-1]):
+            return order

@@ -237,7 +237,11 @@ MOMENTS = {
     "its folder is there": lambda folder: (folder / ".out.partial").exists(),
     "a task has begun": lambda folder: any(folder.glob(".out.partial/*/_temporary/*/*")),
     "a file is begun": lambda folder: any(folder.glob(".out.partial/**/*.parquet")),
-    "all is written": lambda folder: any(folder.glob(".out.partial/*/_SUCCESS")) or (folder / "out").exists(),
+    "the first copy is written": lambda folder: any(folder.glob(".out.partial/*.staged/_SUCCESS")),
+    "all is written": lambda folder: (
+        any(not p.parent.name.endswith(".staged") for p in folder.glob(".out.partial/*/_SUCCESS"))
+        or (folder / "out").exists()
+    ),
     "all is in its place": lambda folder: (folder / "out").exists(),
 }
 

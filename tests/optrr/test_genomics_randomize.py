@@ -32,11 +32,11 @@ from optrr.genomics.tables import all_tables
 from optrr.kernel import unrandomized
 from optrr.records.account import Release
 from optrr.records.frames import FrameCodec
-from optrr.records.provenance import Provenance
+from optrr.records.provenance import KEPT, Provenance
 from optrr.records.reading.registry import open_source
 from optrr_solvers.laws import ProductLaw
 
-RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),))
+RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),), order=KEPT)
 
 
 def cohort_of(codes: np.ndarray, seed: int = 0) -> Cohort:

@@ -6,7 +6,17 @@ import pytest
 from scipy.stats import chi2
 from scripted import Scripted
 
-from optrr_solvers.randomness import SeededSource, SystemSource, as_source, bounded, split, threshold, words_below
+from optrr_solvers import randomness
+from optrr_solvers.randomness import (
+    SeededSource,
+    SystemSource,
+    as_source,
+    bounded,
+    permutation,
+    split,
+    threshold,
+    words_below,
+)
 
 
 def test_none_is_the_operating_system_and_seeds_repeat():
@@ -107,3 +117,31 @@ def test_a_key_that_was_given_is_remembered():
         children = source.children(3)
         assert [child.keyed for child in children] == [keyed] * 3
         assert [grandchild.keyed for grandchild in children[0].children(2)] == [keyed] * 2
+
+
+@pytest.mark.parametrize("packed", [20, 0], ids=["with their places", "by sorting places"])
+def test_every_permutation_is_equally_likely(monkeypatch, packed):
+    monkeypatch.setattr(randomness, "_PACKED_PLACES", packed)
+    source, draws = as_source(3), 2_400
+    seen = {}
+    for _ in range(draws):
+        order = tuple(permutation(source, 4).tolist())
+        seen[order] = seen.get(order, 0) + 1
+    assert sorted(map(sorted, seen)) == [[0, 1, 2, 3]] * 24
+    # by chance once in a million seeds
+    assert chi2.sf(sum((k - 100) ** 2 / 100 for k in seen.values()), 23) > 1e-6
+    assert sorted(permutation(source, 70_001).tolist()) == list(range(70_001))
+    assert permutation(source, 0).size == 0 and permutation(source, 1).tolist() == [0]
+
+
+@pytest.mark.parametrize("packed", [20, 0], ids=["with their places", "by sorting places"])
+def test_a_permutation_is_drawn_again_where_words_are_alike(monkeypatch, packed):
+    monkeypatch.setattr(randomness, "_PACKED_PLACES", packed)
+
+    class Words:
+        given = iter([np.array([5, 5, 1], dtype=np.uint64), np.array([3, 1, 2], dtype=np.uint64)])
+
+        def words(self, count):
+            return next(self.given)
+
+    assert permutation(Words(), 3).tolist() == [1, 2, 0]
