@@ -12,6 +12,7 @@ import click
 from optrr.errors import InvalidInput
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import RecordsAt
+from optrr.records.small_files import Given
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -94,7 +95,7 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))
 
 
-def refuse_longitudinal(file: Path) -> None:
+def refuse_longitudinal(file: Given) -> None:
     """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
     # with it comes the arithmetic of both stages
     from optrr.longitudinal.design_file import is_longitudinal  # noqa: PLC0415

@@ -22,7 +22,7 @@ from optrr.designing.wishes import Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.records.account import Release
 from optrr.records.provenance import Provenance
-from optrr.records.small_files import read_small
+from optrr.records.small_files import Given, path_of, read_small
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 
@@ -118,8 +118,8 @@ def prepared(
     return Survey(fitted.design, file, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
 
 
-def _is_design(path: Path) -> bool:
-    if path.suffix.lower() != ".json":
+def _is_design(path: Given) -> bool:
+    if path_of(path).suffix.lower() != ".json":
         return False
     try:
         form = msgspec.json.decode(read_small(path), type=_Named).format

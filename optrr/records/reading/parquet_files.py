@@ -71,7 +71,6 @@ class ParquetFile(Source):
             except pa.ArrowException:
                 raise InvalidInput(f"cannot read {self.name}: it is damaged; write it again") from None
 
-
     def _rows_at_once(self, file: pq.ParquetFile, wanted: list[str], size: int) -> int:
         """At most ``size`` records, fewer where values are wide. Raises InvalidInput where pages are too large."""
         width = sum(fixed_width(f.type) or 1 for f in self.schema if f.name in set(wanted))
