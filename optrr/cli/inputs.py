@@ -32,6 +32,10 @@ _KEY = "optrr.cli.inputs"
 FILE = click.Path(path_type=Path)
 
 design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr design.")
+key_option = click.option(
+    "--key", metavar="PUBLIC.PEM", type=FILE, help="Refuse a design that the owner of this public key did not sign."
+)
+signature_option = click.option("--signature", type=FILE, help="Where its signature is; by default FILE.sig.")
 confidence_option = click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval."
 )

@@ -44,8 +44,10 @@ def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance | Sy
     path.write_bytes(msgspec.json.format(text, indent=1) + b"\n")
 
 
-def origin_from_sidecar(target: Path) -> Origin:
+def origin_from_sidecar(target: Path, raw: bytes | None = None) -> Origin:
     """What the sidecar of ``target`` says, with the files of other suffixes that it speaks of, too.
+
+    ``raw`` are the sidecar's bytes where they have been read already.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def origin_from_sidecar(target: Path) -> Origin:
     """
     path = sidecar_path(target)
     try:
-        sidecar = msgspec.json.decode(read_small(path), type=_Sidecar)
+        sidecar = msgspec.json.decode(read_small(path) if raw is None else raw, type=_Sidecar)
     except FileNotFoundError:
         return Origin(str(target))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
