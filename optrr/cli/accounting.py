@@ -72,30 +72,30 @@ def account(
         more = {"unit": " and ".join(units), "differs": wrong, "unknown": unknown}
         print_json({**_summary(spent, total, limit, within), **more})
         return 0 if within and not wrong else 1
-    print_table(
-        "releases",
-        ["release", "design", "epsilon", "from", "private"],
-        [
-            (
-                r.id[:12] or "unknown",
-                r.shown_design,
-                epsilon_text(r.epsilon),
-                "its design" if r.design in epsilons else "the file",
-                "no" if r.seeded else "yes",
-            )
-            for r in spent
-        ],
-    )
+    _show(spent, epsilons)
     whose = " and ".join(_UNITS[unit] for unit in units)
     click.echo(f"total epsilon {epsilon_text(total)} for {whose}, if these files are about the same people")
     for line in unknown:
         click.echo(f"not known: {line}")
     warn([f"a release was {SEEDED}"] if any(r.seeded for r in spent) else [])
-    for line in wrong:
+    above = [] if within else [f"{epsilon_text(total)} nats are above the limit of {limit:g}"]
+    for line in [*wrong, *above]:
         click.echo(f"error: {line}", err=True)
-    if not within:
-        click.echo(f"error: {epsilon_text(total)} nats are above the limit of {limit:g}", err=True)
     return 0 if within and not wrong else 1
+
+
+def _show(spent: Sequence[Release], epsilons: Mapping[str, float]) -> None:
+    rows = [
+        (
+            r.id[:12] or "unknown",
+            r.shown_design,
+            epsilon_text(r.epsilon),
+            "its design" if r.design in epsilons else "the file",
+            "no" if r.seeded else "yes",
+        )
+        for r in spent
+    ]
+    print_table("releases", ["release", "design", "epsilon", "from", "private"], rows)
 
 
 def _signed(file: Path, key: Path) -> Provenance:

@@ -97,7 +97,7 @@ def verify(
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Signature to write; by default FILE.sig.")
 @json_option
 def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
-    """Sign a design or deployment file that verifies, or the sidecar of a release; exit 1, and nothing written, where it does not.
+    """Sign a design, a deployment file or a release's sidecar that verifies; exit 1, and nothing written, where it does not.
 
     The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it (of a release optrr
     account --key), and so does openssl pkeyutl.

@@ -55,7 +55,7 @@ class ObservedColumn:
         self._held = 0
 
     def add(self, values: pa.Array) -> None:
-        """Count a batch; above the number of categories that an attribute can have, or what they may take, it counts no more."""
+        """Count a batch; above the number of categories that an attribute can have, or what they may take, no more of it."""
         if self.full:
             return
         kind = values.type
@@ -103,7 +103,8 @@ class ObservedColumn:
         """The attribute with these categories. Raises InvalidInput where they are too many."""
         if self.full:
             raise InvalidInput(
-                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values, or very long ones; give it bins, or leave it out"
+                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values, or very long ones; give it bins, or leave "
+                "it out"
             )
         marks = tuple(m for m in self.missing if self.holds(m))
         return Attribute(self.name, tuple(self.typed()), ordered=self.order is not None, missing=marks)

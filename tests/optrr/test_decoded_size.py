@@ -58,16 +58,23 @@ def parquet(column: pa.Array, **options) -> Callable[[Path], None]:
 
 HOSTILE: dict[str, tuple[str, Callable[[Path], None]]] = {
     "one text, two thousand times": ("a.parquet", parquet(repeated(), store_schema=False)),
-    "the same as bytes": ("a.parquet", lambda path: parquet(repeated(of=LONG.encode()), store_schema=False)(path)),
+    "the same as bytes": ("a.parquet", parquet(repeated(of=LONG.encode()), store_schema=False)),
     "a page of zeros": (
         "a.parquet",
-        lambda path: parquet(pa.array(["x" * (300 << 20)]), use_dictionary=False, write_statistics=False)(path),
+        lambda path: pq.write_table(
+            pa.table({"a": ["x" * (300 << 20)]}), path, compression="zstd", use_dictionary=False, write_statistics=False
+        ),
     ),
     "each text repeats the one before": (
         "a.parquet",
-        lambda path: parquet(
-            pa.array([LONG] * 150), use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY", write_statistics=False
-        )(path),
+        lambda path: pq.write_table(
+            pa.table({"a": [LONG] * 150}),
+            path,
+            compression="zstd",
+            use_dictionary=False,
+            column_encoding="DELTA_BYTE_ARRAY",
+            write_statistics=False,
+        ),
     ),
     "a dictionary": ("a.arrow", lambda path: written(path, repeated())),
     "a dictionary in a stream": ("a.arrows", lambda path: written(path, repeated())),

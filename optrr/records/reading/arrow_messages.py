@@ -1,7 +1,7 @@
 """What the compressed buffers of Arrow files and streams take once decoded, before any of them is decoded.
 
-Each message has a flatbuffer that says where its buffers stand (Message.fbs); a compressed buffer begins with the number of bytes
-that it will take, and the library acts on that number. A file has an index of its messages at its end (File.fbs).
+Each message has a flatbuffer that says where its buffers stand (Message.fbs); a compressed buffer begins with the number of
+bytes that it will take, and the library acts on that number. A file has an index of its messages at its end (File.fbs).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Compression, dictionaries and views let a few bytes stand for gigabytes. What is read at once may take ``MOST_BYTES`` and
 ``RATIO`` times the bytes that it takes in the file; that is asked before anything is decoded, of the sizes that a decoder will
-act on (:mod:`optrr.records.reading.parquet_pages`, :mod:`optrr.records.reading.arrow_messages`). Record batches are looked at
-again once they are there: a value may have ``LONGEST_VALUE`` bytes, and a batch is cut so that its columns, written out value by
-value, take at most ``MOST_BYTES``.
+act on (:mod:`optrr.records.reading.parquet_pages`, :mod:`optrr.records.reading.arrow_messages`). Record batches are
+looked at again once they are there: a value may have ``LONGEST_VALUE`` bytes, and a batch is cut so that its columns, written
+out value by value, take at most ``MOST_BYTES``.
 """
 
 from __future__ import annotations

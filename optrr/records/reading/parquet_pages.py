@@ -123,7 +123,7 @@ def _page(file: BinaryIO, start: int) -> _Page:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Numbers and structs of a struct, by the number of their field, and where it ends. Raises IndexError where it is cut off."""
+    """Numbers and structs of a struct, by their field, and where it ends. Raises IndexError where it is cut off."""
     if depth > _DEEPEST:
         raise ValueError("a header is too deep")
     fields: dict[int, Any] = {}
