@@ -59,8 +59,8 @@ def account(
     design it is a person over time: everything that one person ever reports. What cannot be known is said beside the sum.
     """
     known = provenances_in(files) if key is None else [_signed(file, key) for file in files]
-    _refuse_two_contents(files, known)
     stated = distinct_releases(release for each in known for release in each.releases)
+    _refuse_two_contents(files, known)
     epsilons = _epsilons_of(designs)
     spent = recomputed(stated, epsilons)
     units = list(dict.fromkeys(each.unit for each in known))

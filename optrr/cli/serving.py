@@ -65,14 +65,12 @@ def serve(
     except ModuleNotFoundError as error:
         raise not_installed(error, "optrr serve needs", "serve") from error
 
-    held = content_of(source, "specification or design")
+    held = require_signed(content_of(source, "specification or design"), key, signature)
     refuse_longitudinal(held)
-    require_signed(held, key, signature)
     given = os.environ.get(_TOKEN)
     token = given or new_token()
     with watched("designing") as options:
-        # the choices are the literals
-        settings = Settings(held, token, database, wording, public_url, preserve)  # type: ignore[arg-type]
+        settings = Settings(held, token, database, wording, public_url, preserve)  # type: ignore[arg-type] # the literals
         start = started(settings, options)
     warn(start.warnings)
     with listening(host, port) as bound:

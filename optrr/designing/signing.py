@@ -116,8 +116,8 @@ def signature_check(file: Given, key: Path, signature: Path | None = None, kind:
     return Check("signature", f"by key {fingerprint(public)}", whose, f"Ed25519, {_VERSION} {kind}", holds)
 
 
-def require_signed(file: Content, key: Path | None, signature: Path | None, kind: str = DESIGN) -> None:
-    """Refuse a file that was not signed by the owner of the public key; where no key is given nothing is asked.
+def require_signed(file: Content, key: Path | None, signature: Path | None, kind: str = DESIGN) -> Content:
+    """The file itself, if it was signed by the owner of the public key; where no key is given nothing is asked.
 
     Raises
     ------
@@ -127,10 +127,11 @@ def require_signed(file: Content, key: Path | None, signature: Path | None, kind
     if key is None:
         if signature is not None:
             raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
-        return
+        return file
     check = signature_check(file, key, signature, kind)
     if not check.holds:
         raise InvalidInput(f"{file} was not signed {check.stated}; get it again from whoever should have made it")
+    return file
 
 
 def is_exposed(key: Path) -> bool:
