@@ -36,10 +36,10 @@ class _Named(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A design, the bytes of its file, what its page says, the deployment file that it draws with, and one-line warnings."""
+    """A design, its file as it was read, what its page says, the deployment file that it draws with, and one-line warnings."""
 
     design: Design
-    design_file: bytes
+    design_file: Content
     wording: Wording
     deployment: Deployment
     warnings: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Survey:
         return SurveyFiles(
             self.deployment.design,
             self.asked,
-            self.design_file,
+            self.design_file.raw,
             self.deployment.to_bytes(),
             released.to_json(),
         )
@@ -116,7 +116,7 @@ def prepared(
         wanted = read_specification(path)
         wording, public = wanted.wording, wanted.public
         kept, fitted = _designed(wanted, path.path, options, preserve)
-    return Survey(fitted.design, kept.raw, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
+    return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
 
 
 def _is_design(path: Given) -> bool:
