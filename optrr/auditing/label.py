@@ -17,6 +17,7 @@ from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.domain import Domain
+from optrr.records.small_files import content_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
 from optrr_solvers.automaton.draw import Sampler
@@ -82,7 +83,7 @@ def label_of(given: Labelling) -> Label:
         for anything else, and for a file whose own numbers do not hold.
     """
     if isinstance(given, str | os.PathLike):
-        path = Path(given)
+        path = content_of(Path(given), "design or deployment file")
         given = load_deployment(path) if is_deployment(path) else Design.load(path)
     if isinstance(given, Label):
         return given

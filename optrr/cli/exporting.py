@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import refuse_longitudinal, split_names
+from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, split_names
 from optrr.cli.printing import json_option, late_bar, print_json, warn
 from optrr.designing.design import Design
+from optrr.designing.signing import require_signed
 from optrr.errors import InvalidInput
+from optrr.records.small_files import content_of
 from optrr.rounding import epsilon_text
 from optrr.spreadsheets import formula_doubts
 
@@ -37,6 +39,8 @@ _ALL = "*"
 @click.option(
     "--program", metavar="npz", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead."
 )
+@key_option
+@signature_option
 @json_option
 def export(
     design_file: Path,
@@ -45,6 +49,8 @@ def export(
     matrix: str | None,
     events: str | None,
     program: str | None,
+    key: Path | None,
+    signature: Path | None,
     as_json: bool,
 ) -> None:
     """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
@@ -57,8 +63,10 @@ def export(
         raise InvalidInput("give one of --size, --matrix, --events and --program")
     if str(output) == "-":
         raise InvalidInput("export writes a file and not standard output; name it: --output sampler.json")
-    refuse_longitudinal(design_file)
-    design = Design.load(design_file)
+    held = content_of(design_file, "design file")
+    refuse_longitudinal(held)
+    require_signed(held, key, signature)
+    design = Design.load(held)
     _keep(design_file, output)
     if matrix is None and events is None and program is None:
         _deployment(design, design_file, output, size, as_json)

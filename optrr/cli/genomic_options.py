@@ -18,7 +18,7 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.tables import Progress
 from optrr.inference.genotypes import GENOTYPE_TESTS
-from optrr.records.small_files import read_named, refuse_pipe
+from optrr.records.small_files import content_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 input_argument = click.argument("input", metavar="INPUT", type=FILE)
@@ -40,9 +40,9 @@ STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases"
 
 def load_genomic_design(path: Path) -> Design:
     """A design file. Raises InvalidInput as :meth:`Design.load`; of a specification with the command that suits genotypes."""
-    refuse_pipe(path)
-    refuse_specification(read_named(path, "design file"), path, "gwas-design GENOTYPES -o {1}")
-    return Design.load(path)
+    held = content_of(path, "design file")
+    refuse_specification(held.raw, held, "gwas-design GENOTYPES -o {1}")
+    return Design.load(held)
 
 
 def phenotype_options(command: Command) -> Command:

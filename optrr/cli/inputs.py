@@ -12,6 +12,7 @@ import click
 from optrr.errors import InvalidInput
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import RecordsAt
+from optrr.records.small_files import Given
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -31,6 +32,10 @@ _KEY = "optrr.cli.inputs"
 FILE = click.Path(path_type=Path)
 
 design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr design.")
+key_option = click.option(
+    "--key", metavar="PUBLIC.PEM", type=FILE, help="Refuse a design that the owner of this public key did not sign."
+)
+signature_option = click.option("--signature", type=FILE, help="Where its signature is; by default FILE.sig.")
 confidence_option = click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval."
 )
@@ -94,7 +99,7 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(n.replace("\0", ",").strip() for n in text.replace(",,", "\0").split(","))
 
 
-def refuse_longitudinal(file: Path) -> None:
+def refuse_longitudinal(file: Given) -> None:
     """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
     # with it comes the arithmetic of both stages
     from optrr.longitudinal.design_file import is_longitudinal  # noqa: PLC0415

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from optrr.asking import Asking
-from optrr.cli.inputs import design_option, input_argument
+from optrr.cli.inputs import design_option, input_argument, key_option, signature_option
 from optrr.cli.printing import json_option, late_bar, warn
 from optrr.cli.public_columns import public_option
 from optrr.cli.releases import (
@@ -25,18 +25,23 @@ from optrr.cli.releases import (
 )
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
+from optrr.designing.signing import DESIGN, SAMPLED_TABLES, require_signed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.printable import amount
+from optrr.protocols.sampled_tables_file import is_sampled_tables
 from optrr.protocols.saved import load_asking
 from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
+from optrr.records.small_files import content_of
 from optrr.spreadsheets import formula_doubts
 
 
 @click.command()
 @input_argument
 @design_option
+@key_option
+@signature_option
 @records_output_option(", or - for CSV on standard output")
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
 @public_option
@@ -49,6 +54,8 @@ from optrr.spreadsheets import formula_doubts
 def perturb(
     input: RecordsAt,
     design_file: Path,
+    key: Path | None,
+    signature: Path | None,
     output: Path,
     drop: tuple[str, ...],
     public: tuple[str, ...],
@@ -64,7 +71,9 @@ def perturb(
     INPUT is a CSV, TSV, Parquet, JSON lines or Arrow file (text also compressed), a directory or several of them, a database
     with --query, or - for standard input. What is written is in random order, because a record's place may tell its value.
     """
-    asking = load_asking(design_file)
+    held = content_of(design_file, "design file")
+    require_signed(held, key, signature, SAMPLED_TABLES if is_sampled_tables(held) else DESIGN)
+    asking = load_asking(held)
     replaced = replaced_release(output)
     asked = PublicColumns.parsed(public)
     if asked and not isinstance(asking, Design):

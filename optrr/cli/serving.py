@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from optrr.cli.designing import preserve_option
-from optrr.cli.inputs import refuse_longitudinal
+from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option
 from optrr.cli.printing import json_option, print_json, warn, watched
+from optrr.designing.signing import require_signed
 from optrr.errors import not_installed
+from optrr.records.small_files import content_of
 from optrr.rounding import epsilon_text
 
 _TOKEN = "OPTRR_RESULTS_TOKEN"
@@ -35,6 +37,8 @@ _DATABASE = "OPTRR_DATABASE"
     "--public-url", metavar="URL", help="Address that people use, where a proxy stands before this one: https://…"
 )
 @preserve_option
+@key_option
+@signature_option
 @json_option
 def serve(
     source: Path,
@@ -44,6 +48,8 @@ def serve(
     wording: Path | None,
     public_url: str | None,
     preserve: str,
+    key: Path | None,
+    signature: Path | None,
     as_json: bool,
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
@@ -59,12 +65,12 @@ def serve(
     except ModuleNotFoundError as error:
         raise not_installed(error, "optrr serve needs", "serve") from error
 
-    refuse_longitudinal(source)
+    held = require_signed(content_of(source, "specification or design"), key, signature)
+    refuse_longitudinal(held)
     given = os.environ.get(_TOKEN)
     token = given or new_token()
     with watched("designing") as options:
-        # the choices are the literals
-        settings = Settings(source, token, database, wording, public_url, preserve)  # type: ignore[arg-type]
+        settings = Settings(held, token, database, wording, public_url, preserve)  # type: ignore[arg-type] # the literals
         start = started(settings, options)
     warn(start.warnings)
     with listening(host, port) as bound:

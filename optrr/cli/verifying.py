@@ -12,14 +12,25 @@ import msgspec
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
-from optrr.designing.checks import Verification
-from optrr.designing.signing import is_exposed, sign_file, signature_check, signature_path
+from optrr.designing.checks import Check, Verification
+from optrr.designing.signing import (
+    DEPLOYMENT,
+    DESIGN,
+    LONGITUDINAL,
+    RECORDS,
+    is_exposed,
+    sign_file,
+    signature_check,
+    signature_path,
+)
 from optrr.designing.specification_record import refuse_specification
 from optrr.designing.verify import verify as verified
+from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput
 from optrr.longitudinal.design_file import is_longitudinal
 from optrr.longitudinal.verify import verify_longitudinal
-from optrr.records.small_files import read_named
+from optrr.records.sidecar import SUFFIX, origin_from_sidecar
+from optrr.records.small_files import Content, content_of, read_named
 
 
 class _Form(msgspec.Struct):
@@ -57,9 +68,12 @@ def verify(
     """
     if signature is not None and key is None:
         raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
-    # asked first, because a stranger's file may be refused before it is read
-    signed = None if key is None else signature_check(file, key, signature)
-    result = _verified(file, design_file, limited=not no_limit)
+    if not no_limit:
+        refuse_large(file)
+    held = content_of(file, "file")
+    # asked first, because a stranger's file may be refused before its numbers are looked at
+    signed = None if key is None else signature_check(held, key, signature, _kind(held))
+    result = _verified(held, design_file, limited=not no_limit)
     if signed is not None:
         result = replace(result, checks=(signed, *result.checks))
     named = result.design if result.holds else None
@@ -83,15 +97,17 @@ def verify(
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Signature to write; by default FILE.sig.")
 @json_option
 def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
-    """Sign a design or deployment file that verifies; exit 1, and nothing written, where it does not.
+    """Sign a design, a deployment file or a release's sidecar that verifies; exit 1, and nothing written, where it does not.
 
-    The signature is Ed25519 over the bytes of FILE: optrr verify --key checks it, and so does openssl pkeyutl.
+    The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it (of a release optrr
+    account --key), and so does openssl pkeyutl.
     """
-    result = _verified(file, None, limited=False)
+    held = content_of(file, "file")
+    result = _verified(held, None, limited=False)
     if not result.holds:
         _show(result)
         return 1
-    known = sign_file(file, key, output, _asked if sys.stdin.isatty() else None)
+    known = sign_file(held, key, output, _asked if sys.stdin.isatty() else None, _kind(held))
     target = signature_path(file) if output is None else output
     if as_json:
         print_json({"output": str(target), "key": known})
@@ -105,7 +121,27 @@ def _asked() -> str:
     return str(click.prompt("Passphrase", hide_input=True, err=True))
 
 
-def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verification:
+def _kind(file: Content) -> str:
+    """What the file is signed as."""
+    if file.path.name.endswith(SUFFIX):
+        return RECORDS
+    if is_deployment(file):
+        return DEPLOYMENT
+    return LONGITUDINAL if is_longitudinal(file) else DESIGN
+
+
+def _released(file: Content) -> Verification:
+    """Whether a sidecar is that of the file that it stands beside."""
+    target = file.path.with_name(file.path.name.removesuffix(SUFFIX))
+    origin = origin_from_sidecar(target, file.raw)
+    holds = origin.bound is not None
+    check = Check("content", "size and SHA-256", "those of the file" if holds else "others", "read whole", holds)
+    return Verification((check,), True)
+
+
+def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:
+    if _kind(file) == RECORDS:
+        return _released(file)
     if is_deployment(file):
         return verify_deployment(file, design_file, limited=limited)
     if design_file is not None:
@@ -121,7 +157,7 @@ def _verified(file: Path, design_file: Path | None, *, limited: bool) -> Verific
     return verified(file, limited=limited)
 
 
-def _says_a_format(file: Path) -> bool:
+def _says_a_format(file: Content) -> bool:
     try:
         return bool(msgspec.json.decode(read_named(file, "file"), type=_Form).format)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

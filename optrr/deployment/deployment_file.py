@@ -19,7 +19,7 @@ import numpy as np
 from optrr.deployment.canonical import canonical, digest_of, from_canonical
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.domain import Attribute, Domain
-from optrr.records.small_files import MOST_BYTES, read_named, refuse_pipe
+from optrr.records.small_files import Given, read_named, read_small, refuse_pipe
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
@@ -170,7 +170,7 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
     return out
 
 
-def is_deployment(path: str | Path) -> bool:
+def is_deployment(path: Given) -> bool:
     """Whether a file says that it is a deployment, of whatever version; False where it cannot be read.
 
     Raises
@@ -180,15 +180,14 @@ def is_deployment(path: str | Path) -> bool:
     """
     refuse_pipe(path)
     try:
-        with Path(path).open("rb") as file:
-            # whatever else it holds is passed over, which takes no memory
-            written = msgspec.json.decode(file.read(MOST_BYTES), type=_Versioned).format
+        # whatever else it holds is passed over, which takes no memory
+        written = msgspec.json.decode(read_small(path), type=_Versioned).format
     except (OSError, ValueError, RecursionError):
         return False
     return written.startswith(FORMAT.partition("/")[0] + "/")
 
 
-def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
+def read_deployment(path: Given, *, edited: bool = False) -> Deployment:
     """The content of a deployment file, checked in form; its ε are as stated.
 
     Parameters
@@ -204,7 +203,7 @@ def read_deployment(path: str | Path, *, edited: bool = False) -> Deployment:
     return decoded_deployment(read_named(path, "deployment file"), path, edited=edited)
 
 
-def decoded_deployment(raw: bytes, source: str | Path, *, edited: bool = False) -> Deployment:
+def decoded_deployment(raw: bytes, source: Given, *, edited: bool = False) -> Deployment:
     """As :func:`read_deployment`, for the bytes of a file; ``source`` is where they stand, for messages."""
     try:
         return read_deployment_text(raw, edited=edited)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 
 from optrr.deployment.deployment_file import Deployment, decoded_deployment, read_deployment
 from optrr.deployment.exact import epsilons, work
@@ -20,7 +19,7 @@ from optrr.designing.checks import Check, Verification
 from optrr.designing.design import Design
 from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Given, read_named
 
 __all__ = ["load_deployment", "verification_of", "verify_deployment"]
 
@@ -38,7 +37,7 @@ _UNKNOWN = (
 _PAIRS = "pairs of states, rounded up"
 
 
-def verify_deployment(path: str | Path, design: str | Path | None = None, *, limited: bool = True) -> Verification:
+def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
     """Recompute every ε of a deployment file; with a design file, also whether it is that design's.
 
     Parameters
@@ -54,7 +53,7 @@ def verify_deployment(path: str | Path, design: str | Path | None = None, *, lim
         hold is in the result.
     """
     if limited:
-        refuse_large(Path(path), "deployment file")
+        refuse_large(path, "deployment file")
     raw = read_named(path, "deployment file")
     deployed = None if limited and is_long(raw) else decoded_deployment(raw, path, edited=True)
     if deployed is None or (limited and work(deployed.automaton) > _MOST_HERE):
@@ -68,7 +67,7 @@ def verify_deployment(path: str | Path, design: str | Path | None = None, *, lim
     return replace(result, checks=(*result.checks, belongs))
 
 
-def verification_of(raw: bytes, source: str | Path) -> Verification:
+def verification_of(raw: bytes, source: Given) -> Verification:
     """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
     return _verified(decoded_deployment(raw, source, edited=True))
 
@@ -84,7 +83,7 @@ def _verified(deployed: Deployment) -> Verification:
     return Verification(checks, deployed.intact)
 
 
-def load_deployment(path: str | Path) -> Deployment:
+def load_deployment(path: Given) -> Deployment:
     """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
 
     Raises

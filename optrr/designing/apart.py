@@ -23,6 +23,7 @@ import msgspec
 from optrr.designing.checks import Check, Verification
 from optrr.errors import InvalidInput, OptrrError
 from optrr.records.public import PublicColumns, PublicRecord
+from optrr.records.small_files import Given
 
 __all__ = ["Limits", "checked_apart", "is_long"]
 
@@ -78,7 +79,7 @@ def is_long(raw: bytes) -> bool:
     return len(raw) > _READ_HERE
 
 
-def checked_apart(function: str, raw: bytes, source: str | Path, loading: bool = False) -> Verification:
+def checked_apart(function: str, raw: bytes, source: Given, loading: bool = False) -> Verification:
     """What ``function`` (``module:name``) says of a file's bytes and its name, within :meth:`Limits.of` those bytes.
 
     Raises

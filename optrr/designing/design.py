@@ -30,7 +30,7 @@ from optrr.printable import amount
 from optrr.records.account import Release, total_epsilon
 from optrr.records.domain import Domain
 from optrr.records.public import NONE, PublicColumns
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Given, read_named
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
 from optrr_solvers import Solution, Status
@@ -74,7 +74,7 @@ class Design(Labelled, FullRecords, TableResult):
         save_design(self, path)
 
     @staticmethod
-    def load(path: str | Path, *, limited: bool = True) -> Design:
+    def load(path: Given, *, limited: bool = True) -> Design:
         """Read a design file and recompute every number in it.
 
         Parameters
@@ -280,21 +280,21 @@ class Design(Labelled, FullRecords, TableResult):
         return out
 
 
-def _refuse_wrong(result: Verification, path: str | Path) -> None:
+def _refuse_wrong(result: Verification, path: Given) -> None:
     if not result.digest:
         raise InvalidInput(f"design file {path} was changed after it was written (its digest differs); design again")
     if result.failed:
         raise InvalidInput(f"design file {path} does not hold: {result.failed[0].line()}; design again")
 
 
-def verified_bytes(raw: bytes, source: str | Path, *, limited: bool) -> Verification:
+def verified_bytes(raw: bytes, source: Given, *, limited: bool) -> Verification:
     """All checks of a design file's content; errors as :func:`verified_record`, and where it is no design."""
     if limited and is_long(raw):
         return checked_apart(_CHECKS, raw, source)
     return verified_record(decoded_design(raw, source), source, limited=limited)
 
 
-def verified_record(record: DesignRecord, source: str | Path, *, limited: bool) -> Verification:
+def verified_record(record: DesignRecord, source: Given, *, limited: bool) -> Verification:
     """All checks of what a design file holds; where they may take long and are ``limited``, in a process of their own.
 
     Raises

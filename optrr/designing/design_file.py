@@ -32,7 +32,7 @@ from optrr.records.account import Release, ReleaseRecord
 from optrr.records.declaration import DeclaredAttribute, declaration
 from optrr.records.domain import Domain
 from optrr.records.public import NONE, PublicColumns, PublicRecord
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Given, read_named
 from optrr.records.whole_files import whole_file
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -154,7 +154,7 @@ class DesignRecord:
     public: PublicColumns = NONE
 
 
-def read_design_file(path: str | Path) -> DesignRecord:
+def read_design_file(path: Given) -> DesignRecord:
     """The content of a design file, unchecked: :meth:`optrr.designing.design.Design.load` recomputes its numbers.
 
     Raises
@@ -165,7 +165,7 @@ def read_design_file(path: str | Path) -> DesignRecord:
     return decoded_design(read_named(path, "design file"), path)
 
 
-def decoded_design(raw: bytes, source: str | Path) -> DesignRecord:
+def decoded_design(raw: bytes, source: Given) -> DesignRecord:
     """What the content of a design file holds, unchecked; ``source`` is where it stands, for messages.
 
     Raises

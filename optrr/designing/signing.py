@@ -1,11 +1,14 @@
-"""Detached signatures of design and deployment files: who made them.
+"""Detached signatures of design and deployment files, and of what randomized records say of themselves: who made them.
 
-Ed25519 (RFC 8032) over the bytes of the file, as they are; the signature is 64 bytes in a file of its own, keys are PEM files
-(PKCS #8 and SubjectPublicKeyInfo). OpenSSL makes and checks the same:
+Ed25519 (RFC 8032) over one line of text, which says of which version the signature is, what kind of file it signs and the
+SHA-256 of its bytes; the signature is 64 bytes in a file of its own, keys are PEM files (PKCS #8 and SubjectPublicKeyInfo). So
+none holds for a file that is read as another kind, or for what another program asks to be signed. OpenSSL makes and checks the
+same:
 
     openssl genpkey -algorithm ed25519 -out key.pem
     openssl pkey -in key.pem -pubout -out public.pem
-    openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in design.json -sigfile design.json.sig
+    echo "optrr-signature/1 optrr-design $(sha256sum design.json | cut -c 1-64)" > line
+    openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in line -sigfile design.json.sig
 
 A signature says whose file it is, not that its numbers hold: :func:`optrr.designing.verify.verify` recomputes those. Whose key
 it is must be known from elsewhere; the fingerprint that is shown is the SHA-256 of the public key's DER form.
@@ -30,10 +33,15 @@ from cryptography.hazmat.primitives.serialization import (
 
 from optrr.designing.checks import Check
 from optrr.errors import InvalidInput
+from optrr.records.small_files import Content, Given, content_of, path_of
 from optrr.records.whole_files import whole_file
 
-__all__ = ["fingerprint", "sign_file", "signature_check", "signature_path"]
+__all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
 
+# What the line begins with that is signed; another version signs another line.
+_VERSION = "optrr-signature/1"
+DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
+SAMPLED_TABLES, RECORDS = "optrr-sampled-tables", "optrr-records"
 _SIGNATURE_BYTES = 64
 # A PEM file of such a key has some 120 bytes, an encrypted one some 300.
 _MOST_KEY_BYTES = 1 << 14
@@ -48,11 +56,24 @@ def signature_path(file: Path) -> Path:
     return file.with_name(f"{file.name}.sig")
 
 
-def sign_file(file: Path, key: Path, signature: Path | None = None, passphrase: Callable[[], str] | None = None) -> str:
+def signed_line(kind: str, raw: bytes) -> bytes:
+    """What is signed of a file of this kind with these bytes."""
+    return f"{_VERSION} {kind} {hashlib.sha256(raw).hexdigest()}\n".encode()
+
+
+def sign_file(
+    file: Given,
+    key: Path,
+    signature: Path | None = None,
+    passphrase: Callable[[], str] | None = None,
+    kind: str = DESIGN,
+) -> str:
     """Sign the bytes of a file; returns the public key's fingerprint.
 
     Parameters
     ----------
+    kind
+        what the file is: one of the kinds above.
     signature
         where the 64 bytes are written; by default beside the file (:func:`signature_path`).
     passphrase
@@ -64,17 +85,18 @@ def sign_file(file: Path, key: Path, signature: Path | None = None, passphrase: 
         where a file cannot be read, the key is no private Ed25519 key in PEM, or the passphrase does not open it.
     """
     private = _private_key(key, passphrase)
-    signed = private.sign(_content(file, "the file to sign"))
-    target = signature_path(file) if signature is None else signature
-    if any(target.exists() and target.samefile(other) for other in (file, key)):
+    held = content_of(file, "the file to sign")
+    signed = private.sign(signed_line(kind, held.raw))
+    target = signature_path(held.path) if signature is None else signature
+    if any(target.exists() and other.exists() and target.samefile(other) for other in (held.path, key)):
         raise InvalidInput(f"{target} is what is signed, or the key; write the signature to another file")
     with whole_file(target) as partial:
         partial.write_bytes(signed)
     return fingerprint(private.public_key())
 
 
-def signature_check(file: Path, key: Path, signature: Path | None = None) -> Check:
-    """Whether the file was signed by the owner of a public key.
+def signature_check(file: Given, key: Path, signature: Path | None = None, kind: str = DESIGN) -> Check:
+    """Whether the file was signed, as one of this kind, by the owner of a public key.
 
     Raises
     ------
@@ -83,15 +105,33 @@ def signature_check(file: Path, key: Path, signature: Path | None = None) -> Che
         result.
     """
     public = _public_key(key)
-    place = signature_path(file) if signature is None else signature
+    place = signature_path(path_of(file)) if signature is None else signature
     signed = _content(place, "the signature", most=_SIGNATURE_BYTES + 1)
     try:
-        public.verify(signed, _content(file, "the signed file"))
+        public.verify(signed, signed_line(kind, content_of(file, "the signed file").raw))
         holds = True
     except InvalidSignature:
         holds = False
     whose = "by it" if holds else "not by it" if len(signed) == _SIGNATURE_BYTES else "no signature of 64 bytes"
-    return Check("signature", f"by key {fingerprint(public)}", whose, "Ed25519 over the file's bytes", holds)
+    return Check("signature", f"by key {fingerprint(public)}", whose, f"Ed25519, {_VERSION} {kind}", holds)
+
+
+def require_signed(file: Content, key: Path | None, signature: Path | None, kind: str = DESIGN) -> Content:
+    """The file itself, if it was signed by the owner of the public key; where no key is given nothing is asked.
+
+    Raises
+    ------
+    InvalidInput
+        also for a signature without a key.
+    """
+    if key is None:
+        if signature is not None:
+            raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
+        return file
+    check = signature_check(file, key, signature, kind)
+    if not check.holds:
+        raise InvalidInput(f"{file} was not signed {check.stated}; get it again from whoever should have made it")
+    return file
 
 
 def is_exposed(key: Path) -> bool:

@@ -17,7 +17,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.records.bins import Bins, bins_of
 from optrr.records.domain import Attribute, Category, Domain, category_text, numbered, shown
 from optrr.records.public import NONE, PublicColumns
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Given, path_of, read_named
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import SIZE_RANGE
 
@@ -97,11 +96,11 @@ class Specification:
         return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
 
 
-def read_specification(path: str | Path) -> Specification:
+def read_specification(path: Given) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
-    source = Path(path)
+    source = path_of(path)
     try:
-        text = read_named(source, "specification").decode("utf-8-sig")
+        text = read_named(path, "specification").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"specification {source} is not UTF-8; save it in that encoding") from error
     suffix = source.suffix.lower()

@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.bins import Closed
 from optrr.records.domain import Category, shown
+from optrr.records.small_files import Given, path_of
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,13 @@ def _said(value: Any) -> str:
     return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))
 
 
-def refuse_specification(raw: bytes, source: str | Path, command: str = "design {} -o {}") -> None:
+def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o {}") -> None:
     """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy.
 
     ``command`` makes the design that is wanted of a file, in another.
     """
     if _is_specification(raw):
-        made = "design.json" if Path(source).name != "design.json" else "made.json"
+        made = "design.json" if path_of(source).name != "design.json" else "made.json"
         remedy = command.format(shlex.quote(str(source)), made)
         raise InvalidInput(f"{source} is a specification, not yet a design: optrr {remedy} makes one")
 

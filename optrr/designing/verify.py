@@ -8,12 +8,12 @@ from pathlib import Path
 from optrr.designing.checks import Verification
 from optrr.designing.design import Design, verified_bytes
 from optrr.designing.work import refuse_large
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Content, Given, read_named
 
 __all__ = ["Verification", "verification_of", "verify"]
 
 
-def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> Verification:
+def verify(design: Design | Content | str | os.PathLike[str], *, limited: bool = True) -> Verification:
     """Recompute every number of a design, or of a design file, from its law and certificate alone (design §3.4).
 
     Parameters
@@ -30,12 +30,12 @@ def verify(design: Design | str | os.PathLike[str], *, limited: bool = True) -> 
     """
     if isinstance(design, Design):
         return design.verify()
-    path = Path(design)
+    path = design if isinstance(design, Content) else Path(design)
     if limited:
         refuse_large(path)
     return verified_bytes(read_named(path, "design file"), path, limited=limited)
 
 
-def verification_of(raw: bytes, source: str | Path) -> Verification:
+def verification_of(raw: bytes, source: Given) -> Verification:
     """The checks of a design file's content, without a limit; ``source`` is where it stands, for messages."""
     return verified_bytes(raw, source, limited=False)

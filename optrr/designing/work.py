@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.records.small_files import Content, Given, path_of
 from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Problem, Solution, TableLaw
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
@@ -62,9 +62,10 @@ class Work:
         return Work(self.seconds + other.seconds, self.memory + other.memory)
 
 
-def refuse_large(path: Path, what: str = "design file") -> None:
+def refuse_large(path: Given, what: str = "design file") -> None:
     """Raise InvalidInput where a file has more than ``MOST_BYTES``; one that is missing is left to its reader."""
-    size = path.stat().st_size if path.is_file() else 0
+    at = path_of(path)
+    size = len(path.raw) if isinstance(path, Content) else at.stat().st_size if at.is_file() else 0
     if size > MOST_BYTES:
         raise InvalidInput(
             f"{what} {path} has {size} bytes, more than {MOST_BYTES} bytes; where you trust who wrote it, use "

@@ -24,7 +24,7 @@ from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.printable import amount
 from optrr.records.domain import Domain
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Given, read_named
 from optrr.results import TableResult
 from optrr.rounding import epsilon_text
 from optrr_solvers.arrays import FloatArray
@@ -96,7 +96,7 @@ class LongitudinalDesign(TableResult):
         save_longitudinal(self, path)
 
     @staticmethod
-    def load(path: str | Path) -> LongitudinalDesign:
+    def load(path: Given) -> LongitudinalDesign:
         """Read a file and recompute every number in it.
 
         Raises

@@ -25,7 +25,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.two_stage import TwoStage
 from optrr.longitudinal.whole import WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.small_files import opens_with, read_named, refuse_pipe
+from optrr.records.small_files import Given, opens_with, read_named, refuse_pipe
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
@@ -107,7 +107,7 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))
 
 
-def is_longitudinal(path: str | Path) -> bool:
+def is_longitudinal(path: Given) -> bool:
     """Whether a file says that it is a longitudinal design, of whatever version; False where it cannot be read.
 
     Raises
@@ -119,7 +119,7 @@ def is_longitudinal(path: str | Path) -> bool:
     return opens_with(path, f"{FORMAT.partition('/')[0]}/")
 
 
-def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
+def read_longitudinal_file(path: Given) -> LongitudinalRecord:
     """The content of a file, unchecked.
 
     Raises
@@ -130,7 +130,7 @@ def read_longitudinal_file(path: str | Path) -> LongitudinalRecord:
     return decoded_longitudinal(read_named(path, "longitudinal design"), path)
 
 
-def decoded_longitudinal(raw: bytes, source: str | Path) -> LongitudinalRecord:
+def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
     """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
 
     Raises
@@ -153,7 +153,7 @@ def decoded_longitudinal(raw: bytes, source: str | Path) -> LongitudinalRecord:
     return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact, raw)
 
 
-def _decoded(raw: bytes, source: str | Path) -> _Record:
+def _decoded(raw: bytes, source: Given) -> _Record:
     try:
         written = msgspec.json.decode(raw, type=_Versioned).format
         if written != FORMAT:

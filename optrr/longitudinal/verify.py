@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from optrr.designing.work import refuse_large
 from optrr.errors import InvalidInput, in_one_line
 from optrr.longitudinal.design_file import LongitudinalRecord, decoded_longitudinal
 from optrr.longitudinal.whole import WholeOrUniform
-from optrr.records.small_files import read_named
+from optrr.records.small_files import Given, read_named
 
 if TYPE_CHECKING:
     from optrr.longitudinal.two_stage import TwoStage
@@ -25,7 +24,7 @@ _CHECKS = "optrr.longitudinal.verify:verification_of"
 __all__ = ["verification_of", "verified_bytes", "verified_longitudinal", "verify_longitudinal"]
 
 
-def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verification:
+def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
     """Recompute every number of a file, its optimum's certificate included; see :func:`optrr.verify`.
 
     Raises
@@ -34,23 +33,23 @@ def verify_longitudinal(path: str | Path, *, limited: bool = True) -> Verificati
         where it cannot be read, or its checks take too long; a number that does not hold is in the result.
     """
     if limited:
-        refuse_large(Path(path))
+        refuse_large(path)
     return verified_bytes(read_named(path, "longitudinal design"), path, limited=limited)
 
 
-def verification_of(raw: bytes, source: str | Path) -> Verification:
+def verification_of(raw: bytes, source: Given) -> Verification:
     """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
     return verified_bytes(raw, source, limited=False)
 
 
-def verified_bytes(raw: bytes, source: str | Path, *, limited: bool, loading: bool = False) -> Verification:
+def verified_bytes(raw: bytes, source: Given, *, limited: bool, loading: bool = False) -> Verification:
     """All checks of a file's content; errors as :func:`verified_longitudinal`, and where it is no longitudinal design."""
     if limited and is_long(raw):
         return checked_apart(_CHECKS, raw, source, loading)
     return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=limited)
 
 
-def verified_longitudinal(record: LongitudinalRecord, source: str | Path, *, limited: bool) -> Verification:
+def verified_longitudinal(record: LongitudinalRecord, source: Given, *, limited: bool) -> Verification:
     """All checks of what a file holds; where they may take long and are ``limited``, in a process of their own.
 
     Raises

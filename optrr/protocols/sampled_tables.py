@@ -46,6 +46,7 @@ from optrr.records.provenance import digest_of
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
 from optrr.records.same_people import counted_twice
+from optrr.records.small_files import Given
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.spent import checked_epsilon
 from optrr_solvers.arrays import FloatArray
@@ -313,7 +314,7 @@ class SampledTables(Asking):
         save_sampled_tables(self, path)
 
     @staticmethod
-    def load(path: str | Path) -> SampledTables:
+    def load(path: Given) -> SampledTables:
         """Read what :meth:`save` wrote. Raises InvalidInput where it is malformed or its ε is not the one drawn."""
         record = read_sampled_tables(path)
         asking = SampledTables(

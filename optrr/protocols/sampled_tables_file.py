@@ -16,7 +16,7 @@ from optrr import __version__
 from optrr.designing.design_file import refuse_repeats
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.declaration import DeclaredAttribute, declaration
-from optrr.records.small_files import opens_with, read_small, refuse_pipe
+from optrr.records.small_files import Given, opens_with, read_small, refuse_pipe
 from optrr.records.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
     tables: list[TableRecord]
 
 
-def is_sampled_tables(path: str | Path) -> bool:
+def is_sampled_tables(path: Given) -> bool:
     """Whether a file says that it is a way of asking of this kind. Raises InvalidInput for a pipe, which is read once only."""
     refuse_pipe(path)
     return opens_with(path, FORMAT)
@@ -66,7 +66,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
         partial.write_text(text + "\n", encoding="utf-8")
 
 
-def read_sampled_tables(path: str | Path) -> SampledTablesRecord:
+def read_sampled_tables(path: Given) -> SampledTablesRecord:
     """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
     try:
         raw = read_small(path)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from optrr.asking import Asking
 from optrr.designing.design import Design
 from optrr.protocols.sampled_tables_file import is_sampled_tables
+from optrr.records.small_files import Given, content_of
 
 
-def load_asking(path: str | Path) -> Asking:
+def load_asking(path: Given) -> Asking:
     """The design or the sampled tables of a file that :meth:`optrr.asking.Asking.save` wrote.
 
     Raises
@@ -17,6 +16,7 @@ def load_asking(path: str | Path) -> Asking:
     InvalidInput
         where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """
+    path = content_of(path, "design file")
     if not is_sampled_tables(path):
         return Design.load(path)
     from optrr.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)

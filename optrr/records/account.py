@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -93,14 +93,30 @@ class Release:
 
 
 def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
-    """Each release once, by its id; those without an id are all counted."""
+    """Each release once, by its id; those without an id are all counted.
+
+    Raises
+    ------
+    InvalidInput
+        where one id stands for two different releases.
+    """
     out: list[Release] = []
-    seen: set[str] = set()
+    seen: dict[str, Release] = {}
     for release in releases:
         if not release.id or release.id not in seen:
             out.append(release)
-        seen.add(release.id)
+        first = seen.setdefault(release.id, release)
+        if release.id and release != first:
+            raise InvalidInput(
+                f"the id {release.id[:_SHOWN]} stands for two releases, of epsilon {epsilon_text(first.epsilon)} and "
+                f"{epsilon_text(release.epsilon)}, so one of these files was edited; give the files as optrr wrote them"
+            )
     return tuple(out)
+
+
+def recomputed(releases: Iterable[Release], epsilons: Mapping[str, float]) -> tuple[Release, ...]:
+    """The releases with the ε of their designs, by digest, in nats, where that is known; as they are stated elsewhere."""
+    return tuple(replace(r, epsilon=epsilons.get(r.design, r.epsilon)) for r in releases)
 
 
 def total_epsilon(releases: Iterable[Release]) -> float:

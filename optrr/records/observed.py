@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +18,8 @@ from optrr.records.frames import checked_columns
 from optrr.records.reading.registry import open_source
 from optrr_solvers.problem import SIZE_RANGE
 
+# Characters of all values of a column: a million categories of 64.
+_MOST_HELD = 1 << 26
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
@@ -49,22 +52,17 @@ class ObservedColumn:
         self.counts: dict[Any, int] = {}
         self.order: list[Any] | None = None
         self.full = False
+        self._held = 0
 
     def add(self, values: pa.Array) -> None:
-        """Count a batch; above the number of categories that an attribute can have, the column is full and counts no more."""
+        """Count a batch; above the number of categories that an attribute can have, or what they may take, no more of it."""
         if self.full:
             return
         kind = values.type
-        if pa.types.is_dictionary(kind):
-            if kind.ordered:
-                self.order = values.dictionary.to_pylist()
-            dictionary = values.dictionary
-            plain = dictionary.cast(pa.string()) if pa.types.is_string_view(dictionary.type) else dictionary
-            values = plain.take(values.indices)
-        elif pa.types.is_string_view(kind):
-            values = values.cast(pa.string())
+        if pa.types.is_dictionary(kind) and kind.ordered:
+            self.order = values.dictionary.to_pylist()
         try:
-            counted = pc.value_counts(values)
+            counted = _counted(values)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
                 f"column {shown(self.name)} holds {kind}, which is no category; give texts, numbers, dates or yes and no"
@@ -72,8 +70,10 @@ class ObservedColumn:
         for pair in counted.to_pylist():
             value = pair["values"]
             value = None if isinstance(value, float) and math.isnan(value) else value
+            if value not in self.counts:
+                self._held += len(value) if isinstance(value, str | bytes) else 1
             self.counts[value] = self.counts.get(value, 0) + pair["counts"]
-        self.full = len(self.counts) > SIZE_RANGE[1]
+        self.full = len(self.counts) > SIZE_RANGE[1] or self._held > _MOST_HELD
 
     def holds(self, mark: str) -> bool:
         """Whether this text, or the number it is, occurs."""
@@ -103,10 +103,23 @@ class ObservedColumn:
         """The attribute with these categories. Raises InvalidInput where they are too many."""
         if self.full:
             raise InvalidInput(
-                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values; give it bins, or leave it out"
+                f"column {shown(self.name)} has more than {SIZE_RANGE[1]} values, or very long ones; give it bins, or leave "
+                "it out"
             )
         marks = tuple(m for m in self.missing if self.holds(m))
         return Attribute(self.name, tuple(self.typed()), ordered=self.order is not None, missing=marks)
+
+
+def _counted(values: pa.Array) -> pa.StructArray:
+    """How often each value occurs; a dictionary's are counted by their places, since written out they may take gigabytes."""
+    if not pa.types.is_dictionary(values.type):
+        return pc.value_counts(values.cast(pa.string()) if pa.types.is_string_view(values.type) else values)
+    dictionary, at = values.dictionary, values.indices.fill_null(len(values.dictionary))
+    numbers = np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(dictionary) + 1)
+    present = np.flatnonzero(numbers)
+    plain = dictionary.cast(pa.string()) if pa.types.is_string_view(dictionary.type) else dictionary
+    known = plain.take(pa.array([None if k == len(dictionary) else k for k in present.tolist()], pa.int64()))
+    return pa.StructArray.from_arrays([known, pa.array(numbers[present])], ["values", "counts"])
 
 
 def number_text_of(value: Any) -> str | None:

@@ -44,8 +44,10 @@ def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance | Sy
     path.write_bytes(msgspec.json.format(text, indent=1) + b"\n")
 
 
-def origin_from_sidecar(target: Path) -> Origin:
+def origin_from_sidecar(target: Path, raw: bytes | None = None) -> Origin:
     """What the sidecar of ``target`` says, with the files of other suffixes that it speaks of, too.
+
+    ``raw`` are the sidecar's bytes where they have been read already.
 
     Raises
     ------
@@ -53,8 +55,10 @@ def origin_from_sidecar(target: Path) -> Origin:
         where there is one that cannot be read.
     """
     path = sidecar_path(target)
+    if raw is None and not path.exists():
+        return _of_twin(target)
     try:
-        sidecar = msgspec.json.decode(read_small(path), type=_Sidecar)
+        sidecar = msgspec.json.decode(read_small(path) if raw is None else raw, type=_Sidecar)
     except FileNotFoundError:
         return Origin(str(target))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -69,6 +73,26 @@ def origin_from_sidecar(target: Path) -> Origin:
         # a suffix that no file can have, or a file that cannot be looked at
         whole = False
     return Origin(str(target), provenance, "" if whole else f"{path.name} was written for other content than it has")
+
+
+def _of_twin(target: Path) -> Origin:
+    """What another sidecar of the folder says where it is of this very content: a release that was copied or renamed alone."""
+    said = Origin(str(target))
+    if not target.is_file():
+        return said
+    size, content = target.stat().st_size, None
+    for path in sorted(target.parent.glob(f"*{SUFFIX}")):
+        try:
+            sidecar = msgspec.json.decode(read_small(path), type=_Sidecar)
+        except (OSError, InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue  # whoever reads its own file says what is wrong
+        stated = sidecar.content.get(target.suffix.lower())
+        if stated is None or len(sidecar.content) > 1 or stated.bytes != size:
+            continue
+        content = content or _content(target)
+        if content == stated:
+            return Origin(str(target), Provenance.from_json(bytes(sidecar.provenance), str(path)))
+    return said
 
 
 def _is_described(file: Path, sidecar: _Sidecar) -> bool:

@@ -5,6 +5,7 @@ A device or a pipe has no size before it is read, so the limit is on what is rea
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from optrr.errors import InvalidInput, in_one_line
@@ -15,8 +16,47 @@ MOST_BYTES = 1 << 28
 _HEAD = 100
 
 
-def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
+@dataclass(frozen=True)
+class Content:
+    """A file that has been read: whoever is given this in place of a path looks at these bytes, and opens nothing.
+
+    So what is checked, what is signed and what is used are the same bytes, whatever becomes of the file meanwhile.
+    """
+
+    path: Path
+    raw: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+# A file that is still to be read, or has been.
+Given = str | Path | Content
+
+
+def content_of(given: Given, what: str) -> Content:
+    """The file's content, read now unless it has been; ``what`` it should be, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where the file cannot be opened, and for a pipe.
+    """
+    if isinstance(given, Content):
+        return given
+    refuse_pipe(given)
+    return Content(Path(given), read_named(given, what))
+
+
+def path_of(given: Given) -> Path:
+    """Where the file is."""
+    return given.path if isinstance(given, Content) else Path(given)
+
+
+def read_small(path: Given, most: int = MOST_BYTES) -> bytes:
     """All bytes of a file. Raises OSError as opening it does, and InvalidInput where it holds more than ``most`` bytes."""
+    if isinstance(path, Content):
+        return path.raw
     with Path(path).open("rb") as file:
         held = file.read(most + 1)
     if len(held) > most:
@@ -24,11 +64,13 @@ def read_small(path: str | Path, most: int = MOST_BYTES) -> bytes:
     return held
 
 
-def opens_with(path: str | Path, mark: str) -> bool:
+def opens_with(path: Given, mark: str) -> bool:
     """Whether a mark stands among a file's first characters; False where it cannot be read, and for a pipe.
 
     To open a pipe that the output goes to would wait for ever for somebody who writes to it.
     """
+    if isinstance(path, Content):
+        return mark.encode() in path.raw[:_HEAD]
     if Path(path).is_fifo():
         return False
     try:
@@ -38,13 +80,13 @@ def opens_with(path: str | Path, mark: str) -> bool:
         return False
 
 
-def refuse_pipe(path: str | Path) -> None:
+def refuse_pipe(path: Given) -> None:
     """Raise InvalidInput for a pipe where a file is looked at before it is read: what was looked at would be gone."""
-    if Path(path).is_fifo():
+    if not isinstance(path, Content) and Path(path).is_fifo():
         raise InvalidInput(f"{path} is a pipe, and this file is read more than once; save it first, and give its name")
 
 
-def read_named(path: str | Path, what: str) -> bytes:
+def read_named(path: Given, what: str) -> bytes:
     """The same. Raises InvalidInput where the file cannot be opened, too, with ``what`` it should be."""
     try:
         return read_small(path)

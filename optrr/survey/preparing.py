@@ -22,7 +22,7 @@ from optrr.designing.wishes import Preserve, Wishes
 from optrr.errors import InvalidInput
 from optrr.records.account import Release
 from optrr.records.provenance import Provenance
-from optrr.records.small_files import read_small
+from optrr.records.small_files import Content, Given, content_of, path_of, read_small
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 
@@ -36,10 +36,10 @@ class _Named(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A design, the bytes of its file, what its page says, the deployment file that it draws with, and one-line warnings."""
+    """A design, its file as it was read, what its page says, the deployment file that it draws with, and one-line warnings."""
 
     design: Design
-    design_file: Path
+    design_file: Content
     wording: Wording
     deployment: Deployment
     warnings: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Survey:
         return SurveyFiles(
             self.deployment.design,
             self.asked,
-            self.design_file.read_bytes(),
+            self.design_file.raw,
             self.deployment.to_bytes(),
             released.to_json(),
         )
@@ -83,7 +83,7 @@ class Survey:
 
 
 def prepared(
-    path: Path,
+    path: Given,
     wording_from: Path | None = None,
     options: SolveOptions = SolveOptions(),
     preserve: Preserve = "marginals",
@@ -101,10 +101,11 @@ def prepared(
         where the file is neither, the saved design is another specification's or preserves less than is asked for, or no
         device could draw from it. SolveFailed where no design is reached.
     """
+    path = content_of(path, "specification or design")
     if _is_design(path):
         if preserve != "marginals":
             raise InvalidInput(f"{path} is a design: what it preserves is settled; leave out --preserve")
-        file, fitted = path, _unchanged(fitted_deployment(Design.load(path), _MOST_BYTES), path)
+        kept, fitted = path, _unchanged(fitted_deployment(Design.load(path), _MOST_BYTES), path)
         wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
         public = fitted.design.public
     else:
@@ -113,13 +114,13 @@ def prepared(
                 f"{path} is a specification and has texts of its own; leave out --wording {wording_from}"
             )
         wanted = read_specification(path)
-        file, wording, public = path.with_name(f"{path.stem}.design.json"), wanted.wording, wanted.public
-        fitted = _designed(wanted, path, file, options, preserve)
-    return Survey(fitted.design, file, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
+        wording, public = wanted.wording, wanted.public
+        kept, fitted = _designed(wanted, path.path, options, preserve)
+    return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
 
 
-def _is_design(path: Path) -> bool:
-    if path.suffix.lower() != ".json":
+def _is_design(path: Given) -> bool:
+    if path_of(path).suffix.lower() != ".json":
         return False
     try:
         form = msgspec.json.decode(read_small(path), type=_Named).format
@@ -130,12 +131,15 @@ def _is_design(path: Path) -> bool:
     return bool(form)
 
 
-def _designed(wanted: Specification, path: Path, file: Path, options: SolveOptions, preserve: Preserve) -> Fitted:
+def _designed(wanted: Specification, path: Path, options: SolveOptions, preserve: Preserve) -> tuple[Content, Fitted]:
+    """What is served, and the file that it was saved to."""
+    file = path.with_name(f"{path.stem}.design.json")
     epsilons = wanted.required_epsilons()
     if not file.exists():
         made = design(wanted.domain, epsilons, preserve=preserve, options=options)
         _save_first(fitted_deployment(made, _MOST_BYTES).design, file)
-    kept = Design.load(file)
+    saved = content_of(file, "design file")
+    kept = Design.load(saved)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
@@ -145,7 +149,7 @@ def _designed(wanted: Specification, path: Path, file: Path, options: SolveOptio
         raise InvalidInput(
             f"{file} preserves less than --preserve {preserve}; serve it without, or move it away to design again"
         )
-    return _unchanged(fitted_deployment(kept, _MOST_BYTES), file)
+    return saved, _unchanged(fitted_deployment(kept, _MOST_BYTES), saved)
 
 
 def _save_first(made: Design, file: Path) -> None:
@@ -164,7 +168,7 @@ def _save_first(made: Design, file: Path) -> None:
         own.unlink(missing_ok=True)
 
 
-def _unchanged(fitted: Fitted, file: Path) -> Fitted:
+def _unchanged(fitted: Fitted, file: Given) -> Fitted:
     """The deployment of exactly this design: what is estimated with must be what was drawn from."""
     if fitted.anew:
         raise InvalidInput(

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from optrr.designing.wishes import Preserve
 from optrr.errors import InvalidInput
+from optrr.records.small_files import Given, path_of
 from optrr.survey.app import SurveyApp, survey_app
 from optrr.survey.database import database_url, open_database, shown
 from optrr.survey.preparing import prepared
@@ -35,7 +36,7 @@ class Settings:
         of a specification: :func:`optrr.design`'s.
     """
 
-    source: Path
+    source: Given
     token: str
     database: str | None = None
     wording: Path | None = None
@@ -65,7 +66,8 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     # a design may take minutes, so what is quickly checked comes first
     admission = Admission(settings.token)
     secure = _is_secure(settings.public_url)
-    beside = settings.source.parent / f"{settings.source.name.split('.')[0] or 'survey'}.db"
+    source = path_of(settings.source)
+    beside = source.parent / f"{source.name.split('.')[0] or 'survey'}.db"
     url = database_url(settings.database or str(beside))
     survey = prepared(settings.source, settings.wording, options, settings.preserve)
     app = survey_app(survey, open_database(url), admission, secure)

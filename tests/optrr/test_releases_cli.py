@@ -78,8 +78,9 @@ def test_the_five_silent_mistakes(here, capsys, kind):
     assert twice["epsilon"] == pytest.approx(3) and twice["randomizations"] == 2
     assert "was randomized twice" in estimate(capsys, f"twice.{kind}", code=2)[1]
     # a file that lost what it said, and one whose content was exchanged
-    Path(f"lost.{kind}").write_bytes(Path("out.csv" if kind == "csv" else "true.parquet").read_bytes())
-    assert "is not bound" in estimate(capsys, f"lost.{kind}")[1]
+    Path("elsewhere").mkdir()  # beside the release, its sidecar would tell what the copy is
+    Path(f"elsewhere/lost.{kind}").write_bytes(Path("out.csv" if kind == "csv" else "true.parquet").read_bytes())
+    assert "is not bound" in estimate(capsys, f"elsewhere/lost.{kind}")[1]
     if kind == "csv":
         Path(out).write_text(Path(out).read_text() + "a,F\n")
         assert "written for other content" in estimate(capsys, out)[1]
@@ -130,6 +131,97 @@ def test_accounts_add_up_distinct_releases(here, capsys):
     assert said(capsys, "account", "first.csv", "--limit", "1.51")[1] == ""
     assert "does not say what was spent" in said(capsys, "account", "true.csv", code=2)[1]
     assert "cannot read absent.csv: No such file" in said(capsys, "account", "absent.csv", code=2)[1]
+
+
+def edited(file, **release):
+    """The sidecar of a file with another release in it, consistently."""
+    path = Path(f"{file}.optrr.json")
+    note = json.loads(path.read_text())
+    note["provenance"]["randomizations"][0].update(release)
+    note["provenance"]["epsilon"] = sum(r["epsilon"] for r in note["provenance"]["randomizations"])
+    path.write_text(json.dumps(note))
+
+
+def test_the_account_recomputes_what_a_sidecar_states(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    honest = as_json(capsys, "account", "first.csv", "--design", "one.json", "--design", "two.json")
+    assert honest["epsilon"] == pytest.approx(1.5) and honest["differs"] == []
+    assert not any("is what the files state" in line for line in honest["unknown"])
+    edited("first.csv", epsilon=0.001)
+    believed = as_json(capsys, "account", "first.csv")
+    assert believed["epsilon"] == 0.001 and "--design recomputes it" in believed["unknown"][0]
+    assert "not known: whoever edits a file" in said(capsys, "account", "first.csv")[0]
+    counted = as_json(capsys, "account", "first.csv", "--design", "one.json", code=1)
+    assert counted["epsilon"] == honest["epsilon"] and len(counted["differs"]) == 1
+    err = said(capsys, "account", "first.csv", "--design", "one.json", "--limit", "1", code=1)[1]
+    assert "a file states epsilon 0.001" in err and "above the limit of 1" in err
+    # another design's digest says nothing about this one
+    assert as_json(capsys, "account", "first.csv", "--design", "two.json")["epsilon"] == 0.001
+
+
+def test_one_id_with_two_contents_is_refused(here, capsys):
+    for name, design in (("first", "one"), ("second", "one"), ("third", "two")):
+        said(capsys, "perturb", "true.csv", "--design", f"{design}.json", "-o", f"{name}.csv")
+    known = as_json(capsys, "account", "first.csv")["releases"][0]["id"]
+    assert as_json(capsys, "account", "first.csv", "second.csv")["epsilon"] == pytest.approx(3)
+    edited("second.csv", id=known)
+    assert "hold different records under the id" in said(capsys, "account", "first.csv", "second.csv", code=2)[1]
+    edited("third.csv", id=known)
+    assert "stands for two releases" in said(capsys, "account", "first.csv", "third.csv", code=2)[1]
+    after = (
+        "perturb",
+        "true.csv",
+        "--design",
+        "one.json",
+        "-o",
+        "out.csv",
+        "--after",
+        "first.csv",
+        "--after",
+        "third.csv",
+    )
+    assert "stands for two releases" in said(capsys, *after, code=2)[1]
+    assert not Path("out.csv").exists()
+
+
+def test_a_copy_without_its_sidecar_is_known_beside_the_release(here, capsys):
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    Path("copy.csv").write_bytes(Path("first.csv").read_bytes())
+    again = ("perturb", "copy.csv", "--design", "one.json", "-o", "twice.csv")
+    assert "copy.csv is already randomized (once, epsilon 1.5" in said(capsys, *again, code=2)[1]
+    assert not Path("twice.csv").exists()
+    assert as_json(capsys, *again, "--again")["epsilon"] == pytest.approx(3)
+    # one letter of it makes it other content, which no sidecar speaks of
+    Path("copy.csv").write_bytes(Path("first.csv").read_bytes().replace(b"F", b"M", 1))
+    assert as_json(capsys, *again)["epsilon"] == pytest.approx(1.5)
+
+
+def test_what_a_release_says_of_itself_can_be_signed(here, capsys):
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    Path("key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    Path("public.pem").write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "first.csv")
+    said(capsys, "sign", "first.csv.optrr.json", "--key", "key.pem")
+    said(capsys, "verify", "first.csv.optrr.json", "--key", "public.pem")
+    signed = as_json(capsys, "account", "first.csv", "--key", "public.pem")
+    assert signed["epsilon"] == pytest.approx(1.5)
+    assert not any("--key asks" in line for line in signed["unknown"])
+    edited("first.csv", epsilon=0.001)
+    assert "was not signed by key" in said(capsys, "account", "first.csv", "--key", "public.pem", code=2)[1]
+    assert "has no sidecar" in said(capsys, "account", "true.parquet", "--key", "public.pem", code=2)[1]
+    # a sidecar of other content is not signed
+    Path("first.csv").write_bytes(Path("first.csv").read_bytes() + b"a,F\n")
+    Path("first.csv.optrr.json.sig").unlink()
+    said(capsys, "sign", "first.csv.optrr.json", "--key", "key.pem", code=1)
+    assert not Path("first.csv.optrr.json.sig").exists()
 
 
 def test_epsilons_too_large_to_be_added_up_are_infinite(here, capsys):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,13 +82,15 @@ def test_what_is_signed_verifies_and_nothing_else(name: str, folder: Path, capsy
 @needs_openssl
 def test_openssl_checks_what_we_sign_and_we_check_what_it_signs(folder: Path) -> None:
     assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
-    check = ["pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "design.json", "-sigfile"]
+    digest = hashlib.sha256((folder / "design.json").read_bytes()).hexdigest()
+    (folder / "line").write_text(f"optrr-signature/1 optrr-design {digest}\n")
+    check = ["pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "line", "-sigfile"]
     assert openssl(folder, *check, "design.json.sig").returncode == 0
     (folder / "wrong.sig").write_bytes(bytes(64))
     assert openssl(folder, *check, "wrong.sig").returncode != 0
     assert openssl(folder, "genpkey", "-algorithm", "ed25519", "-out", "own.pem").returncode == 0
     assert openssl(folder, "pkey", "-in", "own.pem", "-pubout", "-out", "own_public.pem").returncode == 0
-    made = openssl(folder, "pkeyutl", "-sign", "-inkey", "own.pem", "-rawin", "-in", "design.json", "-out", "own.sig")
+    made = openssl(folder, "pkeyutl", "-sign", "-inkey", "own.pem", "-rawin", "-in", "line", "-out", "own.sig")
     assert made.returncode == 0
     assert verify(folder, "design.json", "--signature", str(folder / "own.sig"), key="own_public.pem") == 0
     assert verify(folder, "design.json", "--signature", str(folder / "own.sig")) == 1
@@ -172,3 +176,81 @@ def test_a_key_that_others_can_read_is_pointed_out(folder: Path, capsys: pytest.
     (folder / "key.pem").chmod(0o644)
     assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
     assert "can be read by others" in capsys.readouterr().err
+
+
+def test_a_signature_of_one_kind_of_file_holds_for_no_other_kind_and_no_bare_bytes(folder: Path) -> None:
+    file, raw = folder / "design.json", (folder / "design.json").read_bytes()
+    signing.sign_file(file, folder / "key.pem")
+    kinds = (signing.DEPLOYMENT, signing.LONGITUDINAL, signing.SAMPLED_TABLES, signing.RECORDS)
+    assert signing.signature_check(file, folder / "public.pem").holds
+    assert not any(signing.signature_check(file, folder / "public.pem", kind=kind).holds for kind in kinds)
+    for said in (raw, hashlib.sha256(raw).digest(), signing.signed_line(signing.DESIGN, raw).replace(b"/1", b"/2")):
+        (folder / "other.sig").write_bytes(KEY.sign(said))
+        assert not signing.signature_check(file, folder / "public.pem", folder / "other.sig").holds
+
+
+OPENED: list[str] = []
+sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "open" else None)
+ONCE = {
+    "verify": "verify design.json --key public.pem",
+    "verify a deployment file": "verify sampler.json --key public.pem",
+    "sign": "sign design.json --key key.pem",
+    "perturb": "perturb true.csv --design design.json --key public.pem -o out.csv",
+    "perturb without a key": "perturb true.csv --design design.json -o out.csv",
+    "export": "export design.json --key public.pem -o other.json",
+    "estimate": "estimate out.csv --design design.json --attributes a",
+    "account": "account out.csv --design design.json",
+    "audit": "audit sampler.json --queries 200",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONCE)
+def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for file in ("design.json", "sampler.json"):
+        assert run(["sign", file, "--key", "key.pem"]) == 0
+    (folder / "true.csv").write_text("a,b\n" + "0,1\n1,2\n" * 50, "utf-8")
+    assert run(["perturb", "true.csv", "--design", "design.json", "-o", "out.csv"]) == 0
+    OPENED.clear()
+    assert run(ONCE[name].split()) == 0
+    assert sorted(x for x in OPENED if x in ("design.json", "sampler.json")) == [
+        "sampler.json" if "sampler" in ONCE[name] else "design.json"
+    ]
+
+
+def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    optrr.design({"a": 2, "b": 3}, 3.0).save(folder / "fake.json")
+    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
+    read = signing.signature_check
+
+    def swapped(*args: object, **options: object) -> object:
+        (folder / "fake.json").replace(folder / "design.json")
+        return read(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("optrr.cli.verifying.signature_check", swapped)
+    capsys.readouterr()
+    assert verify(folder, "design.json", "--json") == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert next(c for c in checks if c["name"].startswith("total"))["stated"].startswith("1.")
+
+
+@pytest.mark.parametrize(
+    "command", ["perturb true.csv --design design.json", "export design.json", "serve design.json"]
+)
+def test_a_design_that_somebody_else_signed_is_refused(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "true.csv").write_text("a,b\n0,1\n", "utf-8")
+    (folder / "other.pem").write_bytes(public_pem(ed25519.Ed25519PrivateKey.generate()))
+    assert run(["sign", "design.json", "--key", "key.pem"]) == 0
+    capsys.readouterr()
+    out = [] if command.startswith("serve") else ["-o", "out.csv"]
+    assert run([*command.split(), "--key", "other.pem", *out]) == 2
+    assert "design.json was not signed by key" in capsys.readouterr().err
+    assert not (folder / "out.csv").exists() and not (folder / "design.db").exists()
+    assert run([*command.split(), "--signature", "design.json.sig", *out]) == 2
+    assert "--signature needs --key" in capsys.readouterr().err

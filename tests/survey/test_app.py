@@ -471,7 +471,7 @@ def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engi
     assert provenance is not None
     assert [r.design for r in provenance.randomizations] == [survey.design.mechanism.digest]
     assert stored.column_names == list(survey.design.domain.names)
-    assert call(app, "GET", "/results/design.json", **admitted).body == survey.design_file.read_bytes()
+    assert call(app, "GET", "/results/design.json", **admitted).body == survey.design_file.raw
     for wrong in ("attribute=nobody", "attribute=sex&attribute=sex"):
         assert call(app, "GET", f"/results?{wrong}", **admitted).status == 400
     assert call(app, "POST", "/results/leave", **admitted).headers["location"] == "../results"
@@ -581,7 +581,7 @@ def test_a_survey_preserves_the_pairs_that_are_asked_for(tmp_path: Path) -> None
     assert np.abs(faint.design.law.pair_eigenvalues()[off]).max() < 1e-6
     with pytest.raises(InvalidInput, match="preserves less than --preserve pairs"):
         prepared(path, preserve="pairs")
-    faint.design_file.unlink()
+    faint.design_file.path.unlink()
     kept = prepared(path, preserve="pairs")
     single = 1 - 2 / (1 + np.exp(0.5))
     assert kept.design.law.pair_eigenvalues()[off].min() >= single**2 * (1 - 1e-9)

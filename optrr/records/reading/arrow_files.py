@@ -9,7 +9,9 @@ import pyarrow as pa
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
+from optrr.records.reading.arrow_messages import CheckedStream, check_file
 from optrr.records.reading.bytes_in import ByteSource, readable
+from optrr.records.reading.decoded import bounded
 from optrr.records.reading.sound import sound, sound_schema
 from optrr.records.reading.source import RecordsAt, Source
 
@@ -28,10 +30,11 @@ class ArrowFile(Source):
         with self._arrow():
             if self._whole:
                 with self._data.open() as stream:
+                    check_file(stream, self.name)
                     self.schema = sound_schema(pa.ipc.open_file(stream).schema, self.name)
             else:
                 # a pipe is opened once; the reader that told the schema goes on to tell the records
-                self._opened = pa.ipc.open_stream(self._data.open())
+                self._opened = self._stream()
                 self.schema = sound_schema(self._opened.schema, self.name)
 
     def _arrow(self) -> _Translated:
@@ -47,7 +50,7 @@ class ArrowFile(Source):
             for batch in self._written():
                 chosen = sound(batch.select(list(columns)), self.name)
                 for start in range(0, max(chosen.num_rows, 1), RECORDS):
-                    yield chosen.slice(start, RECORDS)
+                    yield from bounded(chosen.slice(start, RECORDS), self.name)
 
     def _written(self) -> Iterator[pa.RecordBatch]:
         if self._whole:
@@ -55,7 +58,10 @@ class ArrowFile(Source):
             yield from (file.get_batch(k) for k in range(file.num_record_batches))
             return
         reader, self._opened = self._opened, None
-        yield from reader if reader is not None else pa.ipc.open_stream(self._data.open())
+        yield from reader if reader is not None else self._stream()
+
+    def _stream(self) -> pa.RecordBatchReader:
+        return pa.ipc.open_stream(pa.PythonFile(CheckedStream(self._data.open(), self.name), mode="r"))
 
 
 class _Translated:

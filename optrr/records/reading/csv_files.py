@@ -18,6 +18,7 @@ import pyarrow.csv as pa_csv
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.records.reading.bytes_in import ByteSource, readable
+from optrr.records.reading.decoded import bounded
 from optrr.records.reading.dialect import dialect_of
 from optrr.records.reading.source import RecordsAt, Source
 
@@ -76,7 +77,8 @@ class CsvFile(Source):
             self._data.open(), read_options=read, parse_options=parse, convert_options=convert
         ) as rows:
             for batch in rows:
-                yield batch if self._domain is None else _empty_fields(batch, self._domain)
+                for piece in bounded(batch, self.name):
+                    yield piece if self._domain is None else _empty_fields(piece, self._domain)
 
     def _longest_line(self) -> int:
         """Bytes that the header and a record of the domain may take: a line must not be longer than a block."""

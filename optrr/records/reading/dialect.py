@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +21,14 @@ from optrr.records.reading.source import RecordsAt
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+# A quotation mark, the end of a line, or a piece of what stands between.
+_MARKS = re.compile(r'"|[\r\n]|[^\S\r\n]+|[^"\s]+')
 _NO_DELIMITERS = '\0\r\n"'
 # Bytes that are looked at to tell the encoding, and those that a first line may take.
 _LOOK = 1 << 20
-_LONGEST_HEADER = 1 << 28
+_LONGEST_HEADER = 1 << 26
+# Names of a first line; no domain has more.
+_MOST_NAMES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,12 @@ def dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dia
     if given is not None and not (len(given) == 1 and given.isascii() and given not in _NO_DELIMITERS):
         raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
     order = (given,) if given else _candidates(data.name)
+    most = max(header.count(d) for d in order)
+    if len(header) >= _LONGEST_HEADER or most >= _MOST_NAMES:
+        raise InvalidInput(
+            f"the first line of {data.name} has {most + 1} names in {len(header)} characters or more, and {_MOST_NAMES} names "
+            f"in fewer than {_LONGEST_HEADER} are the most that are read; write the columns' names there"
+        )
     splits = {d: _split(header, d) for d in order}
     delimiter = max(order, key=lambda d: _fitness(splits[d], domain))
     names = splits[delimiter]
@@ -111,12 +122,14 @@ def _decoded(name: str, head: bytes, encoding: str) -> str:
 
 
 def _end_of_line(text: str) -> int | None:
-    quoted = False
-    for at, character in enumerate(text):
-        if character == '"':
-            quoted = not quoted
-        elif character in "\r\n" and not quoted and text[:at].strip():
-            return at
+    quoted, seen = False, False
+    for mark in _MARKS.finditer(text):
+        if mark[0] == '"':
+            quoted, seen = not quoted, True
+        elif mark[0] not in "\r\n":
+            seen = seen or not mark[0].isspace()
+        elif seen and not quoted:
+            return mark.start()
     return None
 
 

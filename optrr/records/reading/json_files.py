@@ -13,11 +13,15 @@ import pyarrow.json as pa_json
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain
 from optrr.records.reading.bytes_in import ByteSource, readable
+from optrr.records.reading.decoded import bounded
 from optrr.records.reading.sound import sound, sound_schema
 from optrr.records.reading.source import RecordsAt, Source
 
 # Bytes read at once; a line must not be longer.
 _BLOCK = 1 << 22
+# Cells of a table that is made at once: a record without a column takes as much of it as one with.
+_CELLS = 1 << 24
+_NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 _OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
 
@@ -32,7 +36,8 @@ class JsonLines(Source):
         whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
-        self.schema = sound_schema(self._parsed(whole, None).schema, self.name)
+        first = next(self._tables(whole, len(set(_NAME.findall(whole)))))
+        self.schema = sound_schema(self._parsed(first, None).schema, self.name)
 
     def share_read(self) -> float | None:
         """Share of the file's bytes."""
@@ -42,9 +47,10 @@ class JsonLines(Source):
         """Record batches of about four megabytes of text."""
         options = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
         with readable(self.name), self._data.open() as stream:
-            for lines in self._blocks(stream):
+            tables = (lines for block in self._blocks(stream) for lines in self._tables(block, len(self.schema)))
+            for lines in tables:
                 for batch in self._parsed(lines, options).select(list(columns)).to_batches():
-                    yield sound(batch, self.name)
+                    yield from bounded(sound(batch, self.name), self.name)
 
     def _blocks(self, stream: pa.NativeFile) -> Iterator[bytes]:
         """The text in pieces of whole lines; what is short enough for one piece is not cut."""
@@ -58,6 +64,25 @@ class JsonLines(Source):
             rest = rest[end:] + piece
         if rest.strip():
             yield rest
+
+    def _tables(self, block: bytes, columns: int) -> Iterator[bytes]:
+        """The block in pieces of whole lines that fill at most ``_CELLS`` cells of ``columns`` columns each."""
+        most = max(1, _CELLS // max(1, columns))
+        if block.count(b"{") <= most:  # at least as many as there are records
+            yield block
+            return
+        piece: list[bytes] = []
+        records = 0
+        for line in io.BytesIO(block):
+            here = line.count(b"{")
+            if here > most:
+                raise InvalidInput(f"cannot read {self.name}: {self._reason()}")
+            if records + here > most:
+                yield b"".join(piece)
+                piece, records = [], 0
+            piece.append(line)
+            records += here
+        yield b"".join(piece)
 
     def _parsed(self, lines: bytes, options: pa_json.ParseOptions | None) -> pa.Table:
         # where the first value is null, Arrow crashes

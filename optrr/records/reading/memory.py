@@ -10,6 +10,7 @@ import pyarrow as pa
 from optrr.errors import InvalidInput
 from optrr.records.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame
+from optrr.records.reading.decoded import bounded
 from optrr.records.reading.source import Once, Source
 from optrr.records.spark_frames import refuse_spark_frame
 
@@ -53,7 +54,8 @@ class _Frame(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of at most 131,072 records."""
-        return frame_batches(self._data, columns)
+        for batch in frame_batches(self._data, columns):
+            yield from bounded(batch, self.name)
 
 
 class _Lazy(Source):
@@ -66,7 +68,8 @@ class _Lazy(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of at most 131,072 records."""
         for frame in self._data.select(list(columns)).collect_batches(chunk_size=RECORDS, maintain_order=True):
-            yield from frame_batches(frame, columns)
+            for batch in frame_batches(frame, columns):
+                yield from bounded(batch, self.name)
 
 
 class _Stream(Source):
@@ -80,7 +83,7 @@ class _Stream(Source):
         """Record batches of at most 131,072 records."""
         for batch in pa.RecordBatchReader.from_stream(self._data):
             for start in range(0, max(batch.num_rows, 1), RECORDS):
-                yield batch.slice(start, RECORDS).select(list(columns))
+                yield from bounded(batch.slice(start, RECORDS).select(list(columns)), self.name)
 
 
 def _batches_of(data: Any) -> Iterator[pa.RecordBatch]:

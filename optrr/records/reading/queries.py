@@ -13,6 +13,7 @@ import pyarrow as pa
 from optrr.errors import InvalidInput, in_one_line, not_installed
 from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
+from optrr.records.reading.decoded import bounded
 from optrr.records.reading.source import RecordsAt, Source
 
 _DRIVERS = {
@@ -65,7 +66,11 @@ class Query(Source):
     def _run(self, connection: Any, query: str) -> pa.RecordBatchReader:
         def reader() -> pa.RecordBatchReader:
             if self._is_duckdb:
-                return pa.RecordBatchReader.from_stream(connection.sql(query))
+                relation = connection.sql(query)
+                # its name in older versions is now deprecated
+                return getattr(
+                    relation, "to_arrow_reader" if hasattr(relation, "to_arrow_reader") else "fetch_record_batch"
+                )(RECORDS)
             # the records end where their cursor is thrown away, so it is kept
             self._cursor = connection.cursor()
             self._cursor.execute(query)
@@ -85,7 +90,7 @@ class Query(Source):
         with closing(self._connected()) as connection:
             for batch in self._told(self._run(connection, self._query)):
                 for start in range(0, max(batch.num_rows, 1), RECORDS):
-                    yield batch.slice(start, RECORDS).select(list(columns))
+                    yield from bounded(batch.slice(start, RECORDS).select(list(columns)), self.name)
 
     def _told(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         """The reader's batches; what a driver says of a row may hold what is in it, so it is not passed on."""
