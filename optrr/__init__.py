@@ -20,7 +20,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
     test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, predicted_power,
                 required_records of an Alternative (alternative_of)
-    errors      OptrrError and the kinds below it (optrr.errors)
+    errors      OptrrError and the kinds below it (optrr.errors); OptrrWarning, the Python warnings about records
 
 More: optrr.longitudinal (people who are asked again), optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix,
 optrr.studies, optrr.solvers, optrr.records.datasets.
@@ -51,7 +51,15 @@ if TYPE_CHECKING:
     from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
     from optrr.designing.worksheet import Worksheet, worksheet
-    from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
+    from optrr.errors import (
+        Infeasible,
+        InvalidInput,
+        InvalidProblem,
+        MethodTooLarge,
+        OptrrError,
+        OptrrWarning,
+        SolveFailed,
+    )
     from optrr.estimation import (
         Derived,
         Estimate,
@@ -137,6 +145,7 @@ _HOMES = {
         "InvalidProblem",
         "MethodTooLarge",
         "OptrrError",
+        "OptrrWarning",
         "SolveFailed",
     ),
     "estimation": (
@@ -228,6 +237,7 @@ __all__ = [
     "Mechanism",
     "MethodTooLarge",
     "OptrrError",
+    "OptrrWarning",
     "Poisoning",
     "Posterior",
     "PredictedPower",

@@ -36,6 +36,7 @@ def account(files: tuple[Path, ...], limit: float | None, as_json: bool) -> int:
     units = list(dict.fromkeys(each.unit for each in known))
     total = math.inf if any(r.seeded for r in spent) else total_epsilon(spent)
     within = limit is None or total <= limit
+    warn([f"a release was {SEEDED}"] if any(r.seeded for r in spent) else [])
     if as_json:
         print_json({**_summary(spent, total, limit, within), "unit": " and ".join(units)})
         return 0 if within else 1
@@ -46,7 +47,6 @@ def account(files: tuple[Path, ...], limit: float | None, as_json: bool) -> int:
     )
     whose = " and ".join(_UNITS[unit] for unit in units)
     click.echo(f"total epsilon {epsilon_text(total)} for {whose}, if these files are about the same people")
-    warn([f"a release was {SEEDED}"] if any(r.seeded for r in spent) else [])
     if not within:
         click.echo(f"error: {epsilon_text(total)} nats are above the limit of {limit:g}", err=True)
     return 0 if within else 1

@@ -99,6 +99,8 @@ def gwas(
     design = load_genomic_design(design_file)
     doubts = doubts_about([input], design)
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options))
+    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
+    warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
     if output is not None:
         scanned.write_tsv(output)
     _save_plots(scanned, manhattan_file, qq_file)
@@ -112,8 +114,6 @@ def gwas(
         print_json(_scan_summary(scanned, design) | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
-    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
-    warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
 
 
 def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Path | None) -> None:
@@ -241,6 +241,7 @@ def gwas_study(
     cohort = read_cohort(input, phenotype_of(options))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
+    warn(_study_warnings(study))
     columns, rows = study_rows(study)
     if output is not None:
         _write_rows(output, columns, rows)
@@ -250,7 +251,6 @@ def gwas_study(
     else:
         shown = ["total", "method", "power", "type_one", "naive_type_one", "chi2_error", "rank_correlation"]
         print_table("means over the repeats", shown, [[row[columns.index(c)] for c in shown] for row in rows])
-    warn(_study_warnings(study))
 
 
 def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:

@@ -119,12 +119,11 @@ def cluster(
     if output is not None:
         save_design(second, output)
     spent = _spent(learned, second)
-    warn(doubts)
+    warn([*doubts, *_oversized(first.domain, chosen, max_combinations)])
     if as_json:
         print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method) | {"doubts": doubts})
     else:
         _show(first.domain, chosen, spent)
-        warn(_oversized(first.domain, chosen, max_combinations))
 
 
 def _spent(learned: Dependences, second: Design) -> dict[str, float]:

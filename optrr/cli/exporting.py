@@ -106,22 +106,23 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         "compressed_bytes": fitted.size,
         "cost": fitted.design.epsilon - design.epsilon,
     }
-    fitted.save(output)
     if fitted.anew:
         summary["design"] = str(design_beside(output))
     left_out = design.public.left_out("a deployment file")
     if left_out:
         summary["warnings"] = left_out
+    solved = []
+    if fitted.anew:
+        cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
+        how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
+        solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"]
+    warn([*left_out, *solved])
+    fitted.save(output)
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"
     )
     _report(summary, line, as_json)
-    warn(left_out)
-    if fitted.anew:
-        cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
-        how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
-        warn([f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"])
 
 
 def _report(summary: dict[str, Any], line: str, as_json: bool) -> None:

@@ -101,13 +101,13 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
         names, options["layout"], options["missing"] == "category", options["method"], options["preserve"] == "pairs"
     )
     made = genomic_design(wanted, _budget(names, options))
+    warn([*solution_warnings(made), *association_warnings(made)])
     if output is not None:
         save_design(made, output)
     if as_json:
         print_json(made.summary())
     else:
         _show_design(made)
-    warn([*solution_warnings(made), *association_warnings(made)])
 
 
 def _check_budget(options: dict[str, Any]) -> None:

@@ -100,13 +100,13 @@ def longitudinal_design(
         stages = Stages(second, method, preserve, options=options)  # type: ignore[arg-type]  # the choices are the literals
         asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
+    warn([*made.warnings(), *left_out(wanted.public)])
     if output is not None:
         made.save(output)
     if as_json:
         print_json(made.summary())
     else:
         show_longitudinal(made)
-    warn([*made.warnings(), *left_out(wanted.public)])
 
 
 def show_longitudinal(made: LongitudinalDesign) -> None:
@@ -176,14 +176,14 @@ def longitudinal_perturb(
     Permanent answers are drawn from the key, the person and the record, so that every round starts from the same ones.
     """
     design = LongitudinalDesign.load(design_file)
+    key = Key.new() if new_key else Key.load(key_file)
+    options = ReleaseOptions(earlier=releases_in(after), limit=limit)
+    warn(replaced_release(output, same=key.release_id(design.digest)))
     if new_key:
-        Key.new().save(key_file)
-    key, options = Key.load(key_file), ReleaseOptions(earlier=releases_in(after), limit=limit)
-    replaced = replaced_release(output, same=key.release_id(design.digest))
+        key.save(key_file)
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
-    warn(replaced)
     report_release(made, output, as_json)
 
 

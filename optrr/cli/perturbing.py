@@ -9,7 +9,7 @@ import click
 
 from optrr.asking import Asking
 from optrr.cli.inputs import design_option, input_argument
-from optrr.cli.printing import json_option, late_bar, warn
+from optrr.cli.printing import is_strict, json_option, late_bar, warn
 from optrr.cli.public_columns import public_option
 from optrr.cli.releases import (
     after_option,
@@ -84,6 +84,10 @@ def _release_to_pipe(
     asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions, as_json: bool
 ) -> None:
     """Randomized records on standard output, so what is said of them goes to standard error."""
+    if is_strict():
+        raise InvalidInput(
+            "a pipe keeps no account of what was spent, which --strict takes for a failure; name a file with -o"
+        )
     if as_json or not isinstance(asking, Design):
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"

@@ -129,6 +129,4 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, p
                 for a in proposal.domain
             ],
         )
-    warn([public.warning()] if public else [])
-    warn(f"column {name!r} is left out: {why}" for name, why in proposal.left_out.items())
-    warn(proposal.disclosed)
+    warn(proposal.disclosed, always=True)

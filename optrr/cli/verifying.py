@@ -91,13 +91,13 @@ def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     if not result.holds:
         _show(result)
         return 1
+    warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
     known = sign_file(file, key, output, _asked if sys.stdin.isatty() else None)
     target = signature_path(file) if output is None else output
     if as_json:
         print_json({"output": str(target), "key": known})
     else:
         say(f"{target}: signed by key {known}")
-    warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
     return 0
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
+from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.layout import Layout
@@ -61,6 +62,7 @@ def scan(
         raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
     kernel = cohort_kernel(cohort, law, layout)
     tables = all_tables(cohort, layout.missing, progress)
+    warn(impossible_tables([Observed("a variant × status", tables, kernel)]))
     return associations(cohort, tables, kernel, options, layout.missing)
 
 

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.inference.calibration import (
     Association,
     Limit,
@@ -112,6 +113,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         raise InvalidInput("tilted simulation is for score tests; use calibration='bootstrap' for the likelihood ratio")
     if bootstrap < 1:
         raise InvalidInput(f"bootstrap = {bootstrap}; give a number of samples of at least 1")
+    warn_of_records([counts], mechanism)
     kernel.check_invertible()
     rng = np.random.default_rng(random_state)
     table = counts.table[None].astype(np.float64)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from optrr.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
@@ -196,6 +197,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     comparing = comparing or Comparing()
     _check(counts, name, comparing)
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    warn_of_records([counts], mechanism)
     kernel.check_invertible()
     sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
     compared = list(asked(counts, name, comparing))

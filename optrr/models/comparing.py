@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
 from optrr.inference.result import TestResult, simulated_result
@@ -194,6 +195,7 @@ def compare_models(
         where the smaller model is not part of the larger one, or the mechanism hides what one of them has.
     """
     checked_mechanism(mechanism)
+    warn_of_records([counts], mechanism)
     inner, outer = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (smaller, larger))
     return _tested(model_test(mechanism, inner, outer), counts, np.random.default_rng(random_state))
 
@@ -239,6 +241,7 @@ def stratified_test(
     if counts.n < 2:
         raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
     test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
+    warn_of_records([counts], mechanism)
     return _tested(test, counts, np.random.default_rng(random_state))
 
 
