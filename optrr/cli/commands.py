@@ -36,12 +36,12 @@ class Command(click.Command):
         """As click does, where no option is given twice: of two, only the last would count, and nobody would know."""
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            for option in order:
-                if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count):
-                    if order.count(option) > 1:
-                        raise click.UsageError(
-                            f"{option.opts[-1]} is given {order.count(option)} times, and only one can count; give it once"
-                        )
+            once = (o for o in order if isinstance(o, click.Option) and not (o.multiple or o.is_flag or o.count))
+            for option in once:
+                if order.count(option) > 1:
+                    raise click.UsageError(
+                        f"{option.opts[-1]} is given {order.count(option)} times, and only one can count; give it once"
+                    )
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -99,7 +99,7 @@ def warn(lines: Iterable[str], always: bool = False) -> None:
         click.echo(f"warning: {one_line(line)}", err=True)
     if said and not always and is_strict():
         raise Warned(
-            "--strict takes the warnings above for failures, so nothing was written; mend what they say, or leave it out"
+            "--strict ends the command at a warning, and nothing was written; mend what it says, or leave out --strict"
         )
 
 

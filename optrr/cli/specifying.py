@@ -70,12 +70,13 @@ def spec(
     with late_bar() as show:
         watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
         proposal = propose(input.watched(watch), wanted)
+    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
     specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
     text = specification.to_toml(_notes(proposal), _opening(input, proposal))
     if output is not None:
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")
-    _report(proposal, output, text, as_json, beside)
+    _report(proposal, output, text, as_json)
 
 
 def _bins(text: str) -> tuple[str, int | list[str]]:
@@ -102,7 +103,7 @@ def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
     ]
 
 
-def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, public: PublicColumns) -> None:
+def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
     if as_json:
         attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
         print_json(
@@ -111,6 +112,7 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, p
                 "attributes": attributes,
                 "left_out": proposal.left_out,
                 "discloses": proposal.disclosed,
+                "doubts": proposal.doubts,
                 "specification": text,
             }
         )

@@ -264,7 +264,7 @@ class Panel:
 def estimate_rounds(
     rounds: Sequence[Any], design: LongitudinalDesign, attributes: str | Iterable[str], *, person: str
 ) -> tuple[Panel, list[str]]:
-    """The panel of several rounds' reports (files or frames, in order), and warnings (Python's, too) about where they come from.
+    """The panel of several rounds' reports, files or frames in order, and warnings (Python's, too) about where they come from.
 
     Raises
     ------
