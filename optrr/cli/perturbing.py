@@ -25,9 +25,10 @@ from optrr.cli.releases import (
 from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
-from optrr.mechanisms.release import ReleaseOptions
+from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.printable import amount
 from optrr.protocols.saved import load_asking
+from optrr.records.domain import listed
 from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 
@@ -37,6 +38,11 @@ from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 @design_option
 @records_output_option(", or - for CSV on standard output")
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
+@click.option(
+    "--drop-undeclared",
+    is_flag=True,
+    help="Leave out every column of INPUT that the design does not declare, and say which.",
+)
 @public_option
 @again_option
 @after_option()
@@ -48,6 +54,7 @@ def perturb(
     design_file: Path,
     output: Path,
     drop: tuple[str, ...],
+    drop_undeclared: bool,
     public: tuple[str, ...],
     again: bool,
     after: tuple[Path, ...],
@@ -67,7 +74,8 @@ def perturb(
         raise InvalidInput(
             f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
         )
-    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=beside)
+    how = {"drop": drop, "drop_undeclared": drop_undeclared, "again": again, "limit": limit, "public": beside}
+    options = following(asking.earlier, after, **how)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:
@@ -77,7 +85,14 @@ def perturb(
         with cleaned_up():
             made = asking.release_file(place, output, random_state, options)
     warn([*replaced, *([made.provenance.public.warning()] if made.provenance.public else [])])
+    _say_dropped(made, drop_undeclared)
     report_release(made, output, as_json)
+
+
+def _say_dropped(made: FileRelease, undeclared: bool) -> None:
+    """Which columns were left out, where nobody has named them."""
+    if undeclared and made.dropped:
+        warn([f"left out, because the design does not declare them: {listed(made.dropped)}"], always=True)
 
 
 def _release_to_pipe(
@@ -96,5 +111,6 @@ def _release_to_pipe(
 
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
+    _say_dropped(made, options.drop_undeclared)
     said = f"{amount(made.records, 'record')} randomized at {epsilon_phrase(made.provenance)}"
     warn([f"{said}; a pipe keeps no account of that", *made.provenance.not_private("this release")])

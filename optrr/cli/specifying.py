@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 
 import click
 import numpy as np
 
 from optrr import __version__
-from optrr.cli.inputs import input_argument
-from optrr.cli.printing import json_option, late_bar, print_json, print_table, warn
+from optrr.cli.inputs import input_argument, said_of_input
+from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import public_option
 from optrr.designing.proposing import Proposal, Proposing, propose
 from optrr.designing.specification import Specification
@@ -72,11 +74,14 @@ def spec(
         proposal = propose(input.watched(watch), wanted)
     warn([*([beside.warning()] if beside else []), *proposal.warnings()])
     specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
-    text = specification.to_toml(_notes(proposal), _opening(input, proposal))
+    commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
+    text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])
     if output is not None:
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")
     _report(proposal, output, text, as_json)
+    if output is not None and not as_json:
+        say(f"then: {'; '.join(commands)}")
 
 
 def _bins(text: str) -> tuple[str, int | list[str]]:
@@ -87,6 +92,22 @@ def _bins(text: str) -> tuple[str, int | list[str]]:
             raise InvalidInput(f"--bins {text!r} cannot be read; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
         return name, int(edges[0])
     return name, edges
+
+
+def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
+    """The commands that design for this specification and randomize these records."""
+    places = [place.place] if isinstance(place.place, str | os.PathLike) else place.place
+    written = [
+        word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
+    ]
+    spec_file = "spec.toml" if output is None else str(output)
+    drop = ["--drop-undeclared"] if undeclared else []
+    return [
+        shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
+        shlex.join(
+            ["optrr", "perturb", *map(str, places), *written, "--design", "design.json", *drop, "-o", "released.csv"]
+        ),
+    ]
 
 
 def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:

@@ -61,16 +61,20 @@ MOST_ROWS = 10_000
 
 def scale_order(values: Iterable[Category]) -> list[Category] | None:
     """The categories in the order of a scale of words that holds them all, or None where there is none."""
-    words = {value: _plain(value) for value in values if isinstance(value, str)}
-    if len(words) < _FEWEST_WORDS or len(words) < len(list(values)):
+    words: dict[str, str] = {}
+    for value in values:
+        if not isinstance(value, str):
+            return None
+        words[value] = _plain(value)
+    if len(words) < _FEWEST_WORDS:
         return None
     for ranks in _RANKS:
         if len(set(words.values())) == len(words) and all(word in ranks for word in words.values()):
-            return sorted(words, key=lambda value: ranks[words[value]])
+            return [*sorted(words, key=lambda value: ranks[words[value]])]
     return None
 
 
-def doubtful(name: str, known: Mapping[Category, int], missing: Sequence[str]) -> list[str]:
+def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
     """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
     found = (_about_name(name), _spellings(known), _format(known), _no_answers(known, missing), _partial_scale(known))
     return [f"column {shown(name)}: {said}" for said in found if said]
@@ -94,7 +98,7 @@ def _about_name(name: str) -> str:
     return ""
 
 
-def _spellings(known: Mapping[Category, int]) -> str:
+def _spellings(known: Mapping[Any, int]) -> str:
     alike: dict[str, list[str]] = defaultdict(list)
     for value in known:
         if isinstance(value, str):
@@ -119,7 +123,7 @@ def _quoted(values: Sequence[str]) -> str:
     return " and ".join(shown(v) if plain else ascii(v) for v in values[:4])
 
 
-def _format(known: Mapping[Category, int]) -> str:
+def _format(known: Mapping[Any, int]) -> str:
     if written_as_dates(known):
         return "its texts look like dates such as 01.03.2024; write them as 2024-03-01, so that they can have bins"
     if _all_match(_NUMBER, known) and any(isinstance(v, str) and _DECIMAL_COMMA.fullmatch(v) for v in known):
@@ -158,7 +162,7 @@ def _number(value: Category) -> float | None:
     return None if value is None else float(value)
 
 
-def _no_answers(known: Mapping[Category, int], missing: Sequence[str]) -> str:
+def _no_answers(known: Mapping[Any, int], missing: Sequence[str]) -> str:
     marks = no_answers(known)
     if not marks:
         return ""
@@ -172,7 +176,7 @@ def _option(mark: Any) -> str:
     return text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'"
 
 
-def _partial_scale(known: Mapping[Category, int]) -> str:
+def _partial_scale(known: Mapping[Any, int]) -> str:
     words = [v for v in known if isinstance(v, str)]
     if scale_order([v for v in known if not (isinstance(v, str) and _is_mark(v))]) is not None:
         return ""

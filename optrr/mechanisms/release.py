@@ -32,10 +32,11 @@ class Releasing(Protocol):
 
 @dataclass(frozen=True)
 class FileRelease:
-    """A file of randomized records that was written: how many they are, and what it says of them."""
+    """A file of randomized records that was written: how many they are, what it says of them, and which columns it left out."""
 
     records: int
     provenance: Provenance
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class ReleaseOptions:
         called after every batch with the number of records done.
     drop
         columns to leave out of the target, none of them an attribute.
+    drop_undeclared
+        leave out every column that is neither an attribute nor public.
     again
         randomize records that say they are randomized already; what they have spent is carried on.
     earlier
@@ -67,6 +70,7 @@ class ReleaseOptions:
     limit: float | None = None
     public: PublicColumns = NONE
     unit: str = UNIT
+    drop_undeclared: bool = False
 
     def provenance(
         self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None

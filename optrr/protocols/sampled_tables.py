@@ -199,7 +199,7 @@ class SampledTables(Asking):
         Columns that are no attributes are refused, for the answers hold no others.
         """
         how = options or ReleaseOptions()
-        if how.drop:
+        if how.drop or how.drop_undeclared:
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
         people, bits = 0, as_source(random_state)
         # answers have other columns than records, and are refused for what they are before that is noticed
