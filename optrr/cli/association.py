@@ -20,7 +20,7 @@ from optrr.cli.genomic_options import (
     progress_bar,
     test_option,
 )
-from optrr.cli.inputs import FILE
+from optrr.cli.inputs import FILE, TABBED
 from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_json, print_table, warn
@@ -54,7 +54,7 @@ _TOP = 10
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @test_option
 @click.option(
     "--naive",
@@ -212,7 +212,7 @@ def _show_scan(associations: Associations, design: Design) -> None:
     help="Missing calls. exclude: leave them out; category: randomize them too.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
 @phenotype_options
 @json_option

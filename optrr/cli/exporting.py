@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import refuse_longitudinal, split_names
+from optrr.cli.inputs import Written, refuse_longitudinal, split_names
 from optrr.cli.printing import json_option, late_bar, print_json, warn
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
@@ -95,6 +95,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
+    Written("a deployment file", ".json").convert(output, None, None)
     from optrr.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
 
     with late_bar() as show:
