@@ -13,7 +13,8 @@ one, randomized records, and estimates with honest errors. In the order of use:
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
-    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
+    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures;
+                estimate_among: a table without the people whose true answer is missing, say
     weight      estimate_weighted, test_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     )
     from optrr.kernel import SingularMarginal
     from optrr.matrix import MatrixMechanism
-    from optrr.measures import Comparing, Measures, measure
+    from optrr.measures import Comparing, Measures, estimate_among, measure
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.perturb import perturb
     from optrr.mechanisms.randomizer import Randomizer
@@ -176,6 +177,7 @@ _HOMES = {
     "measures": (
         "Comparing",
         "Measures",
+        "estimate_among",
         "measure",
     ),
     "mechanisms.mechanism": ("Mechanism",),
@@ -273,6 +275,7 @@ __all__ = [
     "derive",
     "design",
     "estimate",
+    "estimate_among",
     "estimate_weighted",
     "export",
     "fit_loglinear",

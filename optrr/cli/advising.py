@@ -146,12 +146,16 @@ def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict
     if not texts:
         return None
     out: dict[str, float] = {}
+    named: set[str] = set()
     for text in sorted(texts, key=lambda each: "=" in each):
         name, equals, value = text.rpartition("=")
         try:
             number = float(value)
         except ValueError as error:
             raise InvalidInput(f"{option} {text!r} is not of the form name=epsilon or epsilon, like sex=0.5") from error
+        if equals and name in named:
+            raise InvalidInput(f"{option} is given twice for {name!r}, and only one can count; give it once")
+        named |= {name} if equals else set()
         for each in (name,) if equals else wanted.domain.names:
             out[each] = number
     return out

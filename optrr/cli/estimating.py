@@ -13,6 +13,8 @@ from optrr.cli.counted import Counted, counted
 from optrr.cli.estimate_file import table_option
 from optrr.cli.fake_reports import fake_reports_option, print_poisoning
 from optrr.cli.inputs import (
+    among_of,
+    among_option,
     confidence_option,
     design_option,
     input_argument,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
 )
 @scores_option
+@among_option
 @posterior_options
 @fake_reports_option
 @sampled_options
@@ -81,6 +84,7 @@ def estimate(
     simultaneous: bool,
     statistics: tuple[str, ...],
     scores: tuple[str, ...],
+    among: tuple[str, ...],
     posterior: bool,
     prior: float | None,
     random_state: int | None,
@@ -95,11 +99,17 @@ def estimate(
     """
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics)}
+    among_given = {"--among": bool(among)}
+    others = {
+        "--method": method != "unbiased",
+        "--simultaneous": simultaneous,
+        "--derive": bool(statistics),
+        **among_given,
+    }
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
-    wished = {"confidence": confidence, "simultaneous": simultaneous}
+    wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
         estimated = _of_answers(asking, input, names, confidence, fakes)
@@ -112,6 +122,9 @@ def estimate(
         give_posterior(input, asking, design_file, attributes, drawn, outputs)
         return
     else:
+        if among:
+            _check_among({**others, "--fake-reports": bool(fakes)})
+            wished["among"] = among_of(among)
         estimated = _of_records(input, counted(asking, [input], names), method, wished, derived, fakes)
     _give(estimated, asking, design_file, input, outputs)
 
@@ -150,8 +163,18 @@ def _check_answers(options: dict[str, bool]) -> None:
         )
 
 
+def _check_among(options: dict[str, bool]) -> None:
+    given = [o for o, is_given in options.items() if is_given and o not in ("--among", "--simultaneous")]
+    if given:
+        raise InvalidInput(f"an estimate among some categories takes no {' and no '.join(given)}; leave it out")
+
+
 def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
     (counts,) = known.counts
+    if "among" in wished:
+        from optrr.measures.among import estimate_among  # noqa: PLC0415 (as in _derived)
+
+        return estimate_among(counts, known.mechanism, **wished)
     if method == "adjusted":
         from optrr.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
 

@@ -9,6 +9,8 @@ import click
 from optrr.cli.counted import counted
 from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import (
+    among_of,
+    among_option,
     attributes_option,
     confidence_option,
     design_option,
@@ -39,6 +41,7 @@ from optrr.records.scores import told_scores
 )
 @click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
 @click.option("--scores", metavar="S,S,…", help="For means: a number for every outcome, in their declared order.")
+@among_option
 @confidence_option
 @simultaneous_option
 @table_option
@@ -53,6 +56,7 @@ def measure(
     reference: str | None,
     reference_outcome: str | None,
     scores: str | None,
+    among: tuple[str, ...],
     confidence: float,
     simultaneous: bool,
     output: Path | None,
@@ -74,6 +78,7 @@ def measure(
         comparing,
         confidence=confidence,
         simultaneous=simultaneous,
+        among=among_of(among),
     )
 
     def page() -> Page:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -68,7 +69,7 @@ def spec(
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
     beside = PublicColumns.parsed(public)
-    wanted = Proposing(columns or None, dict(_bins(text) for text in bins), missing, rare, beside)
+    wanted = Proposing(columns or None, _all_bins(bins), missing, rare, beside)
     with late_bar() as show:
         watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
         proposal = propose(input.watched(watch), wanted)
@@ -82,6 +83,17 @@ def spec(
     _report(proposal, output, text, as_json)
     if output is not None and not as_json:
         say(f"then: {'; '.join(commands)}")
+
+
+def _all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
+    """The bins of every column that is named, and under "" those of all others."""
+    given = [_bins(text) for text in texts]
+    names = [name for name, _ in given]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        which = f" for {twice[0]!r}" if twice[0] else " for every column"
+        raise InvalidInput(f"--bins is given twice{which}, and only one can count; give it once")
+    return dict(given)
 
 
 def _bins(text: str) -> tuple[str, int | list[str]]:

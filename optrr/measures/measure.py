@@ -16,6 +16,7 @@ from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
+from optrr.measures.among import Among, Kept
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -168,6 +169,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     *,
     confidence: float = 0.95,
     simultaneous: bool = False,
+    among: Among | None = None,
 ) -> Measures:
     """A measure of the true records, with intervals by test inversion; the target is the population.
 
@@ -184,6 +186,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         their numbers where all categories are numbers, else 0..r−1; the result says which).
     simultaneous
         intervals that hold for all rows together (Bonferroni).
+    among
+        by attribute the categories, two or more, that a person's true answers must be among to count
+        (:mod:`optrr.measures.among`); scores are then those of the outcomes that are kept.
 
     Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
 
@@ -195,12 +200,15 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     check_confidence(confidence)
     comparing = comparing or Comparing()
+    kept, whole = Kept.of(counts.domain, among or {}), counts
+    counts = kept.counts(whole)
+    check_records(whole.n)
     _check(counts, name, comparing)
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
-    warn_of_records([counts], mechanism)
+    kernel = checked_mechanism(mechanism).kernel(whole.domain.names)
+    warn_of_records([whole], mechanism)
     kernel.check_invertible()
-    sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
-    compared = list(asked(counts, name, comparing))
+    sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
+    compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
     rows, wide = [], []
     for named, odds in compared:
@@ -215,7 +223,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         measure=name,
         groups=groups.name,
         outcomes=outcomes.name,
-        n=counts.n,
+        n=whole.n,
         confidence=confidence,
         simultaneous=simultaneous,
         rows=tuple(rows),
@@ -248,7 +256,6 @@ def _check(counts: Counts, name: str, comparing: Comparing) -> None:
         raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
     if name in _ORDINAL and prod(sizes) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
-    check_records(counts.n)
     unused = {
         "reference": comparing.reference is not None and name not in _AGAINST_REFERENCE,
         "reference_outcome": comparing.reference_outcome is not None and name != "odds-ratio",
