@@ -99,17 +99,11 @@ def estimate(
     """
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    among_given = {"--among": bool(among)}
-    others = {
-        "--method": method != "unbiased",
-        "--simultaneous": simultaneous,
-        "--derive": bool(statistics),
-        **among_given,
-    }
+    others = _options(method != "unbiased", simultaneous, bool(statistics), bool(among))
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
-    wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+    wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
         estimated = _of_answers(asking, input, names, confidence, fakes)
@@ -122,9 +116,6 @@ def estimate(
         give_posterior(input, asking, design_file, attributes, drawn, outputs)
         return
     else:
-        if among:
-            _check_among({**others, "--fake-reports": bool(fakes)})
-            wished["among"] = among_of(among)
         estimated = _of_records(input, counted(asking, [input], names), method, wished, derived, fakes)
     _give(estimated, asking, design_file, input, outputs)
 
@@ -163,10 +154,18 @@ def _check_answers(options: dict[str, bool]) -> None:
         )
 
 
-def _check_among(options: dict[str, bool]) -> None:
-    given = [o for o, is_given in options.items() if is_given and o not in ("--among", "--simultaneous")]
-    if given:
+def _options(method: bool, simultaneous: bool, derive: bool, among: bool) -> dict[str, bool]:
+    """Which options are given that not every estimate takes, by name."""
+    return {"--method": method, "--simultaneous": simultaneous, "--derive": derive, "--among": among}
+
+
+def _restriction(among: Sequence[str], others: dict[str, bool], fakes: int | None) -> dict[str, Any]:
+    """The true answers that an estimate is restricted to, if any; then refuses options that say something else."""
+    also = others | {"--fake-reports": bool(fakes)}
+    given = [o for o, is_given in also.items() if is_given and o not in ("--among", "--simultaneous")]
+    if among and given:
         raise InvalidInput(f"an estimate among some categories takes no {' and no '.join(given)}; leave it out")
+    return {"among": among_of(among)} if among else {}
 
 
 def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
@@ -251,6 +250,8 @@ def _print_estimate(estimated: _Estimated) -> None:
         f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * result.confidence:g}% intervals",
         result.shown(),
     )
+    if "among" in vars(result):
+        say(result.headline())
     click.echo(result.method_note)
     click.echo(result.interval_note)
     if estimated.derived:

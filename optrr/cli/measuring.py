@@ -24,6 +24,7 @@ from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.tables import read_numbers
 from optrr.measures import MEASURES, Comparing, Measures
 from optrr.measures import measure as measure_table
+from optrr.measures.among import said_among
 from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
 from optrr.records.scores import told_scores
@@ -93,6 +94,6 @@ def measure(
 def _print(result: Measures) -> None:
     together = ", for all together" if result.simultaneous else ""
     title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
-    print_shown(f"{title}, {100 * result.confidence:g}% intervals{together}", result.shown())
+    print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
     for line in told_scores([result.outcomes], None if result.scores is None else [result.scores], 2):
         say(line)

@@ -26,7 +26,7 @@ from optrr.measures.quantities import Odds
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.printable import category_word
 from optrr.records.counts import Counts
-from optrr.records.domain import Attribute, Category, Domain, category_text, listed
+from optrr.records.domain import Attribute, Category, Domain, category_text, listed, shown
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # By attribute the categories that are kept.
@@ -65,6 +65,10 @@ class Kept:
     def odds(self, odds: Odds) -> Odds:
         """A measure of the kept cells as one of the whole table."""
         return replace(odds, sums=self.sums(odds.sums))
+
+    def texts(self, among: Among) -> dict[str, list[str]]:
+        """What is kept of the attributes that are named, as people read it."""
+        return {name: [category_word(text) for text in self.domain[name].texts] for name in among}
 
     def counts(self, counts: Counts) -> Counts:
         """The reports in the kept cells: for their names and sizes, not for what is true of them."""
@@ -111,8 +115,7 @@ class EstimateAmong(Estimate):
 
     def headline(self) -> str:
         """Which table, of how many records, among whom."""
-        kept = "; ".join(f"{name} {' or '.join(map(repr, texts))}" for name, texts in self.among.items())
-        return f"{super().headline()}, among the estimated {100 * self.share:.3g}% with {kept}"
+        return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all"
 
     def summary(self) -> dict[str, Any]:
         """As of an estimate, with ``among`` and ``share``."""
@@ -152,8 +155,8 @@ def estimate_among(
     cells = kernel.solve(counts.proportions).ravel()[kept.cells]
     total = float(cells.sum())
     shares = cells / total if total > 0 else np.full(cells.shape, np.nan)
-    texts = {name: [category_word(t) for t in kept.domain[name].texts] for name in among}
-    faint = f"the share of people {_said(texts)} cannot be told from 0, so the records say next to nothing on them"
+    texts = kept.texts(among)
+    faint = f"the kept share{said_among(texts)}, cannot be told from 0, so the records say next to nothing on them"
     inside = np.clip(shares, 0.0, 1.0)
     return EstimateAmong(
         domain=kept.domain,
@@ -189,5 +192,7 @@ def _deviation(counts: Counts, kernel: Kernel, kept: Kept) -> float:
     return float(np.sqrt(kernel.functional_variance(marks, counts.proportions, counts.n)))
 
 
-def _said(texts: dict[str, list[str]]) -> str:
-    return " and ".join(f"with {name} {' or '.join(map(repr, kept))}" for name, kept in texts.items())
+def said_among(texts: Mapping[str, Sequence[str]]) -> str:
+    """Among whom, as the end of a sentence; empty where it is everybody."""
+    each = (f"{name} {' or '.join(map(shown, kept))}" for name, kept in texts.items())
+    return f", among people with {' and '.join(each)}" if texts else ""

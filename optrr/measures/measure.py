@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
-from optrr.measures.among import Among, Kept
+from optrr.measures.among import Among, Kept, said_among
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -82,7 +82,8 @@ class Measures(TableResult):
     ``estimate`` solves the equation of :mod:`optrr.measures.quantities` without bias and lies in the measure's range.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
-    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means.
+    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
+    what people's true answers were restricted to.
     """
 
     measure: str
@@ -94,12 +95,13 @@ class Measures(TableResult):
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
     scores: tuple[float, ...] | None = None
+    among: dict[str, list[str]] = field(default_factory=dict)
 
     def headline(self) -> str:
         """What is measured, of how many records."""
         first = self.rows[0]
         one = f" {first.estimate:.4g} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
-        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records"
+        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records{said_among(self.among)}"
 
     def to_arrow(self) -> pa.Table:
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
@@ -143,6 +145,7 @@ class Measures(TableResult):
             "rows": [{k: in_json(v) for k, v in vars(row).items()} for row in self.rows],
             "warnings": list(self.warnings),
             "scores": None if self.scores is None else list(self.scores),
+            **({"among": self.among} if self.among else {}),
         }
 
 
@@ -199,8 +202,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         not differ. SingularMarginal where the mechanism hides the table.
     """
     check_confidence(confidence)
-    comparing = comparing or Comparing()
-    kept, whole = Kept.of(counts.domain, among or {}), counts
+    comparing, restricted = comparing or Comparing(), among or {}
+    kept, whole = Kept.of(counts.domain, restricted), counts
     counts = kept.counts(whole)
     check_records(whole.n)
     _check(counts, name, comparing)
@@ -210,13 +213,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
     compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
-    rows, wide = [], []
-    for named, odds in compared:
-        inversion = Inversion.of(odds, sampling, observed)
-        low, high = inversion.limits(tail)
-        rows.append(_row(named, odds, inversion, (low, high)))
-        if high - low > _WIDE:
-            wide.append(label(rows[-1]) or name)
+    rows, wide = _rows([(named, Inversion.of(odds, sampling, observed)) for named, odds in compared], tail, name)
     groups, outcomes = counts.domain
     scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
@@ -229,7 +226,19 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         rows=tuple(rows),
         warnings=tuple(map(_said_of_wide, wide)),
         scores=scores,
+        among=kept.texts(restricted),
     )
+
+
+def _rows(compared: list[tuple[Named, Inversion]], tail: float, name: str) -> tuple[list[Row], list[str]]:
+    """A row for each comparison, and which of them say next to nothing."""
+    rows, wide = [], []
+    for named, inversion in compared:
+        low, high = inversion.limits(tail)
+        rows.append(_row(named, inversion.odds, inversion, (low, high)))
+        if high - low > _WIDE:
+            wide.append(label(rows[-1]) or name)
+    return rows, wide
 
 
 def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, float]) -> Row:
