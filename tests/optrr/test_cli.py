@@ -171,7 +171,7 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--method", "kronecker", "--tolerance", "0.1"], "'kronecker' has no tolerance"),
         (["design", "spec.toml", "--method", "kronecker", "--time-limit", "5"], "'kronecker' has no time limit"),
         (["design", "spec.toml", "--time-limit", "0"], "time limit = 0"),
-        (["design", "spec.toml", "-o", "spec.toml"], "is the specification"),
+        (["design", "spec.toml", "-o", "spec.toml"], "spec.toml ends in '.toml'; a design is written as .json"),
         (["design", "spec.toml", "-o", "."], "is a directory"),
         (["design", "spec.toml", "-o", ""], "is a directory"),
         (["design", "spec.toml", "-o", "no/such/place.json"], "create it first"),
