@@ -138,10 +138,10 @@ def design(
             options=options,
             public=beside,
         )
-    warn(made.warnings())
     if output is not None:
         save_design(made, output)
     write_report(report, lambda: _page(made, output))
+    warn(made.warnings())
     if as_json:
         print_json(made.summary())
     else:

@@ -117,8 +117,8 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
         how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
         solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"]
-    warn([*left_out, *solved])
     fitted.save(output)
+    warn([*left_out, *solved])
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"

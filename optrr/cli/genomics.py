@@ -101,9 +101,9 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
         names, options["layout"], options["missing"] == "category", options["method"], options["preserve"] == "pairs"
     )
     made = genomic_design(wanted, _budget(names, options))
-    warn([*solution_warnings(made), *association_warnings(made)])
     if output is not None:
         save_design(made, output)
+    warn([*solution_warnings(made), *association_warnings(made)])
     if as_json:
         print_json(made.summary())
     else:

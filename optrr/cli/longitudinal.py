@@ -100,9 +100,9 @@ def longitudinal_design(
         stages = Stages(second, method, preserve, options=options)  # type: ignore[arg-type]  # the choices are the literals
         asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
-    warn([*made.warnings(), *left_out(wanted.public)])
     if output is not None:
         made.save(output)
+    warn([*made.warnings(), *left_out(wanted.public)])
     if as_json:
         print_json(made.summary())
     else:

@@ -55,11 +55,11 @@ class Outputs:
         page: Callable[[], Page],
         show: Callable[[], None],
     ) -> None:
-        """Warn, write the files that are asked for, and print ``summary`` as JSON or let ``show`` print for people."""
-        warn(warnings)
+        """Write the files that are asked for, warn, and print ``summary`` as JSON or let ``show`` print for people."""
         if self.output is not None and table is not None:
             write_estimate(table, summary, self.output)
         write_report(self.report, page)
+        warn(warnings)
         if self.as_json:
             print_json(summary)
         else:

@@ -73,13 +73,13 @@ def spec(
     with late_bar() as show:
         watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
         proposal = propose(input.watched(watch), wanted)
-    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
     specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
     commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
     text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])
     if output is not None:
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")
+    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
     _report(proposal, output, text, as_json)
     if output is not None and not as_json:
         say(f"then: {'; '.join(commands)}")

@@ -42,8 +42,8 @@ def synthesize(
     doubts = [*doubts_about([input], design), *public_beside(design, [input]).ignored()]
     chosen = None if attributes is None else split_names(attributes)
     result = draw_records(input, design.mechanism, chosen, size=size, random_state=random_state)
-    warn([*doubts, *result.warnings])
     result.save(output)
+    warn([*doubts, *result.warnings])
     if as_json:
         print_json(result.summary() | {"output": str(output), "doubts": doubts})
         return

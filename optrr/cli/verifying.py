@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from optrr.cli.inputs import Written
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
@@ -81,7 +80,7 @@ def verify(
 @click.option(
     "--key", metavar="KEY.PEM", required=True, type=click.Path(path_type=Path), help="Your private Ed25519 key, in PEM."
 )
-@click.option("-o", "--output", type=Written("a signature", ".sig"), help="Signature to write; by default FILE.sig.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Signature to write; by default FILE.sig.")
 @json_option
 def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     """Sign a design or deployment file that verifies; exit 1, and nothing written, where it does not.
@@ -92,8 +91,8 @@ def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     if not result.holds:
         _show(result)
         return 1
-    warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
     known = sign_file(file, key, output, _asked if sys.stdin.isatty() else None)
+    warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
     target = signature_path(file) if output is None else output
     if as_json:
         print_json({"output": str(target), "key": known})

@@ -76,8 +76,8 @@ def scale_order(values: Iterable[Category]) -> list[Category] | None:
 
 def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
     """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
-    found = (_about_name(name), _spellings(known), _format(known), _no_answers(known, missing), _partial_scale(known))
-    return [f"column {shown(name)}: {said}" for said in found if said]
+    said = (_about_name(name), _spellings(known), _format(known), _no_answers(known, missing), _partial_scale(known))
+    return [f"column {shown(name)}: {line}" for line in said if line]
 
 
 def written_as_dates(values: Iterable[Category]) -> bool:

@@ -347,10 +347,10 @@ def _beside_numbers(value: object, attribute: Attribute) -> str:
 
 def _hint(value: object, attribute: Attribute) -> str:
     """Which slip would make it a category, without saying which one."""
-    if beside := _beside_numbers(value, attribute):
-        return beside
     if not isinstance(value, str):
         return ""
+    if beside := _beside_numbers(value, attribute):
+        return beside
     if value in MISSING_MARKS - {""}:
         return f', the mark {value!r}: if it means a missing value, declare missing = ["{value}"]'
     texts = {t for t in attribute.texts if t is not None}

@@ -95,8 +95,7 @@ def test_strict_writes_nothing_where_there_is_a_warning(place, capsys):
     "repeated",
     [
         ["estimate", "raw.csv", "--design", "design.json", "--attributes", "sex", "--attributes", "income"],
-        ["regress", "raw.csv", "--design", "design.json", "--formula", "income ~ sex"]
-        + ["--scores", "sex=0,1", "--scores", "sex=1,0"],
+        ["regress", "raw.csv", "--design", "design.json", "--formula", "income ~ sex", *2 * ["--scores", "sex=0,1"]],
         ["spec", "raw.csv", "--bins", "sex=3", "--bins", "sex=4"],
         [
             "allocate",
