@@ -13,14 +13,15 @@ one, randomized records, and estimates with honest errors. In the order of use:
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
-    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures
+    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures;
+                estimate_among: a table without the people whose true answer is missing, say
     weight      estimate_weighted, test_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
     model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
     regress     regress, Regression: linear and logistic, formulas; optrr.regression
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
     test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, predicted_power,
                 required_records of an Alternative (alternative_of)
-    errors      OptrrError and the kinds below it (optrr.errors)
+    errors      OptrrError and the kinds below it (optrr.errors); OptrrWarning, the Python warnings about records
 
 More: optrr.longitudinal (people who are asked again), optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix,
 optrr.studies, optrr.solvers, optrr.records.datasets.
@@ -51,7 +52,15 @@ if TYPE_CHECKING:
     from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
     from optrr.designing.worksheet import Worksheet, worksheet
-    from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
+    from optrr.errors import (
+        Infeasible,
+        InvalidInput,
+        InvalidProblem,
+        MethodTooLarge,
+        OptrrError,
+        OptrrWarning,
+        SolveFailed,
+    )
     from optrr.estimation import (
         Derived,
         Estimate,
@@ -76,7 +85,7 @@ if TYPE_CHECKING:
     )
     from optrr.kernel import SingularMarginal
     from optrr.matrix import MatrixMechanism
-    from optrr.measures import Comparing, Measures, measure
+    from optrr.measures import Comparing, Measures, estimate_among, measure
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.perturb import perturb
     from optrr.mechanisms.randomizer import Randomizer
@@ -137,6 +146,7 @@ _HOMES = {
         "InvalidProblem",
         "MethodTooLarge",
         "OptrrError",
+        "OptrrWarning",
         "SolveFailed",
     ),
     "estimation": (
@@ -167,6 +177,7 @@ _HOMES = {
     "measures": (
         "Comparing",
         "Measures",
+        "estimate_among",
         "measure",
     ),
     "mechanisms.mechanism": ("Mechanism",),
@@ -228,6 +239,7 @@ __all__ = [
     "Mechanism",
     "MethodTooLarge",
     "OptrrError",
+    "OptrrWarning",
     "Poisoning",
     "Posterior",
     "PredictedPower",
@@ -263,6 +275,7 @@ __all__ = [
     "derive",
     "design",
     "estimate",
+    "estimate_among",
     "estimate_weighted",
     "export",
     "fit_loglinear",

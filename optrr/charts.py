@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,10 @@ def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
         from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only figures need it)
     except ImportError as error:
         raise not_installed(error, "figures need", "reports") from error
-    return Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
+    # without pyplot no notebook has been told how to show a figure, so it says so itself
+    figure._repr_svg_ = partial(figure_svg, figure)  # type: ignore[attr-defined]
+    return figure
 
 
 def label_text(text: str, most: int = _LONGEST_LABEL) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 
 from optrr_solvers.errors import (
@@ -21,10 +23,12 @@ __all__ = [
     "InvalidProblem",
     "MethodTooLarge",
     "OptrrError",
+    "OptrrWarning",
     "SolveFailed",
     "did_you_mean",
     "in_one_line",
     "not_installed",
+    "warn",
 ]
 
 # How alike two words must be, of 0..1, for one to be taken for a slip of the other: one letter in three may differ.
@@ -33,6 +37,19 @@ _NEAR = 0.6
 _LONGEST = 600
 # What installs a module, where that is not called as the module is.
 _PACKAGES = {"nacl": "PyNaCl", "sklearn": "scikit-learn"}
+
+
+class OptrrWarning(UserWarning):
+    """What a person should read before relying on a result, where a command would print ``warning: …``."""
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Python warnings of these lines, as of the line of code that called into the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "optrr":
+        level, frame = level + 1, frame.f_back
+    for line in dict.fromkeys(lines):
+        warnings.warn(line, OptrrWarning, stacklevel=level)
 
 
 def in_one_line(message: object) -> str:

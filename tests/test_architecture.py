@@ -137,6 +137,8 @@ LONGER = {
     "optrr_solvers.solution.checked": 48,
     # one path from the counts to the result, which is one line a field
     "optrr.estimation.derived.derive": 41,
+    # one argument an option
+    "optrr.cli.estimating.estimate": 41,
 }
 
 

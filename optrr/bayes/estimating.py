@@ -9,6 +9,7 @@ from optrr.bayes.result import Posterior
 from optrr.bayes.sampling import PosteriorLaw, prior_draws, sweeps
 from optrr.bayes.settling import FEWEST, moments
 from optrr.errors import InvalidInput, MethodTooLarge, SolveFailed
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence
 from optrr.kernel import Kernel, SingularMarginal
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -64,6 +65,7 @@ def posterior(
     """
     check_confidence(confidence)
     kernel = _kernel(counts, checked_mechanism(mechanism))
+    warn_of_records([counts], mechanism)
     alpha = _checked_prior(prior, kernel.sizes)
     seed = None if isinstance(random_state, np.random.Generator) else _seed(random_state)
     rng = random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(seed)

@@ -68,6 +68,7 @@ def account(
     within = limit is None or total <= limit
     wrong = _differences(stated, spent)
     unknown = _unknown(stated, epsilons, signed=key is not None)
+    warn([f"a release was {SEEDED}"] if any(r.seeded for r in spent) else [])
     if as_json:
         more = {"unit": " and ".join(units), "differs": wrong, "unknown": unknown}
         print_json({**_summary(spent, total, limit, within), **more})
@@ -77,7 +78,6 @@ def account(
     click.echo(f"total epsilon {epsilon_text(total)} for {whose}, if these files are about the same people")
     for line in unknown:
         click.echo(f"not known: {line}")
-    warn([f"a release was {SEEDED}"] if any(r.seeded for r in spent) else [])
     above = [] if within else [f"{epsilon_text(total)} nats are above the limit of {limit:g}"]
     for line in [*wrong, *above]:
         click.echo(f"error: {line}", err=True)

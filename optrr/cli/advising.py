@@ -21,7 +21,7 @@ from optrr.cli.designing import (
     show_attributes,
     spec_argument,
 )
-from optrr.cli.inputs import FILE
+from optrr.cli.inputs import DESIGN_OUTPUT
 from optrr.cli.outputs import design_output_option, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import carried
@@ -146,12 +146,16 @@ def _by_name(wanted: Specification, texts: tuple[str, ...], option: str) -> dict
     if not texts:
         return None
     out: dict[str, float] = {}
+    named: set[str] = set()
     for text in sorted(texts, key=lambda each: "=" in each):
         name, equals, value = text.rpartition("=")
         try:
             number = float(value)
         except ValueError as error:
             raise InvalidInput(f"{option} {text!r} is not of the form name=epsilon or epsilon, like sex=0.5") from error
+        if equals and name in named:
+            raise InvalidInput(f"{option} is given twice for {name!r}, and only one can count; give it once")
+        named |= {name} if equals else set()
         for each in (name,) if equals else wanted.domain.names:
             out[each] = number
     return out
@@ -208,7 +212,7 @@ def _show_predictions(allocation: Allocation) -> None:
 @click.option(
     "-o",
     "--output",
-    type=FILE,
+    type=DESIGN_OUTPUT,
     help="Write what is recommended, for optrr perturb and optrr estimate.",
 )
 @click.option("--way", metavar="NAME", help="Write this way of asking instead, by its name in the table.")

@@ -20,7 +20,7 @@ from optrr.cli.genomic_options import (
     progress_bar,
     test_option,
 )
-from optrr.cli.inputs import FILE
+from optrr.cli.inputs import FILE, TABBED
 from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_json, print_table, warn
@@ -57,7 +57,7 @@ _TOP = 10
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @test_option
 @click.option(
     "--naive",
@@ -102,6 +102,8 @@ def gwas(
     design = load_genomic_design(design_file)
     doubts = doubts_about([input], design)
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
+    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
+    warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
     if output is not None:
         scanned.write_tsv(output)
     _save_plots(scanned, manhattan_file, qq_file)
@@ -115,8 +117,6 @@ def gwas(
         print_json(_scan_summary(scanned, design) | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
-    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
-    warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
 
 
 def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Path | None) -> None:
@@ -224,7 +224,7 @@ def _show_scan(associations: Associations, design: Design) -> None:
     help="Missing calls. exclude: leave them out; category: randomize them too.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
 @phenotype_options
 @json_option
@@ -253,6 +253,7 @@ def gwas_study(
     cohort = read_cohort(input, phenotype_of(options, input))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
+    warn(_study_warnings(study))
     columns, rows = study_rows(study)
     if output is not None:
         _write_rows(output, columns, rows)
@@ -261,7 +262,6 @@ def gwas_study(
         print_json(_study_summary(study, columns, rows))
     else:
         _show_study(study, columns, rows)
-    warn(_study_warnings(study))
 
 
 def _show_study(study: Study, columns: list[str], rows: list[list[object]]) -> None:

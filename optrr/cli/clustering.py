@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
+from optrr.cli.inputs import DESIGN_OUTPUT, design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_beside
@@ -77,7 +77,7 @@ from optrr.spent import Spent
     show_default=True,
     help="How a cluster is randomized in the second round.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write, for the second round.")
+@click.option("-o", "--output", type=DESIGN_OUTPUT, help="Design file to write, for the second round.")
 @json_option
 def cluster(
     input: RecordsAt,
@@ -119,12 +119,11 @@ def cluster(
     if output is not None:
         save_design(second, output)
     spent = _spent(learned, second)
-    warn(doubts)
+    warn([*doubts, *_oversized(first.domain, chosen, max_combinations)])
     if as_json:
         print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method) | {"doubts": doubts})
     else:
         _show(first.domain, chosen, spent)
-        warn(_oversized(first.domain, chosen, max_combinations))
 
 
 def _spent(learned: Dependences, second: Design) -> dict[str, float]:

@@ -141,11 +141,11 @@ def design(
     if output is not None:
         save_design(made, output)
     write_report(report, lambda: _page(made, output))
+    warn(made.warnings())
     if as_json:
         print_json(made.summary())
     else:
         show_design(made)
-    warn(made.warnings())
 
 
 def _page(made: Design, output: Path | None) -> Page:
@@ -185,6 +185,8 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     """Every applicable method on SPEC, side by side."""
     wanted = read_wanted(spec, attributes)
     made, failed = compare_methods(wanted, preserve)
+    notes = [f"{d.method}: {note}" for d in made for note in d.solution.notes]
+    warn([*notes, *(f"{f['method']}: {f['error']}" for f in failed)])
 
     def page() -> Page:
         from optrr.pages.advice_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
@@ -212,8 +214,6 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
                 for d in made
             ],
         )
-    warn(f"{d.method}: {note}" for d in made for note in d.solution.notes)
-    warn(f"{f['method']}: {f['error']}" for f in failed)
 
 
 def compare_methods(wanted: Specification, preserve: str) -> tuple[list[Design], list[dict[str, Any]]]:

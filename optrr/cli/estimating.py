@@ -13,6 +13,8 @@ from optrr.cli.counted import Counted, counted
 from optrr.cli.estimate_file import table_option
 from optrr.cli.fake_reports import fake_reports_option, print_poisoning
 from optrr.cli.inputs import (
+    among_of,
+    among_option,
     confidence_option,
     design_option,
     input_argument,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
 )
 @scores_option
+@among_option
 @posterior_options
 @fake_reports_option
 @sampled_options
@@ -81,6 +84,7 @@ def estimate(
     simultaneous: bool,
     statistics: tuple[str, ...],
     scores: tuple[str, ...],
+    among: tuple[str, ...],
     posterior: bool,
     prior: float | None,
     random_state: int | None,
@@ -95,11 +99,11 @@ def estimate(
     """
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics)}
+    others = _options(method != "unbiased", simultaneous, bool(statistics), bool(among))
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
-    wished = {"confidence": confidence, "simultaneous": simultaneous}
+    wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
         estimated = _of_answers(asking, input, names, confidence, fakes)
@@ -150,8 +154,26 @@ def _check_answers(options: dict[str, bool]) -> None:
         )
 
 
+def _options(method: bool, simultaneous: bool, derive: bool, among: bool) -> dict[str, bool]:
+    """Which options are given that not every estimate takes, by name."""
+    return {"--method": method, "--simultaneous": simultaneous, "--derive": derive, "--among": among}
+
+
+def _restriction(among: Sequence[str], others: dict[str, bool], fakes: int | None) -> dict[str, Any]:
+    """The true answers that an estimate is restricted to, if any; then refuses options that say something else."""
+    also = others | {"--fake-reports": bool(fakes)}
+    given = [o for o, is_given in also.items() if is_given and o not in ("--among", "--simultaneous")]
+    if among and given:
+        raise InvalidInput(f"an estimate among some categories takes no {' and no '.join(given)}; leave it out")
+    return {"among": among_of(among)} if among else {}
+
+
 def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
     (counts,) = known.counts
+    if "among" in wished:
+        from optrr.measures.among import estimate_among  # noqa: PLC0415 (as in _derived)
+
+        return estimate_among(counts, known.mechanism, **wished)
     if method == "adjusted":
         from optrr.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
 
@@ -228,6 +250,8 @@ def _print_estimate(estimated: _Estimated) -> None:
         f"{' × '.join(result.domain.names)}: proportions of {result.n} records, {100 * result.confidence:g}% intervals",
         result.shown(),
     )
+    if "among" in vars(result):
+        say(result.headline())
     click.echo(result.method_note)
     click.echo(result.interval_note)
     if estimated.derived:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, split_names
+from optrr.cli.inputs import Written, key_option, refuse_longitudinal, signature_option, split_names
 from optrr.cli.printing import json_option, late_bar, print_json, warn
 from optrr.designing.design import Design
 from optrr.designing.signing import require_signed
@@ -105,6 +105,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
+    Written("a deployment file", ".json").convert(output, None, None)
     from optrr.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
 
     with late_bar() as show:
@@ -116,22 +117,23 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         "compressed_bytes": fitted.size,
         "cost": fitted.design.epsilon - design.epsilon,
     }
-    fitted.save(output)
     if fitted.anew:
         summary["design"] = str(design_beside(output))
     left_out = design.public.left_out("a deployment file")
     if left_out:
         summary["warnings"] = left_out
+    solved = []
+    if fitted.anew:
+        cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
+        how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
+        solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"]
+    fitted.save(output)
+    warn([*left_out, *solved])
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"
     )
     _report(summary, line, as_json)
-    warn(left_out)
-    if fitted.anew:
-        cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
-        how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
-        warn([f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"])
 
 
 def _report(summary: dict[str, Any], line: str, as_json: bool) -> None:

@@ -110,11 +110,11 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     made = genomic_design(wanted, _budget(names, options))
     if output is not None:
         save_design(made, output)
+    warn([*solution_warnings(made), *association_warnings(made)])
     if as_json:
         print_json(made.summary())
     else:
         _show_design(made)
-    warn([*solution_warnings(made), *association_warnings(made)])
 
 
 def _check_budget(options: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,43 @@ _OPTIONS = {
 }
 _KEY = "optrr.cli.inputs"
 FILE = click.Path(path_type=Path)
+# Suffixes by which other programs take a file for what it is not.
+_FORMATS: tuple[str, ...] = (
+    ".arrow",
+    ".csv",
+    ".docx",
+    ".htm",
+    ".html",
+    ".json",
+    ".jsonl",
+    ".md",
+    ".npz",
+    ".parquet",
+    ".pdf",
+    ".png",
+)
+_FORMATS += (".svg", ".toml", ".tsv", ".txt", ".xlsx", ".yaml", ".yml")
+
+
+class Written(click.Path):
+    """A file to write, under a name that does not say another format than what is written, as ``suffixes`` are for ``what``."""
+
+    def __init__(self, what: str, *suffixes: str) -> None:
+        super().__init__(path_type=Path)
+        self.what, self.suffixes = what, suffixes
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path. Raises InvalidInput where its suffix is another format's."""
+        path = Path(str(super().convert(value, param, ctx)))
+        suffix = path.suffix.lower()
+        if suffix in _FORMATS and suffix not in self.suffixes:
+            raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
+        return path
+
+
+DESIGN_OUTPUT = Written("a design", ".json")
+PAGE = Written("a page", ".html", ".htm")
+TABBED = Written("a table of results, separated by tabs,", ".tsv", ".txt")
 
 design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr design.")
 key_option = click.option(
@@ -79,6 +116,38 @@ def attributes_option(metavar: str, text: str) -> Callable[[_Command], _Command]
 table_attributes_option = attributes_option(
     "A,B", "Attributes of the table, separated by commas; a comma inside a name is written twice."
 )
+
+
+among_option = click.option(
+    "--among",
+    multiple=True,
+    metavar="A=CATEGORY,CATEGORY,…",
+    help="Only people whose true answer to A is one of these, such as those who did answer; repeatable.",
+)
+
+
+def by_name(texts: Iterable[str], option: str, meant: str) -> dict[str, str]:
+    """What stands behind the last ``=`` of each text, by the name before it.
+
+    Raises
+    ------
+    InvalidInput
+        for a text without a name, or a name that is given twice, of which only the last would count; ``meant`` is an example.
+    """
+    out: dict[str, str] = {}
+    for text in texts:
+        name, equals, said = text.rpartition("=")
+        if not equals or not name:
+            raise InvalidInput(f"{option} {text} is not understood; write {option} {meant}")
+        if name in out:
+            raise InvalidInput(f"{option} is given twice for {name!r}, and only one can count; give it once")
+        out[name] = said
+    return out
+
+
+def among_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The categories that --among keeps, by attribute. Raises InvalidInput where a text is not understood."""
+    return {name: split_names(said) for name, said in by_name(texts, "--among", "vote=yes,no").items()}
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:

@@ -104,11 +104,11 @@ def longitudinal_design(
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
         made.save(output)
+    warn([*made.warnings(), *left_out(wanted.public)])
     if as_json:
         print_json(made.summary())
     else:
         show_longitudinal(made)
-    warn([*made.warnings(), *left_out(wanted.public)])
 
 
 def show_longitudinal(made: LongitudinalDesign) -> None:
@@ -181,14 +181,15 @@ def longitudinal_perturb(
     What is written is in random order, because a record's place may tell its value.
     """
     design = LongitudinalDesign.load(design_file)
+    key = Key.new() if new_key else Key.load(key_file)
+    options = ReleaseOptions(earlier=releases_in(after), limit=limit, keep_order=keep_order)
+    warn(replaced_release(output, same=key.release_id(design.digest)))
     if new_key:
-        Key.new().save(key_file)
-    key, options = Key.load(key_file), ReleaseOptions(earlier=releases_in(after), limit=limit, keep_order=keep_order)
-    replaced = replaced_release(output, same=key.release_id(design.digest))
+        key.save(key_file)
     with late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
-    warn([*replaced, *formula_doubts(output, design.domain)])
+    warn(formula_doubts(output, design.domain))
     report_release(made, output, as_json)
 
 

@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import click
 
 from optrr import __version__
+from optrr.cli.printing import Warned
 from optrr.cli.signals import Ended, die_of
-from optrr.errors import OptrrError, SolveFailed, did_you_mean
+from optrr.errors import OptrrError, OptrrWarning, SolveFailed, did_you_mean
 from optrr.printable import one_line
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
@@ -78,7 +80,8 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
         module, function, _ = _COMMANDS[cmd_name]
         with _no_collection():
-            command: click.Command = getattr(importlib.import_module(module), function)
+            commands = importlib.import_module("optrr.cli.commands")
+            command: click.Command = commands.Command(getattr(importlib.import_module(module), function))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -112,13 +115,16 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     try:
-        result: Any = cli.main(arguments, prog_name="optrr", standalone_mode=False)
+        with warnings.catch_warnings():
+            # commands say by themselves what the functions that they call say as Python warnings
+            warnings.simplefilter("ignore", OptrrWarning)
+            result: Any = cli.main(arguments, prog_name="optrr", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as request:
         click.echo(request.format_message())
         return 0
     except click.ClickException as error:
-        return _complain(error.format_message(), 2)
+        return _complain(error.format_message(), 1 if isinstance(error, Warned) else 2)
     except Ended as ended:
         return die_of(ended)
     except click.Abort:

@@ -9,6 +9,8 @@ import click
 from optrr.cli.counted import counted
 from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import (
+    among_of,
+    among_option,
     attributes_option,
     confidence_option,
     design_option,
@@ -22,6 +24,7 @@ from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.tables import read_numbers
 from optrr.measures import MEASURES, Comparing, Measures
 from optrr.measures import measure as measure_table
+from optrr.measures.among import said_among
 from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
 from optrr.records.scores import told_scores
@@ -39,6 +42,7 @@ from optrr.records.scores import told_scores
 )
 @click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
 @click.option("--scores", metavar="S,S,…", help="For means: a number for every outcome, in their declared order.")
+@among_option
 @confidence_option
 @simultaneous_option
 @table_option
@@ -53,6 +57,7 @@ def measure(
     reference: str | None,
     reference_outcome: str | None,
     scores: str | None,
+    among: tuple[str, ...],
     confidence: float,
     simultaneous: bool,
     output: Path | None,
@@ -74,6 +79,7 @@ def measure(
         comparing,
         confidence=confidence,
         simultaneous=simultaneous,
+        among=among_of(among),
     )
 
     def page() -> Page:
@@ -88,6 +94,6 @@ def measure(
 def _print(result: Measures) -> None:
     together = ", for all together" if result.simultaneous else ""
     title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
-    print_shown(f"{title}, {100 * result.confidence:g}% intervals{together}", result.shown())
+    print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
     for line in told_scores([result.outcomes], None if result.scores is None else [result.scores], 2):
         say(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import FILE, keep_input
+from optrr.cli.inputs import DESIGN_OUTPUT, PAGE, keep_input
 from optrr.cli.printing import print_json, warn
 from optrr.records.reading.source import RecordsAt
 from optrr.results import TableResult
@@ -18,8 +18,8 @@ from optrr.results import TableResult
 if TYPE_CHECKING:
     from optrr.parts import Page
 
-report_option = click.option("--report", type=FILE, help="HTML page to write, to be sent to others.")
-design_output_option = click.option("-o", "--output", type=FILE, help="Design file to write.")
+report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
+design_output_option = click.option("-o", "--output", type=DESIGN_OUTPUT, help="Design file to write.")
 
 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from optrr.asking import Asking
 from optrr.cli.inputs import design_option, input_argument, key_option, signature_option
-from optrr.cli.printing import json_option, late_bar, warn
+from optrr.cli.printing import is_strict, json_option, late_bar, warn
 from optrr.cli.public_columns import public_option
 from optrr.cli.releases import (
     after_option,
@@ -27,10 +27,11 @@ from optrr.cli.signals import cleaned_up
 from optrr.designing.design import Design
 from optrr.designing.signing import DESIGN, SAMPLED_TABLES, require_signed
 from optrr.errors import InvalidInput
-from optrr.mechanisms.release import ReleaseOptions
+from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.printable import amount
 from optrr.protocols.sampled_tables_file import is_sampled_tables
 from optrr.protocols.saved import load_asking
+from optrr.records.domain import listed
 from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 from optrr.records.small_files import content_of
@@ -44,6 +45,11 @@ from optrr.spreadsheets import formula_doubts
 @signature_option
 @records_output_option(", or - for CSV on standard output")
 @click.option("--drop", multiple=True, metavar="NAME", help="Column of INPUT to leave out, such as an id; repeatable.")
+@click.option(
+    "--drop-undeclared",
+    is_flag=True,
+    help="Leave out every column of INPUT that the design does not declare, and say which.",
+)
 @public_option
 @again_option
 @after_option()
@@ -58,6 +64,7 @@ def perturb(
     signature: Path | None,
     output: Path,
     drop: tuple[str, ...],
+    drop_undeclared: bool,
     public: tuple[str, ...],
     again: bool,
     after: tuple[Path, ...],
@@ -80,7 +87,8 @@ def perturb(
         raise InvalidInput(
             f"{design_file} is no design of whole records, which alone pass public columns on; leave out --public"
         )
-    options = following(asking.earlier, after, drop=drop, again=again, limit=limit, public=asked, keep_order=keep_order)
+    how = {"drop": drop, "drop_undeclared": drop_undeclared, "again": again, "limit": limit, "public": asked}
+    options = following(asking.earlier, after, keep_order=keep_order, **how)
     with late_bar() as show:
         place = input.watched(lambda done, share: show(f"{done} records randomized", share))
         if str(output) == STANDARD_INPUT:
@@ -91,13 +99,24 @@ def perturb(
             made = asking.release_file(place, output, random_state, options)
     beside = made.provenance.public
     warn([*replaced, *formula_doubts(output, asking.domain), *([beside.warning()] if beside else [])])
+    _say_dropped(made, drop_undeclared)
     report_release(made, output, as_json)
+
+
+def _say_dropped(made: FileRelease, undeclared: bool) -> None:
+    """Which columns were left out, where nobody has named them."""
+    if undeclared and made.dropped:
+        warn([f"left out, because the design does not declare them: {listed(made.dropped)}"], always=True)
 
 
 def _release_to_pipe(
     asking: Asking, place: RecordsAt, random_state: int | None, options: ReleaseOptions, as_json: bool
 ) -> None:
     """Randomized records on standard output, so what is said of them goes to standard error."""
+    if is_strict():
+        raise InvalidInput(
+            "a pipe keeps no account of what was spent, which --strict takes for a failure; name a file with -o"
+        )
     if as_json or not isinstance(asking, Design):
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
@@ -106,6 +125,7 @@ def _release_to_pipe(
 
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)
+    _say_dropped(made, options.drop_undeclared)
     said = f"{amount(made.records, 'record')} randomized at {epsilon_phrase(made.provenance)}"
     known = made.provenance
     warn(

@@ -28,6 +28,9 @@ _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
 _PATIENCE = 2.0
 
+# Where --strict is noted among what commands share (:mod:`optrr.cli.commands`).
+STRICT = "optrr.cli.strict"
+
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 
 
@@ -77,10 +80,33 @@ def say(text: str) -> None:
     click.echo(printable(text))
 
 
-def warn(lines: Iterable[str]) -> None:
-    """Warnings on standard error, one line each."""
-    for line in lines:
+class Warned(click.ClickException):
+    """That a command had something to warn of, and was told by --strict not to go on then."""
+
+
+def warn(lines: Iterable[str], always: bool = False) -> None:
+    """Warnings on standard error, one line each; said before anything is printed, because with --strict they end the command.
+
+    ``always`` is for what is said of every run: it is no news, and ends none.
+
+    Raises
+    ------
+    Warned
+        after the last of them, with --strict.
+    """
+    said = 0
+    for said, line in enumerate(lines, start=1):  # noqa: B007 (how many there were)
         click.echo(f"warning: {one_line(line)}", err=True)
+    if said and not always and is_strict():
+        raise Warned(
+            "--strict ends the command at a warning, and nothing was written; mend what it says, or leave out --strict"
+        )
+
+
+def is_strict() -> bool:
+    """Whether the running command has the option --strict."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(STRICT))
 
 
 @contextmanager

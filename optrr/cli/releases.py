@@ -181,7 +181,10 @@ def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
     """Say what was written, at which ε, and warn where it is not private."""
     warn([*release.provenance.not_private(str(output)), *release.provenance.in_order(str(output)), *release.warnings])
     if as_json:
-        print_json({"records": release.records, **release_summary(release.provenance), "output": str(output)})
+        dropped = {"dropped": list(release.dropped)} if release.dropped else {}
+        print_json(
+            {"records": release.records, **release_summary(release.provenance), "output": str(output), **dropped}
+        )
     else:
         phrase = epsilon_phrase(release.provenance)
         click.echo(f"{amount(release.records, 'record')} randomized at {phrase}, written to {output}")

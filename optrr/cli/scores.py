@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from optrr.cli.inputs import by_name
 from optrr.cli.tables import read_numbers
 from optrr.errors import InvalidInput
 from optrr.records.domain import Domain, listed
@@ -22,7 +23,9 @@ scores_option = click.option(
 
 def scores_by_name(texts: Sequence[str]) -> dict[str, list[float]]:
     """The scores of each attribute that the option names. Raises InvalidInput where a text is not understood."""
-    return dict(map(_scores, texts))
+    given = by_name(texts, "--scores", "age=20,30,40")
+    meant = "takes numbers separated by commas; write --scores age=20,30,40"
+    return {name: read_numbers(said, f"--scores {name}={said} {meant}") for name, said in given.items()}
 
 
 def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
@@ -50,10 +53,3 @@ def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScor
     """What the categories of the first two attributes count in a trend; None for other tests, which have no scores."""
     check_trend(test, texts)
     return scores_of_pair(domain, scores_of_two(texts, domain.names)) if test in _TRENDS else None
-
-
-def _scores(text: str) -> tuple[str, list[float]]:
-    name, equals, numbers = text.rpartition("=")
-    return name, read_numbers(
-        numbers if equals else "", f"--scores {text} is not understood; write --scores age=20,30,40"
-    )

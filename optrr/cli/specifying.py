@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import numpy as np
 
 from optrr import __version__
-from optrr.cli.inputs import input_argument
-from optrr.cli.printing import json_option, late_bar, print_json, print_table, warn
+from optrr.cli.inputs import input_argument, said_of_input
+from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import public_option
 from optrr.designing.proposing import Proposal, Proposing, propose
 from optrr.designing.specification import Specification
@@ -66,16 +69,31 @@ def spec(
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
     beside = PublicColumns.parsed(public)
-    wanted = Proposing(columns or None, dict(_bins(text) for text in bins), missing, rare, beside)
+    wanted = Proposing(columns or None, _all_bins(bins), missing, rare, beside)
     with late_bar() as show:
         watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
         proposal = propose(input.watched(watch), wanted)
     specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
-    text = specification.to_toml(_notes(proposal), _opening(input, proposal))
+    commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
+    text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])
     if output is not None:
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")
-    _report(proposal, output, text, as_json, beside)
+    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
+    _report(proposal, output, text, as_json)
+    if output is not None and not as_json:
+        say(f"then: {'; '.join(commands)}")
+
+
+def _all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
+    """The bins of every column that is named, and under "" those of all others."""
+    given = [_bins(text) for text in texts]
+    names = [name for name, _ in given]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        which = f" for {twice[0]!r}" if twice[0] else " for every column"
+        raise InvalidInput(f"--bins is given twice{which}, and only one can count; give it once")
+    return dict(given)
 
 
 def _bins(text: str) -> tuple[str, int | list[str]]:
@@ -86,6 +104,22 @@ def _bins(text: str) -> tuple[str, int | list[str]]:
             raise InvalidInput(f"--bins {text!r} cannot be read; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
         return name, int(edges[0])
     return name, edges
+
+
+def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
+    """The commands that design for this specification and randomize these records."""
+    places = [place.place] if isinstance(place.place, str | os.PathLike) else place.place
+    written = [
+        word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
+    ]
+    spec_file = "spec.toml" if output is None else str(output)
+    drop = ["--drop-undeclared"] if undeclared else []
+    return [
+        shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
+        shlex.join(
+            ["optrr", "perturb", *map(str, places), *written, "--design", "design.json", *drop, "-o", "released.csv"]
+        ),
+    ]
 
 
 def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
@@ -102,7 +136,7 @@ def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
     ]
 
 
-def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, public: PublicColumns) -> None:
+def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
     if as_json:
         attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
         print_json(
@@ -111,6 +145,7 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, p
                 "attributes": attributes,
                 "left_out": proposal.left_out,
                 "discloses": proposal.disclosed,
+                "doubts": proposal.doubts,
                 "specification": text,
             }
         )
@@ -129,6 +164,4 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool, p
                 for a in proposal.domain
             ],
         )
-    warn([public.warning()] if public else [])
-    warn(f"column {name!r} is left out: {why}" for name, why in proposal.left_out.items())
-    warn(proposal.disclosed)
+    warn(proposal.disclosed, always=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from optrr.cli.inputs import Written
 from optrr.cli.printing import json_option, print_json, say
 from optrr.designing.design import Design
 from optrr.designing.worksheet import Worksheet
@@ -14,6 +15,7 @@ from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
 
 _RECORDS = 10_000
+_SHEET = Written("a worksheet, in Markdown,", ".md", ".txt")
 
 
 @click.command()
@@ -25,7 +27,7 @@ _RECORDS = 10_000
     show_default=True,
     help="How many people will answer, for what is said of errors.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write Markdown to this file, to be filled in.")
+@click.option("-o", "--output", type=_SHEET, help="Write Markdown to this file, to be filled in.")
 @json_option
 def worksheet(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
     """An evaluator's questions, by the topics of NIST SP 800-226, answered where DESIGN answers them and open where you must.

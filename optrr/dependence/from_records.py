@@ -17,10 +17,10 @@ from typing import Any
 from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
 from optrr.dependence.measures import dependence_of
 from optrr.dependence.randomized_pair import RandomizedPair
+from optrr.estimation.impossible import warn_of_records
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count_many
 from optrr.records.domain import Domain
-from optrr.records.origins import check_design
 from optrr.records.scores import PairScores
 from optrr.spent import Account, Spent
 
@@ -51,8 +51,8 @@ def dependences_from_randomized(
     InvalidInput
         where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another design's.
     """
-    check_design(data, mechanism.digest)
     tables = pair_tables(data, mechanism)
+    warn_of_records(list(tables.values()), mechanism)
     return dependences_from_tables(tables, mechanism, ordinal=ordinal, correct=correct, small_sample=small_sample)
 
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
+from optrr.designing.doubtful_columns import CountsSought, doubtful, no_answers, scale_order, written_as_dates
 from optrr.errors import InvalidInput
 from optrr.printable import amount
 from optrr.records.bins import Bins, Edge, bins_of
-from optrr.records.columns import MISSING_MARKS
 from optrr.records.domain import Attribute, Category, Domain, binned, listed, shown
 from optrr.records.frames import checked_columns
 from optrr.records.observed import ObservedColumn
@@ -67,7 +67,8 @@ class Proposing:
 class Proposal:
     """What was proposed: the domain, notes on what a person should confirm, columns left out and why, and the look's cost.
 
-    ``disclosed`` says, one sentence each, what the proposal gives away about the records.
+    ``disclosed`` says, one sentence each, what the proposal gives away about the records, and ``doubts`` what looks wrong about
+    them.
     """
 
     domain: Domain
@@ -75,6 +76,11 @@ class Proposal:
     notes: Notes
     left_out: dict[str, str]
     disclosed: list[str]
+    doubts: list[str] = field(default_factory=list)
+
+    def warnings(self) -> list[str]:
+        """What a person must know before using it, one line each: columns that are left out and why, and what looks wrong."""
+        return [*(f"column {name!r} is left out: {why}" for name, why in self.left_out.items()), *self.doubts]
 
 
 def propose(data: Any, wanted: Proposing) -> Proposal:
@@ -91,14 +97,17 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names] if name)
     checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
     seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
+    counts = CountsSought(columns)
     records = 0
     for batch in source.batches(columns):
         records += batch.num_rows
+        counts.add(batch)
         for name, column in seen.items():
             column.add(batch.column(name))
     if not records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return _proposal(seen, wanted, records)
+    proposal = _proposal(seen, wanted, records)
+    return replace(proposal, doubts=[*counts.said(), *proposal.doubts])
 
 
 def _proposal(seen: Mapping[str, ObservedColumn], wanted: Proposing, records: int) -> Proposal:
@@ -112,7 +121,21 @@ def _proposal(seen: Mapping[str, ObservedColumn], wanted: Proposing, records: in
     if not attributes:
         first = next(iter(left_out))
         raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
-    return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted))
+    doubts = [line for column in seen.values() for line in _doubts(column, wanted)]
+    return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
+
+
+def _doubts(column: ObservedColumn, wanted: Proposing) -> list[str]:
+    """What looks wrong about a column's values; bins that are given say what its numbers are."""
+    known = {v: n for v, n in column.typed().items() if v is not None}
+    said = doubtful(column.name, known, wanted.missing)
+    order = None if column.order is not None else scale_order(known)
+    if order is not None:
+        said.append(
+            f"column {shown(column.name)}: its words are in the order of a scale, {shown(str(order[0]))} to "
+            f"{shown(str(order[-1]))}, not the alphabet's; confirm it"
+        )
+    return said
 
 
 def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attribute | str:
@@ -141,17 +164,20 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
             else "texts; merge them with --rare, or leave it out"
         )
         if not (wanted.rare and not numbers):
+            if written_as_dates(known):
+                kind = "texts that look like dates; write them as 2024-03-01 and give it bins"
             return f"{len(known)} different {kind}"
     kept, rest = _merged(known, wanted.rare)
     if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
         return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another --rare"
-    notes[name, "categories"] = _what_to_confirm(known, column)
+    order = scale_order(known) if column.order is None and rest is None else None
+    notes[name, "categories"] = _what_to_confirm(known, column, order)
     if rest is not None:
         notes[name, "rest"] = (
             f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"
         )
-    categories = (*kept, *(() if rest is None or rest in kept else (rest,)))
-    return _with_missing(Attribute(name, categories, column.order is not None, None, marks, rest), has_missing)
+    categories = (*(order or kept), *(() if rest is None or rest in kept else (rest,)))
+    return _with_missing(Attribute(name, categories, bool(column.order or order), None, marks, rest), has_missing)
 
 
 def _with_missing(attribute: Attribute, has_missing: bool) -> Attribute:
@@ -161,10 +187,12 @@ def _with_missing(attribute: Attribute, has_missing: bool) -> Attribute:
     return Attribute(attribute.name, categories, attribute.ordered, attribute.bins, attribute.missing, attribute.rest)
 
 
-def _what_to_confirm(known: Mapping[Category, int], column: ObservedColumn) -> str:
-    marks = [v for v in known if isinstance(v, str) and v in MISSING_MARKS]
+def _what_to_confirm(known: Mapping[Category, int], column: ObservedColumn, scale: list[Category] | None) -> str:
+    marks = no_answers(known)
     if marks:
-        return f"confirm: {shown(marks[0])} may mean a missing value; if so, propose again with --missing"
+        return f"confirm: {listed(marks)} may mean a missing value; if so, propose again with --missing"
+    if scale is not None:
+        return "confirm: add what may occur and does not here; their order is a scale's"
     order = "their order is the column's" if column.order is not None else "their order is the alphabet's or by number"
     return f"confirm: add what may occur and does not here; {order}"
 

@@ -25,7 +25,7 @@ import numpy as np
 from optrr.designing.proposing import Proposing, propose
 from optrr.designing.specification_record import AttributeSpec, Spec, spec_record
 from optrr.designing.specification_toml import toml_of
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput, in_one_line, warn
 from optrr.records.bins import Bins, bins_of
 from optrr.records.domain import Attribute, Category, Domain, category_text, numbered, shown
 from optrr.records.public import NONE, PublicColumns
@@ -78,10 +78,13 @@ class Specification:
         """A specification read off PUBLIC data, a frame or whatever else holds records; see :func:`propose`.
 
         Never use it on the records to be protected without asking who may see the result: which categories occur, and where
-        edges lie, are answers about them that no ε covers.
+        edges lie, are answers about them that no ε covers. Python warnings (:class:`optrr.OptrrWarning`) say which columns are
+        left out and why, and what looks wrong about the values.
         """
         wanted = proposing or Proposing()
-        domain = propose(data, wanted).domain
+        proposal = propose(data, wanted)
+        warn(proposal.warnings())
+        domain = proposal.domain
         epsilons = np.full(domain.m, np.nan if epsilon is None else _checked_epsilon("all", epsilon))
         return cls(domain, epsilons, public=wanted.public)
 

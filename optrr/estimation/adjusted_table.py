@@ -15,10 +15,11 @@ import numpy as np
 
 from optrr.estimation.adjustment import adjust, estimated_margin, margin_groups
 from optrr.estimation.estimator import BIAS
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import Estimate, check_confidence, check_records
 from optrr.estimation.unbiased_errors import TableErrors, with_intervals, with_standard_errors
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.records.counts import distinct
+from optrr.records.counts import Counts, distinct, origins_unless_codes
 
 # The most rounds of reweighting: many more than estimates with sampling error need.
 ADJUSTMENT_ROUNDS = 200
@@ -54,6 +55,7 @@ def estimate_adjusted(
     check_confidence(confidence)
     domain = checked_mechanism(mechanism).domain
     chosen = domain.indices(attributes)
+    origins = origins_unless_codes(data)
     rows, numbers = distinct(data, domain, allow_extra=True)
     check_records(int(numbers.sum()))
     weights = numbers.astype(np.float64)
@@ -70,6 +72,7 @@ def estimate_adjusted(
 
     proportions, observed = table(fitted.weights), table(weights / weights.sum())
     asked = domain.subset([domain.names[i] for i in chosen])
+    warn_of_records([Counts(asked, table(weights), origins)], mechanism)
     named = TableErrors(asked, int(numbers.sum()), "adjusted", confidence, simultaneous=simultaneous)
     plain = named.around(proportions, BIAS["adjusted"], fitted.convergence)
     return with_intervals(with_standard_errors(plain, kernel, observed), kernel, observed)

@@ -22,6 +22,7 @@ from optrr.errors import InvalidInput
 from optrr.estimation.asked_statistic import AskedStatistic
 from optrr.estimation.enough import clear_with, enough
 from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.intervals import Path, Sampling, interval
 from optrr.estimation.result import check_bootstrap, check_confidence, check_records
 from optrr.estimation.simplex import projection
@@ -124,6 +125,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     check_bootstrap(bootstrap)
     setting = _setting(counts, mechanism, statistic, scores)
+    warn_of_records([counts], mechanism)
     derived = _derived(setting, confidence, bootstrap, random_state)
     return replace(derived, scores=plain_scores(setting.scores))
 

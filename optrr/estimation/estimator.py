@@ -25,6 +25,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.estimation import simplex
 from optrr.estimation.adjustment import adjust, estimated_margin, margin_groups
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import Convergence, Estimate, Target, check_bootstrap, check_confidence, check_records
 from optrr.estimation.unbiased_errors import (
     INTERVAL_CELLS,
@@ -176,6 +177,7 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     """
     _check(counts, mechanism, method, confidence, target, bootstrap)
     data = _data(counts, checked_mechanism(mechanism))
+    warn_of_records([counts], mechanism)
     fitted = _FITTERS[method](data)
     named = TableErrors(counts.domain, counts.n, method, confidence, target, simultaneous)
     out = named.around(fitted.proportions, BIAS[method], fitted.convergence)

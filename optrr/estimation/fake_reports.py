@@ -34,6 +34,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import METHODS
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.reach import PROJECTED, TIED, Poisoning, Reach
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -72,6 +73,7 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
     check_fakes(fakes, counts.n)
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    warn_of_records([counts], mechanism)
     weights = kernel.inverse()
     shape = counts.table.shape
     rows = np.broadcast_to(counts.table.reshape(-1, 1), weights.shape)

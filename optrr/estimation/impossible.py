@@ -18,8 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr.errors import warn
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer
+from optrr.records.binding import doubts, require_design
 from optrr.records.counts import Counts
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -39,6 +41,24 @@ class Observed:
     name: str
     table: IntArray
     kernel: Kernel
+
+
+def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) -> None:
+    """Python warnings of what commands say of the records that were counted; every function that analyses counts starts so.
+
+    A kernel does not say whose it is, so that nothing is known of records and design.
+
+    Raises
+    ------
+    InvalidInput
+        for records of another design, see :func:`optrr.records.binding.require_design`.
+    """
+    if isinstance(mechanism, Kernel):
+        return
+    origins = dict.fromkeys(origin for each in counts for origin in each.origins)
+    for origin in origins:
+        require_design(origin, mechanism.digest)
+    warn([*(line for origin in origins for line in doubts(origin)), *impossible(counts, mechanism)])
 
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:

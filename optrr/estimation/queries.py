@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence, check_records
 from optrr.estimation.score_interval import score_intervals
 from optrr.estimation.weighted_mean import subset_mean
@@ -80,6 +81,7 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     check_confidence(confidence)
     check_records(counts.n)
     kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    warn_of_records([counts], mechanism)
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))

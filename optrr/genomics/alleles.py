@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
+from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.estimation.simplex import clip
 from optrr.genomics.associations import Associations
 from optrr.genomics.genotypes import Variants
@@ -207,6 +208,7 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     if not counts_alleles(options.test):
         raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")
     kernel = allele_kernel(law, layout)
+    warn(impossible_tables([Observed("a variant's two reports", counts, kernel)]))
     scores = allele_score_test(counts, kernel, options.test)
     reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
     naive = naive_score_test(reports, options.test) if options.naive else None

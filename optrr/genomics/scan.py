@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
+from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.genomics.allele_names import refuse_turned
 from optrr.genomics.associations import Associations
 from optrr.genomics.chromosomes import copies, single_copy_chromosomes
@@ -74,6 +75,7 @@ def scan(
         raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
     kernel = cohort_kernel(cohort, law, layout)
     tables = copy_tables(cohort, layout.missing, progress)
+    warn(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
     return associations(cohort, tables, kernel, options, layout.missing)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.inference.exact import ExactTests, goodness_tests
 from optrr.inference.result import TestResult, check_testable, simulated_result
 from optrr.kernel import Kernel
@@ -38,6 +39,7 @@ def goodness_of_fit(
     kernel = kernel_from(mechanism, counts.domain.names)
     check_sizes(counts, kernel)
     check_testable(counts.n, "how well proportions fit")
+    warn_of_records([counts], mechanism)
     kernel.check_invertible()
     pi = np.asarray(proportions, dtype=np.float64)
     if pi.shape != counts.table.shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):

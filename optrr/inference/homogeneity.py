@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.mixture import likeliest_weights
 from optrr.inference.exact import chi_square_holds, homogeneity_tests
 from optrr.inference.goodness import check_sizes, exact_result
@@ -78,6 +79,8 @@ def homogeneity(
     for group in groups:
         for kernel in kernels:
             check_sizes(group, kernel)
+    for group, mechanism in zip(groups, each * len(groups) if len(each) == 1 else each, strict=True):
+        warn_of_records([group], mechanism)
     rng = np.random.default_rng(random_state)
     tables = np.stack([g.table.ravel() for g in groups])[None]
     n = int(tables.sum())

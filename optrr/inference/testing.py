@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.inference.calibration import (
     Association,
     Limit,
@@ -119,6 +120,7 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
         raise InvalidInput("tilted simulation is for score tests; use calibration='bootstrap' for the likelihood ratio")
     if bootstrap < 1:
         raise InvalidInput(f"bootstrap = {bootstrap}; give a number of samples of at least 1")
+    warn_of_records([counts], mechanism)
     kernel.check_invertible()
     chosen = of_genotypes_there(chosen, counts.table)
     rng = np.random.default_rng(random_state)

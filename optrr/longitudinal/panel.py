@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.charts import COLOURS, interval_figure
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
 from optrr.estimation.result import check_confidence
 from optrr.estimation.simplex import projection
 from optrr.estimation.weighted_mean import cell_means
@@ -264,7 +264,7 @@ class Panel:
 def estimate_rounds(
     rounds: Sequence[Any], design: LongitudinalDesign, attributes: str | Iterable[str], *, person: str
 ) -> tuple[Panel, list[str]]:
-    """The panel of several rounds' reports (files or frames, in order), and warnings about where they come from.
+    """The panel of several rounds' reports, files or frames in order, and warnings (Python's, too) about where they come from.
 
     Raises
     ------
@@ -275,6 +275,7 @@ def estimate_rounds(
         raise InvalidInput("there are no rounds; give at least one file of reports")
     chosen = design.domain.subset(attributes)
     doubts = [line for data in rounds for line in check_design(data, design.digest)]
+    warn(doubts)
     numbers: dict[str, int] = {}
     each = [_round_cells(data, chosen, person) for data in rounds]
     for people, _ in each:

@@ -83,7 +83,7 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
             writer.write(batch)
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(reader.codec.records, provenance, reader.warnings())
+    return FileRelease(reader.codec.records, provenance, warnings=reader.warnings())
 
 
 def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: str) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 from optrr.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.errors import InvalidInput
 from optrr.estimation.enough import enough
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.intervals import Sampling
 from optrr.estimation.result import check_confidence, check_records
 from optrr.measures import quantities
+from optrr.measures.among import Among, Kept, said_among
 from optrr.measures.inversion import Inversion
 from optrr.measures.quantities import Odds
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -83,7 +85,8 @@ class Measures(TableResult):
     where the interval is that whole range, as nothing is known then.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
-    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means.
+    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
+    what people's true answers were restricted to.
     """
 
     measure: str
@@ -95,13 +98,14 @@ class Measures(TableResult):
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
     scores: tuple[float, ...] | None = None
+    among: dict[str, list[str]] = field(default_factory=dict)
 
     def headline(self) -> str:
         """What is measured, of how many records."""
         first = self.rows[0]
         value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
         one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
-        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records"
+        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records{said_among(self.among)}"
 
     def to_arrow(self) -> pa.Table:
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
@@ -145,6 +149,7 @@ class Measures(TableResult):
             "rows": [{k: in_json(v) for k, v in vars(row).items()} for row in self.rows],
             "warnings": list(self.warnings),
             "scores": None if self.scores is None else list(self.scores),
+            **({"among": self.among} if self.among else {}),
         }
 
 
@@ -171,6 +176,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     *,
     confidence: float = 0.95,
     simultaneous: bool = False,
+    among: Among | None = None,
 ) -> Measures:
     """A measure of the true records, with intervals by test inversion; the target is the population.
 
@@ -187,6 +193,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         their numbers where all categories are numbers, else 0..r−1; the result says which).
     simultaneous
         intervals that hold for all rows together (Bonferroni).
+    among
+        by attribute the categories, two or more, that a person's true answers must be among to count
+        (:mod:`optrr.measures.among`); scores are then those of the outcomes that are kept.
 
     Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
 
@@ -197,33 +206,43 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         not differ. SingularMarginal where the mechanism hides the table.
     """
     check_confidence(confidence)
-    comparing = comparing or Comparing()
+    comparing, restricted = comparing or Comparing(), among or {}
+    kept, whole = Kept.of(counts.domain, restricted), counts
+    counts = kept.counts(whole)
+    check_records(whole.n)
     _check(counts, name, comparing)
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    kernel = checked_mechanism(mechanism).kernel(whole.domain.names)
+    warn_of_records([whole], mechanism)
     kernel.check_invertible()
-    sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
-    compared = list(asked(counts, name, comparing))
+    sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
+    compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
-    rows, wide = [], {}
-    for named, odds in compared:
-        inversion = Inversion.of(odds, sampling, observed)
-        low, high = inversion.limits(tail)
-        rows.append(_row(named, odds, inversion, (low, high)))
-        if high - low > _WIDE:
-            wide[label(rows[-1]) or name] = inversion
+    rows, wide = _rows([(named, Inversion.of(odds, sampling, observed)) for named, odds in compared], tail, name)
     groups, outcomes = counts.domain
     scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
         measure=name,
         groups=groups.name,
         outcomes=outcomes.name,
-        n=counts.n,
+        n=whole.n,
         confidence=confidence,
         simultaneous=simultaneous,
         rows=tuple(rows),
         warnings=_said_of_wide(wide, tail),
         scores=scores,
+        among=kept.texts(restricted),
     )
+
+
+def _rows(compared: list[tuple[Named, Inversion]], tail: float, name: str) -> tuple[list[Row], dict[str, Inversion]]:
+    """A row for each comparison, and which of them say next to nothing."""
+    rows, wide = [], dict[str, Inversion]()
+    for named, inversion in compared:
+        low, high = inversion.limits(tail)
+        rows.append(_row(named, inversion.odds, inversion, (low, high)))
+        if high - low > _WIDE:
+            wide[label(rows[-1]) or name] = inversion
+    return rows, wide
 
 
 def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, float]) -> Row:
@@ -266,7 +285,6 @@ def _check(counts: Counts, name: str, comparing: Comparing) -> None:
         raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
     if name in _ORDINAL and prod(sizes) > MAX_CELLS:
         raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
-    check_records(counts.n)
     unused = {
         "reference": comparing.reference is not None and name not in _AGAINST_REFERENCE,
         "reference_outcome": comparing.reference_outcome is not None and name != "odds-ratio",

@@ -132,14 +132,14 @@ def release_file(
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path, source)
     refuse_input_as_target(target, source)
-    schema = without_columns(source.schema, how.drop, mechanism.domain)
+    schema = without_columns(source.schema, how, mechanism.domain)
     codec = codec_for(mechanism.domain, schema, how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
         for batch in how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder):
             writer.write(codec.unpacked(batch))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(codec.records, provenance)
+    return FileRelease(codec.records, provenance, dropped=left_out_of(source.schema, schema))
 
 
 def randomized(
@@ -150,13 +150,19 @@ def randomized(
         yield codec.packed(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
 
 
-def without_columns(schema: pa.Schema, drop: Collection[str], domain: Domain) -> pa.Schema:
-    """The schema without these columns. Raises InvalidInput where one is an attribute, or is not there."""
-    for name in drop:
+def without_columns(schema: pa.Schema, how: ReleaseOptions, domain: Domain) -> pa.Schema:
+    """The schema without the columns to drop. Raises InvalidInput where one is an attribute, or is not there."""
+    for name in how.drop:
         if name in domain.names:
             raise InvalidInput(
                 f"column {name!r} is an attribute of the design and cannot be dropped; design without it"
             )
         if name not in schema.names:
             raise InvalidInput(f"there is no column {name!r} to drop; the data has {listed(schema.names)}")
-    return pa.schema([field for field in schema if field.name not in drop and field.name != COLUMN])
+    kept = {*domain.names, *how.public.names} if how.drop_undeclared else set(schema.names)
+    return pa.schema([f for f in schema if f.name in kept and f.name not in how.drop and f.name != COLUMN])
+
+
+def left_out_of(given: pa.Schema, kept: pa.Schema) -> tuple[str, ...]:
+    """The columns that are in the one and not in the other."""
+    return tuple(name for name in given.names if name not in kept.names)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pyarrow.csv as pa_csv
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.perturb import randomized, without_columns
+from optrr.mechanisms.perturb import left_out_of, randomized, without_columns
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.passing import codec_for
@@ -37,7 +37,7 @@ def release_pipe(
     how, bits = options or ReleaseOptions(), as_source(random_state)
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source_path, source)
-    schema = without_columns(source.schema, how.drop, mechanism.domain)
+    schema = without_columns(source.schema, how, mechanism.domain)
     codec = codec_for(mechanism.domain, schema, how.public)
     writer = None
     for batch in how.in_order(randomized(source, codec, mechanism, bits), bits):
@@ -47,4 +47,4 @@ def release_pipe(
     if writer is None or not codec.records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
     writer.close()
-    return FileRelease(codec.records, provenance)
+    return FileRelease(codec.records, provenance, dropped=left_out_of(source.schema, schema))

@@ -35,11 +35,15 @@ class Releasing(Protocol):
 
 @dataclass(frozen=True)
 class FileRelease:
-    """A file of randomized records that was written: how many they are, what it says of them, and what is to be minded."""
+    """A file of randomized records that was written.
+
+    How many they are, what it says of them, what is to be minded, and which columns it left out.
+    """
 
     records: int
     provenance: Provenance
     warnings: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class ReleaseOptions:
         called after every batch with the number of records done.
     drop
         columns to leave out of the target, none of them an attribute.
+    drop_undeclared
+        leave out every column that is neither an attribute nor public.
     again
         randomize records that say they are randomized already; what they have spent is carried on.
     earlier
@@ -73,6 +79,7 @@ class ReleaseOptions:
     limit: float | None = None
     public: PublicColumns = NONE
     unit: str = UNIT
+    drop_undeclared: bool = False
     keep_order: bool = False
 
     @property

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
 from optrr.inference.result import TestResult, check_testable, simulated_result
@@ -196,6 +197,7 @@ def compare_models(
         the mechanism hides what one of the models has.
     """
     checked_mechanism(mechanism)
+    warn_of_records([counts], mechanism)
     inner, outer = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (smaller, larger))
     return _tested(model_test(mechanism, inner, outer), counts, np.random.default_rng(random_state))
 
@@ -239,6 +241,7 @@ def stratified_test(
     if counts.domain.m < 3:
         raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
     test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
+    warn_of_records([counts], mechanism)
     return _tested(test, counts, np.random.default_rng(random_state))
 
 

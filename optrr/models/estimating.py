@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence, check_records
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.models.coefficients import affordable, coefficient_intervals
@@ -47,6 +48,7 @@ def fit_loglinear(
     """
     check_confidence(confidence)
     result = replace(fitted_model(counts, mechanism, generators), confidence=confidence, simultaneous=simultaneous)
+    warn_of_records([counts], mechanism)
     return _with_intervals(result, mechanism)
 
 
@@ -95,6 +97,7 @@ def stepwise(
     names = {chosen: tuple(domain.names[i] for i in chosen) for chosen in sets}
     seen = [chosen for chosen in sets if checked_mechanism(mechanism).kernel(names[chosen]).is_invertible]
     best = fitted_model(counts, mechanism, Terms.of(domain, ()))
+    warn_of_records([counts], mechanism)
     while True:
         tried = [fitted_model(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
         better = min(tried, key=lambda model: model.bic, default=best)

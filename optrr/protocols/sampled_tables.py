@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.asking import Asking
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
 from optrr.estimation.result import Estimate, check_confidence
 from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
 from optrr.protocols.oracles import (
@@ -203,7 +203,7 @@ class SampledTables(Asking):
         Columns that are no attributes are refused, for the answers hold no others.
         """
         how = options or ReleaseOptions()
-        if how.drop:
+        if how.drop or how.drop_undeclared:
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
         bits = as_source(random_state)
         # answers have other columns than records, and are refused for what they are before that is noticed
@@ -269,6 +269,7 @@ class SampledTables(Asking):
             for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
         """
         check_confidence(confidence)
+        warn(check_design(answers, self.digest))
         place, supports, n = self._counted(answers, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
         out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from optrr.errors import InvalidInput
 from optrr.records.account import shown_digest
-from optrr.records.provenance import SEEDED, Provenance
+from optrr.records.provenance import Provenance
 from optrr.rounding import epsilon_text
 
 
@@ -88,7 +88,7 @@ def doubts(origin: Origin) -> list[str]:
     if origin.bound is None:
         said = origin.doubt or "it does not say by which design it was randomized, or whether it was"
         return [f"{origin.what} is not bound to a design: {said}; if it was not this one, every number here is wrong"]
-    return [f"{origin.what} was {SEEDED}"] if origin.bound.seeded else []
+    return origin.bound.not_private(origin.what)
 
 
 def _times(known: Provenance) -> str:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.records.bins import NO_VALUE, OUTSIDE
+from optrr.records.bins import NO_VALUE, OUTSIDE, Bins
 from optrr.records.domain import Attribute, listed, shown
 
 Codes = NDArray[np.int32]
@@ -29,6 +29,10 @@ _UNKNOWN = OUTSIDE
 _MISSING = NO_VALUE
 # What people write for a missing value; never taken for one unless it is declared, but named in the message.
 MISSING_MARKS = frozenset({"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "<NA>", "NaT"})
+
+
+# What mends bins that do not reach far enough.
+_REMEDY = ": widen the outer ones, to -inf or inf if need be"
 
 
 class ColumnCodec:
@@ -183,13 +187,8 @@ class ColumnCodec:
                 f'{where}: missing value; declare null as a category (in TOML missing = ["NA"], with any mark; for CSV files '
                 '"" will do), or leave the record out'
             )
-        if attribute.bins is not None and (
-            not isinstance(value, str) or not np.isnan(attribute.bins.parsed([value]))[0]
-        ):
-            raise InvalidInput(
-                f"{where}: {_kind(value)} outside the bins; they are {listed(attribute.bins.labels)}: widen the outer "
-                "ones, to -inf or inf if need be"
-            )
+        if attribute.bins is not None and (outside := _outside(column[row], attribute.bins)):
+            raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{_REMEDY}")
         raise InvalidInput(
             f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}"
         )
@@ -303,19 +302,55 @@ def _as_date(text: str, kind: pa.DataType) -> date | None:
     return moment.date() if moment.time() == time.min else None
 
 
+def _outside(cell: pa.Scalar, bins: Bins) -> str:
+    """What a value that is in no bin is, and on which side of them it lies; empty for a text that is no number or date."""
+    value, wanted = cell.as_py(), "date" if bins.of_dates else "number"
+    if not isinstance(value, str) and (isinstance(value, bool) or isinstance(value, date) != bins.of_dates):
+        return f"{_kind(value)}, and the bins are of {wanted}s"
+    (number,) = bins.parsed([value]) if isinstance(value, str) else _numbers(pa.array([value], cell.type))
+    return "" if np.isnan(number) else f"a {wanted} outside the bins, {bins.side(number)} all of them"
+
+
 def _kind(value: object) -> str:
     """What kind of value it is, never which: it belongs to somebody."""
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, str):
-        return "an empty text" if not value else "a text"
+        return "an empty text" if not value else "a text" if _plain_number(value) is None else "a number"
     return "a date" if isinstance(value, date) else "a number"
+
+
+def _plain_number(text: str) -> float | None:
+    """The finite number that a text of digits says; None for other texts."""
+    try:
+        number = float(text) if text.strip() == text and "_" not in text else np.nan
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
+
+
+def _beside_numbers(value: object, attribute: Attribute) -> str:
+    """How a number differs from categories that are all whole numbers."""
+    known = [c for c in attribute.categories if c is not None]
+    number = _plain_number(str(value))
+    if (
+        number is None
+        or isinstance(value, bool)
+        or not all(isinstance(c, int) and not isinstance(c, bool) for c in known)
+    ):
+        return ""
+    if number != round(number):
+        return " that is not whole"
+    whole = [int(c) for c in known]
+    return " below all of them" if number < min(whole) else " above all of them" if number > max(whole) else ""
 
 
 def _hint(value: object, attribute: Attribute) -> str:
     """Which slip would make it a category, without saying which one."""
     if not isinstance(value, str):
         return ""
+    if beside := _beside_numbers(value, attribute):
+        return beside
     if value in MISSING_MARKS - {""}:
         return f', the mark {value!r}: if it means a missing value, declare missing = ["{value}"]'
     texts = {t for t in attribute.texts if t is not None}

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.printable import amount
+from optrr.records.binding import Origin
 from optrr.records.cells import cells_table
 from optrr.records.codes import checked_codes
 from optrr.records.domain import Domain, listed
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns
+from optrr.records.origins import origins_of
 from optrr.records.reading.registry import record_batches
 from optrr.records.spark_frames import is_spark_frame, summed
 from optrr.results import TableResult
@@ -35,6 +37,9 @@ MAX_CELLS = 1 << 27
 class Counts(TableResult):
     """A table of counts: ``table`` has the shape of ``domain.sizes``, int64, read-only.
 
+    ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
+    from codes, which can say nothing.
+
     Raises
     ------
     InvalidInput
@@ -43,6 +48,7 @@ class Counts(TableResult):
 
     domain: Domain
     table: IntArray
+    origins: tuple[Origin, ...] = ()
 
     def __post_init__(self) -> None:
         given = np.asarray(self.table)
@@ -87,14 +93,15 @@ class Counts(TableResult):
         chosen = self.domain.indices(names)
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
         table = np.transpose(self.table.sum(axis=rest), np.argsort(np.argsort(chosen)))
-        return Counts(Domain(tuple(self.domain.attributes[i] for i in chosen)), table)
+        return Counts(Domain(tuple(self.domain.attributes[i] for i in chosen)), table, self.origins)
 
     def __add__(self, other: Counts) -> Counts:
         if not isinstance(other, Counts):
             return NotImplemented
         if other.domain != self.domain:
             raise InvalidInput("only counts over one domain can be added; count both with the same declaration")
-        return Counts(self.domain, self.table + other.table)
+        together = tuple(dict.fromkeys((*self.origins, *other.origins)))
+        return Counts(self.domain, self.table + other.table, together)
 
 
 def count(data: Any, domain: Domain, attributes: str | Iterable[str], allow_extra: bool = False) -> Counts:
@@ -134,6 +141,7 @@ def count_many(
     needed = [name for name in domain.names if name in named]
     if not needed:
         raise InvalidInput("no attribute sets were given; name at least one")
+    origins = origins_unless_codes(data)
     tally = _Tally(domain.subset(needed), sets)
     if is_spark_frame(data):
         tally.take(_counted_by_spark(data, domain, needed, sets, allow_extra))
@@ -142,7 +150,12 @@ def count_many(
             tally.add(codes)
     if not tally.n:
         raise InvalidInput("the data holds no records; give at least one")
-    return tally.counts()
+    return tally.counts(origins)
+
+
+def origins_unless_codes(data: Any) -> tuple[Origin, ...]:
+    """What records say of their randomization, before they are read; nothing of an array of codes, which cannot say it."""
+    return () if isinstance(data, np.ndarray) else tuple(origins_of(data))
 
 
 def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:
@@ -203,9 +216,9 @@ class _Tally:
             table[:] = part
         self.n = int(self._tables[0].sum())
 
-    def counts(self) -> dict[tuple[str, ...], Counts]:
+    def counts(self, origins: tuple[Origin, ...]) -> dict[tuple[str, ...], Counts]:
         return {
-            names: Counts(self.domain.subset(names), table.reshape(sizes))
+            names: Counts(self.domain.subset(names), table.reshape(sizes), origins)
             for names, (_, sizes), table in zip(self.sets, self._plans, self._tables, strict=True)
         }
 

@@ -54,8 +54,13 @@ def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | N
     known = set(declared.names)
     extra = [name for name in present if name not in known]
     if extra:
+        one = len(extra) == 1
+        which = (
+            f"column {shown(extra[0])} is not an attribute" if one else f"columns {listed(extra)} are not attributes"
+        )
         raise InvalidInput(
-            f"column {shown(extra[0])} is not an attribute of the domain ({listed(declared.names)}); drop it or declare it"
+            f"{which} of the domain ({listed(declared.names)}); drop {'it or declare it' if one else 'them or declare them'} "
+            "(optrr perturb --drop-undeclared leaves out every such column)"
         )
 
 

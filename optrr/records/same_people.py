@@ -66,12 +66,8 @@ def people_doubts(given: Sequence[Any], digest: str, apart: Iterable[Release] = 
     for part in parts:
         require_design(part.origin, digest)
     different = {(p.named, p.origin.provenance, p.origin.doubt): p.origin for p in reversed(parts)}
-    lines = [line for origin in reversed(different.values()) for line in _doubts(origin)]
+    lines = [line for origin in reversed(different.values()) for line in doubts(origin)]
     return list(dict.fromkeys([*lines, *_copies(parts), *_followed(parts, apart)]))
-
-
-def _doubts(origin: Origin) -> list[str]:
-    return doubts(origin) if origin.bound is None else origin.bound.not_private(origin.what)
 
 
 def counted_twice(data: Any, apart: Iterable[Release] = ()) -> list[str]:

@@ -16,8 +16,10 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from optrr.errors import InvalidInput, in_one_line
@@ -77,12 +79,41 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     if not target.parent.is_dir():
         raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
     try:
-        with _locked_folder(target) as folder:
+        with ExitStack() as own:
+            # what is held back keeps its folder until everything is moved, or nothing
+            folder = (_held[-1].folders if _held else own).enter_context(_locked_folder(target))
             yield tuple(folder / path.name for path in targets)
-            _finish(folder, targets, withdraw)
+            if _held:
+                _held[-1].moves.append(partial(_finish, folder, targets, withdraw))
+            else:
+                _finish(folder, targets, withdraw)
     except OSError as error:
         reason = in_one_line(error.strerror or error)
         raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
+
+
+@dataclass
+class _Held:
+    """Folders of files that wait for their moves, and these moves, in order."""
+
+    folders: ExitStack
+    moves: list[Callable[[], None]] = field(default_factory=list)
+
+
+_held: list[_Held] = []
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """No file that is written in this block is moved into place before its end, and none where it fails."""
+    with ExitStack() as folders:
+        _held.append(_Held(folders))
+        try:
+            yield
+        finally:
+            moves = _held.pop().moves
+        for move in moves:
+            move()
 
 
 def _is_special(path: Path) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.printable import amount
@@ -66,6 +67,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     read = Formula.of(formula)
     check_scores(scores or {}, read.names)
     reports = read_reports(data, checked_mechanism(mechanism), read.names, public)
+    warn_of_records(reports.pairs(), reports.mechanism)
     return fitted(*modelled(read, reports, family, scores or {}), confidence)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer
+from optrr.records.binding import Origin
 from optrr.records.codes import checked_codes
-from optrr.records.counts import Counts, distinct
+from optrr.records.counts import Counts, distinct, origins_unless_codes
 from optrr.records.domain import Attribute, Domain, listed
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -33,12 +34,15 @@ class Reports:
         how often each occurs, in B data sets: (B, N).
     mechanism
         of those that are randomized; the others are public.
+    origins
+        what the records say of their randomization.
     """
 
     domain: Domain
     codes: IntArray
     numbers: FloatArray
     mechanism: Randomizer
+    origins: tuple[Origin, ...] = ()
 
     @property
     def n(self) -> FloatArray:
@@ -63,7 +67,7 @@ class Reports:
         """The tables of every two randomized attributes, of the first data set; of the attribute where there is but one."""
         names = self.randomized(self.domain.names)
         sets: list[tuple[str, ...]] = [*combinations(names, 2)] or [(name,) for name in names]
-        return [Counts(self.domain.subset(each), self._table(each)) for each in sets]
+        return [Counts(self.domain.subset(each), self._table(each), self.origins) for each in sets]
 
     def _table(self, names: Sequence[str]) -> IntArray:
         sizes = self.sizes(names)
@@ -110,10 +114,11 @@ def read_reports(data: Any, mechanism: Randomizer, names: Sequence[str], public:
     if isinstance(data, Counts):
         table = data.marginal(domain.names).table
         codes = np.argwhere(table)
-        numbers = table[tuple(codes.T)]
+        numbers, origins = table[tuple(codes.T)], data.origins
     else:
+        origins = origins_unless_codes(data)
         codes, numbers = distinct(_columns(data, mechanism, domain), domain, allow_extra=True)
-    return Reports(domain, codes.astype(np.int64), numbers[None].astype(np.float64), mechanism)
+    return Reports(domain, codes.astype(np.int64), numbers[None].astype(np.float64), mechanism, origins)
 
 
 def _columns(data: Any, mechanism: Randomizer, domain: Domain) -> Any:

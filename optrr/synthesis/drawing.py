@@ -9,6 +9,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.estimation.estimator import estimate
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence, check_records
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, count_many
@@ -61,6 +62,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     counts: dict[Pair, Counts] = {pair: counted[_named(domain.names, pair)] for pair in pairs}
     n = counts[pairs[0]].n
     check_records(n)
+    warn_of_records(list(counts.values()), mechanism)
     wanted = n if size is None else size
     if wanted != int(wanted) or not 1 <= wanted <= MOST_RECORDS:
         raise InvalidInput(f"size = {wanted}; give a whole number of records from 1 to {MOST_RECORDS}")

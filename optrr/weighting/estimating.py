@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence
 from optrr.estimation.unbiased_errors import without_error
 from optrr.kernel import MAX_DENSE, Kernel
@@ -73,6 +74,7 @@ def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one qu
     domain = mechanism.domain
     chosen = domain.subset([domain.names[i] for i in domain.indices(attributes)])
     sample = read_sample(data, chosen, columns)
+    warn_of_records([sample.counts()], mechanism)
     return estimate_sample(sample, mechanism, columns, confidence, simultaneous, single_cluster)
 
 

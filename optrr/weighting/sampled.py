@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from optrr.errors import InvalidInput
+from optrr.records.binding import Origin
 from optrr.records.bins import number_text
 from optrr.records.counts import Counts
 from optrr.records.domain import Domain, shown
 from optrr.records.frames import FrameCodec, checked_columns
+from optrr.records.origins import origins_of
 from optrr.records.public import PublicColumns
 from optrr.records.reading.registry import open_source
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -41,6 +43,8 @@ class SampledRecords:
         (C,): which of the H strata each cluster is in.
     groups
         (n,): which of the ``labels`` each is in.
+    origins
+        what the records say of their randomization.
     """
 
     domain: Domain
@@ -50,6 +54,7 @@ class SampledRecords:
     strata: IntArray
     groups: IntArray
     labels: tuple[Label, ...]
+    origins: tuple[Origin, ...] = ()
 
     @property
     def n(self) -> int:
@@ -67,7 +72,7 @@ class SampledRecords:
     def counts(self) -> Counts:
         """How many reports every cell has, without weights."""
         table = np.bincount(self.cells, minlength=int(np.prod(self.domain.sizes)))
-        return Counts(self.domain, table.reshape(tuple(self.domain.sizes)))
+        return Counts(self.domain, table.reshape(tuple(self.domain.sizes)), self.origins)
 
 
 def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRecords:
@@ -83,6 +88,7 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
         what counting refuses.
     """
     columns.apart_from(domain)
+    origins = tuple(origins_of(data))
     source = open_source(data, domain)
     wanted = Domain((*domain, *Domain.of(dict.fromkeys(columns.names, 2)))) if columns else domain
     checked_columns(source.column_names(), wanted, None)
@@ -107,7 +113,7 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
     within = np.arange(each.size) if columns.cluster is None else cluster.codes()
     pairs, clusters = np.unique(np.stack([stratum.codes(), within]), axis=1, return_inverse=True)
     labels, groups = _crossed(group, each.size)
-    return SampledRecords(domain, np.concatenate(cells), each, clusters.ravel(), pairs[0], groups, labels)
+    return SampledRecords(domain, np.concatenate(cells), each, clusters.ravel(), pairs[0], groups, labels, origins)
 
 
 def _crossed(columns: Sequence[_Names], n: int) -> tuple[tuple[Label, ...], IntArray]:

@@ -12,6 +12,7 @@ from scipy.stats import f as f_distribution
 from optrr.errors import InvalidInput
 from optrr.estimation.enough import clear_with
 from optrr.estimation.faint import CLEAR_OF_ZERO
+from optrr.estimation.impossible import warn_of_records
 from optrr.inference.result import TestResult
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.printable import category_word, crossed
@@ -62,7 +63,9 @@ def test_weighted(  # noqa: PLR0913 (the front door: each argument is one questi
     columns = PublicColumns(weights, strata, clusters).apart_from(checked_mechanism(mechanism).domain)
     domain = mechanism.domain
     chosen = domain.subset([domain.names[i] for i in domain.indices(attributes)])
-    return tested_sample(read_sample(data, chosen, columns), mechanism, columns, single_cluster)
+    sample = read_sample(data, chosen, columns)
+    warn_of_records([sample.counts()], mechanism)
+    return tested_sample(sample, mechanism, columns, single_cluster)
 
 
 test_weighted.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test

@@ -13,9 +13,25 @@ Each message is one line: what was received, where, and the remedy; never a pers
 
 from __future__ import annotations
 
+import traceback
+from itertools import takewhile
+
+# Packages whose code is ours, and no step of the user's.
+_OURS = ("optrr", "optrr_solvers")
+
 
 class OptrrError(Exception):
     """Anything that optrr refuses or could not do; the message is one line for the user."""
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that notebooks (IPython) show: where the user's own code came in, and the message.
+
+        What the package did in between says nothing to whoever mends the input; ``traceback.print_exc()`` still has it.
+        """
+        steps = traceback.walk_tb(self.__traceback__)
+        own = [*takewhile(lambda step: str(step[0].f_globals.get("__name__")).partition(".")[0] not in _OURS, steps)]
+        last = [s for s in traceback.StackSummary.extract(iter(own)) if s.line][-1:]
+        return [*(f"line {s.lineno}: {s.line}" for s in last), f"{type(self).__name__}: {self}"]
 
 
 class InvalidInput(OptrrError, ValueError):

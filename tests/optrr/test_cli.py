@@ -127,7 +127,7 @@ def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixtu
 def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = Path("records.csv").read_text().splitlines()
     cases = {
-        "unknown category": ([*good, "F,9,yes"], "unknown category (a text)"),
+        "unknown category": ([*good, "F,9,yes"], "unknown category (a number above all of them)"),
         "missing value": ([*good, "F,,yes"], "age"),
         "missing column": (["sex,age", "F,1"], "'answer' is missing"),
         "extra column": (["sex,age,answer,name", "F,1,yes,Ann"], "'name' is not an attribute"),
@@ -171,7 +171,7 @@ def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.C
         (["design", "spec.toml", "--method", "kronecker", "--tolerance", "0.1"], "'kronecker' has no tolerance"),
         (["design", "spec.toml", "--method", "kronecker", "--time-limit", "5"], "'kronecker' has no time limit"),
         (["design", "spec.toml", "--time-limit", "0"], "time limit = 0"),
-        (["design", "spec.toml", "-o", "spec.toml"], "is the specification"),
+        (["design", "spec.toml", "-o", "spec.toml"], "spec.toml ends in '.toml'; a design is written as .json"),
         (["design", "spec.toml", "-o", "."], "is a directory"),
         (["design", "spec.toml", "-o", ""], "is a directory"),
         (["design", "spec.toml", "-o", "no/such/place.json"], "create it first"),

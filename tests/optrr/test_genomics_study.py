@@ -269,7 +269,7 @@ def test_commands_on_a_table(tmp_path, capsys):
             "the genotype layout",
         ),
         (("gwas-design", "g.csv", "--budgets", "b.csv"), "lists variant 'v0' twice"),
-        (("gwas-design", "g.csv", "--budgets", "b.csv", "-o", "b.csv"), "b.csv is an input of this command"),
+        (("gwas-design", "g.csv", "--budgets", "b.csv", "-o", "b.csv"), "a design is written as .json"),
         (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "./g.csv"), "g.csv is an input of this command"),
         (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "b.csv", "--phenotype", "b.csv"), "is an input"),
         (("gwas-perturb", "g.bed", "--design", "d.json", "-o", "g.bed"), "g.bed is an input"),

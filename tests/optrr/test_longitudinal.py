@@ -320,12 +320,15 @@ def rounds(names=("one", "two"), source="true.csv", suffix="csv"):
 
 
 def test_a_round_made_again_replaces_no_other_release(here, capsys):
-    command = ("longitudinal-perturb", "true.csv", "--design", "design.json", "--person", "who", "--round", "1")
-    said(capsys, *command, "--key", "key", "-o", "one.csv")
+    command = ("longitudinal-perturb", "true.csv", "--design", "design.json", "--person", "who")
+    said(capsys, *command, "--round", "1", "--key", "key", "-o", "one.csv")
     for again in (("--key", "key", "--round", "1"), ("--key", "key", "--round", "2")):
         assert "held a release" not in said(capsys, *command, *again, "-o", "one.csv").err
     # whoever has rounds of two keys has two permanent answers
-    assert "which this one replaces" in said(capsys, *command, "--key", "other", "--new-key", "-o", "one.csv").err
+    assert (
+        "which this one replaces"
+        in said(capsys, *command, "--round", "1", "--key", "other", "--new-key", "-o", "one.csv").err
+    )
 
 
 def test_a_round_made_again_is_the_same_reports(here):

@@ -86,6 +86,7 @@ MADE = {
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
+    "EstimateAmong": lambda: optrr.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),
     "WeightedEstimate": weighted,
     "Posterior": lambda: optrr.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),

@@ -275,7 +275,8 @@ def test_order_survives(tmp_path, kind):
     made.save(tmp_path / "design.json")
     again = optrr.Design.load(tmp_path / "design.json")
     assert again.domain == domain
-    estimate = optrr.estimate(count(tmp_path / "b.parquet", again.domain, ["x"]), again.mechanism)
+    counted = count(tmp_path / "b.parquet", again.domain, ["x"])
+    estimate = optrr.estimate(optrr.Counts(counted.domain, counted.table), again.mechanism)
     assert estimate.to_arrow()["x"].to_pylist() == LEVELS
 
 
