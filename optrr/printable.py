@@ -44,6 +44,15 @@ def crossed(names: Iterable[str]) -> str:
     return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)
 
 
+def brief(value: object) -> str:
+    """A value as Python writes it, for messages: escaped, and cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits, which Python does not write
+        text = "a number of thousands of digits"
+    return cell(" ".join(text.split()), _LONGEST_NAME)
+
+
 def amount(number: int | str, noun: str) -> str:
     """How many there are of something, by their number or its text: ``1 record``, ``2 records``; its plural ends in s."""
     return f"{number} {noun}{'' if str(number) == '1' else 's'}"

@@ -107,8 +107,11 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         if method != "auto":
             raise InvalidInput(f"method {method!r} is for a given total epsilon; give one, or leave the method out")
         return task.accurate()
-    allocation = task.within(float(total_epsilon), method)
-    return sampled_if_better(allocation, float(total_epsilon)) if sampling else allocation
+    total = real(total_epsilon)
+    if not (math.isfinite(total) and total > 0):
+        raise InvalidInput(f"total_epsilon = {brief(total_epsilon)}; give a positive number of nats")
+    allocation = task.within(total, method)
+    return sampled_if_better(allocation, total) if sampling else allocation
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from optrr import __version__
+from optrr.cli.own_output import keep_for_ourselves
 from optrr.cli.signals import Ended, die_of
 from optrr.errors import OptrrError, SolveFailed, did_you_mean
 from optrr.printable import one_line
@@ -106,6 +107,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit."""
+    keep_for_ourselves()
     sys.exit(run(arguments))
 
 
