@@ -51,7 +51,15 @@ if TYPE_CHECKING:
     from optrr.designing.verify import Verification, verify
     from optrr.designing.wishes import Wishes
     from optrr.designing.worksheet import Worksheet, worksheet
-    from optrr.errors import Infeasible, InvalidInput, InvalidProblem, MethodTooLarge, OptrrError, SolveFailed
+    from optrr.errors import (
+        Infeasible,
+        InvalidInput,
+        InvalidProblem,
+        MethodTooLarge,
+        OptrrError,
+        SolveFailed,
+        TooFewRecords,
+    )
     from optrr.estimation import (
         Derived,
         Estimate,
@@ -138,6 +146,7 @@ _HOMES = {
         "MethodTooLarge",
         "OptrrError",
         "SolveFailed",
+        "TooFewRecords",
     ),
     "estimation": (
         "Derived",
@@ -243,6 +252,7 @@ __all__ = [
     "Specification",
     "Synthetic",
     "TestResult",
+    "TooFewRecords",
     "Tradeoff",
     "Verification",
     "WantedTable",

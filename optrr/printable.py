@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
+from optrr_solvers.errors import written
+
 # Characters of a message: a longer one is cut, so that no file can fill a log.
 LONGEST_LINE = 4_000
 # Characters of a cell.
@@ -46,11 +48,7 @@ def crossed(names: Iterable[str]) -> str:
 
 def brief(value: object) -> str:
     """A value as Python writes it, for messages: escaped, and cut where it is long."""
-    try:
-        text = repr(value)
-    except ValueError:  # a whole number of thousands of digits, which Python does not write
-        text = "a number of thousands of digits"
-    return cell(" ".join(text.split()), _LONGEST_NAME)
+    return printable(written(value))
 
 
 def amount(number: int | str, noun: str) -> str:

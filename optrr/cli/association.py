@@ -20,12 +20,12 @@ from optrr.cli.genomic_options import (
     progress_bar,
     test_option,
 )
-from optrr.cli.inputs import FILE
 from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about
+from optrr.cli.targets import OUTPUT, PAGE
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import Observed, impossible_tables
@@ -54,15 +54,15 @@ _TOP = 10
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("-o", "--output", type=OUTPUT, help="Table of results to write (tab separated).")
 @test_option
 @click.option(
     "--naive",
     is_flag=True,
     help="Add the test that takes randomized records for true ones; says if it keeps its level.",
 )
-@click.option("--manhattan", "manhattan_file", type=FILE, help="Manhattan plot to write (.svg, .png, .pdf).")
-@click.option("--qq", "qq_file", type=FILE, help="QQ plot to write.")
+@click.option("--manhattan", "manhattan_file", type=PAGE, help="Manhattan plot to write (.svg, .png, .pdf).")
+@click.option("--qq", "qq_file", type=PAGE, help="QQ plot to write.")
 @report_option
 @phenotype_options
 @json_option
@@ -212,7 +212,7 @@ def _show_scan(associations: Associations, design: Design) -> None:
     help="Missing calls. exclude: leave them out; category: randomize them too.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=FILE, help="Table of results to write (tab separated).")
+@click.option("-o", "--output", type=OUTPUT, help="Table of results to write (tab separated).")
 @report_option
 @phenotype_options
 @json_option

@@ -15,6 +15,7 @@ from optrr.auditing.messages import plant
 from optrr.auditing.questions import FEWEST, Layout, planned
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.refusals import refuse_options
+from optrr.cli.targets import OUTPUT
 from optrr.errors import InvalidInput
 
 
@@ -23,7 +24,7 @@ from optrr.errors import InvalidInput
 @click.option("--command", help="Ask this program: it reads lines from standard input and answers each with a line.")
 @click.option("--each", is_flag=True, help="Start the program anew for every record.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one start of it may take.")
-@click.option("--plant", "plant_file", type=click.Path(path_type=Path), help="Write the records to plant, and end.")
+@click.option("--plant", "plant_file", type=OUTPUT, help="Write the records to plant, and end.")
 @click.option("--planted", type=click.Path(path_type=Path), help="The records that --plant wrote.")
 @click.option("--received", type=click.Path(path_type=Path), help="What came back, a line for each of --planted.")
 @click.option(

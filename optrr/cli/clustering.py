@@ -11,6 +11,7 @@ from optrr.cli.inputs import design_option, input_argument, keep_input, split_na
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_beside
+from optrr.cli.targets import OUTPUT
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
 from optrr.dependence.from_records import dependences_from_tables, pair_tables
@@ -77,7 +78,7 @@ from optrr.spent import Spent
     show_default=True,
     help="How a cluster is randomized in the second round.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Design file to write, for the second round.")
+@click.option("-o", "--output", type=OUTPUT, help="Design file to write, for the second round.")
 @json_option
 def cluster(
     input: RecordsAt,

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_table
+from optrr.cli.targets import PAGE
 from optrr.pages.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
 from optrr.rounding import bound_text, epsilon_text
 
@@ -17,7 +18,7 @@ _COMPARED = ["method", "total epsilon", "certified at least", "largest condition
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write an HTML report.")
+@click.option("-o", "--output", type=PAGE, help="Also write an HTML report.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed; the default draws from the system.")
 @json_option
 def demo(output: Path | None, random_state: int | None, as_json: bool) -> None:

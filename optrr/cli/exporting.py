@@ -9,6 +9,7 @@ import click
 
 from optrr.cli.inputs import refuse_longitudinal, split_names
 from optrr.cli.printing import json_option, late_bar, print_json, warn
+from optrr.cli.targets import OUTPUT
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.rounding import epsilon_text
@@ -19,7 +20,7 @@ _ALL = "*"
 
 @click.command()
 @click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
 @click.option("--size", type=click.IntRange(min=256), help="Most bytes of the file, compressed; by default 65536.")
 @click.option(
     "--matrix",

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import FILE, keep_input
+from optrr.cli.inputs import keep_input
 from optrr.cli.printing import print_json, warn
+from optrr.cli.targets import OUTPUT, PAGE
 from optrr.records.reading.source import RecordsAt
 from optrr.results import TableResult
 
 if TYPE_CHECKING:
     from optrr.parts import Page
 
-report_option = click.option("--report", type=FILE, help="HTML page to write, to be sent to others.")
-design_output_option = click.option("-o", "--output", type=FILE, help="Design file to write.")
+report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
+design_output_option = click.option("-o", "--output", type=OUTPUT, help="Design file to write.")
 
 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:

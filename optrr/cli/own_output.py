@@ -1,8 +1,8 @@
 """Standard output is a command's own: what libraries print there goes to standard error.
 
-A library in C writes to file descriptor 1 and knows nothing of ``sys.stdout``, so the two part: ``sys.stdout`` keeps the place that
-the descriptor had, and the descriptor is that of standard error from then on. It stays so until the process ends, since C prints
-what it has kept back only then. No command opens ``/dev/stdout`` by name: outputs that are pipes or devices are refused.
+A library in C writes to file descriptor 1 and knows nothing of ``sys.stdout``, so the two part: ``sys.stdout`` keeps the place
+that the descriptor had, and the descriptor is that of standard error from then on. It stays so until the process ends, since C
+prints what it has kept back only then. No command opens ``/dev/stdout`` by name: outputs that are pipes or devices are refused.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from optrr.cli.printing import json_option, print_json, say
+from optrr.cli.targets import OUTPUT
 from optrr.designing.design import Design
 from optrr.designing.worksheet import Worksheet
 from optrr.designing.worksheet import worksheet as answered
@@ -25,7 +26,7 @@ _RECORDS = 10_000
     show_default=True,
     help="How many people will answer, for what is said of errors.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write Markdown to this file, to be filled in.")
+@click.option("-o", "--output", type=OUTPUT, help="Write Markdown to this file, to be filled in.")
 @json_option
 def worksheet(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
     """An evaluator's questions, by the topics of NIST SP 800-226, answered where DESIGN answers them and open where you must.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.printable import amount
+from optrr.printable import amount, brief
 from optrr.records.bins import Bins, Edge, bins_of
 from optrr.records.columns import MISSING_MARKS
 from optrr.records.domain import Attribute, Category, Domain, binned, listed, shown
@@ -194,7 +194,7 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
     if asked < 2:
         raise InvalidInput(f"column {shown(name)} is to have {asked} bins; ask for two or more")
     if asked > len(known):  # and before room is made for more edges than there are values
-        raise InvalidInput(f"column {shown(name)} has too few different values for {str(asked)[:_SHOWN]} bins; ask for fewer")
+        raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; ask for fewer")
     values = np.array([_number(v) for v in known])
     edges = _quantiles(values, np.array(list(known.values())), asked)
     inner: list[Edge] = [_date(e) for e in edges] if dated else list(edges)

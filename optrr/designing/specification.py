@@ -186,7 +186,9 @@ def _checked_epsilon(name: str, epsilon: float) -> float:
     # nan stands for "not given" from here on, so a written nan must not pass
     number = real(epsilon)
     if not (math.isfinite(number) and number > 0):
-        raise InvalidInput(f"attribute {shown(name)} has epsilon {brief(epsilon)}; give a finite number of nats above 0")
+        raise InvalidInput(
+            f"attribute {shown(name)} has epsilon {brief(epsilon)}; give a finite number of nats above 0"
+        )
     return number
 
 

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.inference.calibration import (
     Association,
     Limit,
@@ -256,7 +256,7 @@ def _checked(counts: Counts, kernel: Kernel, test: str) -> Kernel:
         shape = counts.table.shape
         raise InvalidInput(f"{test!r} tests two attributes, got {len(shape)} of shape {shape}; count a pair")
     if counts.n < 2:
-        raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
+        raise TooFewRecords(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
     return kernel
 
 

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
 from optrr.inference.result import TestResult, simulated_result
@@ -237,7 +237,7 @@ def stratified_test(
     if counts.domain.m < 3:
         raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
     if counts.n < 2:
-        raise InvalidInput(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
+        raise TooFewRecords(f"{amount(counts.n, 'record')} cannot show an association; count at least 2")
     test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
     return _tested(test, counts, np.random.default_rng(random_state))
 
@@ -276,12 +276,12 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     rule = Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
     out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
     if out.worth[0] < LEAST_WORTH:
-        raise InvalidInput(
+        raise TooFewRecords(
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
             f"test of more needs {LEAST_WORTH:g}; collect more, merge categories, or give the attributes a larger epsilon"
         )
     if out.shown[0] < LEAST_SHOWN:
-        raise InvalidInput(
+        raise TooFewRecords(
             f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
             f"would, and a test needs {LEAST_SHOWN:g}; collect more, merge categories, or give the attributes a larger epsilon"
         )

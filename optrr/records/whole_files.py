@@ -64,18 +64,7 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     """
     target = targets[0]
     for path in targets:
-        if not path.name or path.is_dir():
-            raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
-        if _is_special(path):
-            # a move would put a file in the place of the pipe or the device
-            raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
-        if path.is_symlink():
-            # a move would replace the link, and leave what it points to: an earlier release, perhaps
-            raise InvalidInput(
-                f"cannot write {path}: it is a symbolic link; name the file that it points to, {path.resolve()}"
-            )
-    if not target.parent.is_dir():
-        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
+        check_target(path)
     try:
         with _locked_folder(target) as folder:
             yield tuple(folder / path.name for path in targets)
@@ -83,6 +72,22 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     except OSError as error:
         reason = in_one_line(error.strerror or error)
         raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
+
+
+def check_target(path: Path) -> None:
+    """Raise InvalidInput where no file can be moved to ``path``, as far as that is known before anything is written."""
+    if not path.name or path.is_dir():
+        raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
+    if _is_special(path):
+        # a move would put a file in the place of the pipe or the device
+        raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
+    if path.is_symlink():
+        # a move would replace the link, and leave what it points to: an earlier release, perhaps
+        raise InvalidInput(
+            f"cannot write {path}: it is a symbolic link; name the file that it points to, {path.resolve()}"
+        )
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no directory {path.parent}; create it first")
 
 
 def _is_special(path: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from numpy.typing import ArrayLike
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.domain import Attribute, Domain
@@ -74,7 +74,7 @@ def modelled(
     """What is fitted to the reports of one data set, and its equations; see :func:`regress`."""
     fit = model(formula, reports, family, scores)
     if reports.n[0] <= len(fit.labels):
-        raise InvalidInput(f"{int(reports.n[0])} records cannot tell {len(fit.labels)} parameters; give more records")
+        raise TooFewRecords(f"{int(reports.n[0])} records cannot tell {len(fit.labels)} parameters; give more records")
     return fit, equations(fit, reports)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.regression.equations import Equations
 from optrr.regression.fieller import fieller_limits
 from optrr.regression.formulas import Term
@@ -83,7 +83,7 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
     rows = [_coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf)) for k in range(p)]
     terms = _term_tests(fit, equations, start, alike)
     if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
-        raise InvalidInput(_TOO_LITTLE)
+        raise TooFewRecords(_TOO_LITTLE)
     return Regression(
         fit=fit,
         method=_method(equations),

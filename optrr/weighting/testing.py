@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import f as f_distribution
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.inference.result import TestResult
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.printable import crossed
@@ -87,7 +87,7 @@ def tested_sample(
         np.array([reports.degrees]),
     )
     if not tested.clear[0]:
-        raise InvalidInput(
+        raise TooFewRecords(
             f"the records hardly show some category of {crossed(sample.domain.names)}; merge such categories in a coarser "
             "specification, or collect more"
         )
