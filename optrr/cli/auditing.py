@@ -70,6 +70,8 @@ def audit(
     else:
         for finding in result.findings:
             say(finding.line())
+        for line in result.unseen:
+            say(f"not seen from outside: {line}")
         say(result.headline())
     return 0 if result.holds else 1
 
