@@ -247,7 +247,7 @@ class Repeated:
         return self.same == self.people and self.chance**self.people < _BY_CHANCE
 
     def test(self, worst: Worst, label: Label, *, once: bool) -> None:
-        """A promise to answer once, which one other answer refutes; else answers drawn afresh, or all the same. And noise anew."""
+        """A promise to answer once, which one other answer refutes; else answers afresh, or all the same; and fresh noise."""
         if once:
             others = self.people - self.same
             says = f"{others} of {self.people} people got another answer when they were asked again{self.when}"

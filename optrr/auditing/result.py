@@ -96,14 +96,14 @@ class Audit(TableResult):
     def unseen(self) -> tuple[str, ...]:
         """What a client may do that no audit from outside sees, and what this one had too few queries for."""
         return (
-            f"an event that happens to one person in {1 / self.rarest:,.0f} or to fewer stays out of {self.queries} queries with a "
-            f"chance of {MISSED:.0%} or more, so nothing is known of rarer ones; and a true record that is sent as it is now and "
-            "then looks like an answer that changed nothing",
-            "noise that somebody can predict may have the right law: made by a generator without a secret, from the person's number "
-            "and answer, a clock or a short seed, it gives every record away to those who know how; only the client's code shows "
+            f"an event that happens to one person in {1 / self.rarest:,.0f} or to fewer stays out of {self.queries} queries "
+            f"with a chance of {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer that changed "
+            "nothing",
+            "noise that somebody can predict may have the right law: made without a secret (from the person's number and "
+            "answer, a clock, a short seed), it gives every record away to those who know how; only the client's code shows "
             "where its random bits come from",
-            "what a client does for people who are not planted, once it knows that it is audited, and beside its answers (time, "
-            "size, a second channel)",
+            "what a client does for people who are not planted, once it knows that it is audited, and beside its answers "
+            "(time, size, a second channel)",
         )
 
     def headline(self) -> str:
