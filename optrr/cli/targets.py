@@ -20,7 +20,7 @@ class _Target(click.Path):
         self._drawn = drawn
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = super().convert(value, param, ctx)
+        path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # never bytes
         check_target(path)
         if self._drawn:
             from optrr.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)

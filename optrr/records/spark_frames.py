@@ -97,9 +97,9 @@ def _own_interpreter(frame: Any) -> Iterator[None]:
 
     What is defined meanwhile keeps the interpreter; what others define in this session does not.
     """
-    context = getattr(frame.sparkSession, "_sc", None)  # Spark Connect has none here
-    here = context is not None and context.master.startswith("local")
-    if not here or "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python"):
+    context: Any = getattr(frame.sparkSession, "_sc", None)  # Spark Connect has none here
+    elsewhere = context is None or not context.master.startswith("local")
+    if elsewhere or "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python"):
         yield
         return
     theirs, context.pythonExec = context.pythonExec, sys.executable

@@ -91,7 +91,7 @@ def test_a_right_client_is_consistent_and_its_bounds_are_near(planted: Mechanism
     assert by_name[TOTAL].bound == result.epsilon_bound
     bound, stated = by_name[CONDITIONAL].bound, by_name[CONDITIONAL].stated
     assert bound is not None and stated is not None and bound < stated
-    assert len(result.to_arrow()) == len(result.findings) == 10
+    assert len(result.to_arrow()) == len(result.findings) == 11
     assert "each is a release" in by_name["asked again"].says
 
 

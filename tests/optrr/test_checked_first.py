@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+import optrr
 from optrr.cli.main import _COMMANDS, cli, run
 from optrr.cli.targets import OUTPUT, PAGE
 
@@ -90,3 +91,20 @@ def test_bins_that_no_memory_holds_are_one_line(tmp_path: Path, capsys: pytest.C
     assert run(["spec", str(tmp_path / "x.csv"), "--bins", f"a={HUGE}"]) == 2
     error = capsys.readouterr().err
     assert "too few different values" in error and error.count("\n") == 1 and len(error) < 300
+
+
+@pytest.mark.parametrize("command", ["estimate", "test"])
+def test_records_that_say_too_little_are_no_bad_input(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = optrr.design({"a": 2, "b": 3}, 1.0)
+    made.save(tmp_path / "d.json")
+    (tmp_path / "x.csv").write_text("a,b\n0,2\n")
+    call = [command, str(tmp_path / "x.csv"), "--design", str(tmp_path / "d.json"), "--attributes", "a,b", "--json"]
+    written = ["-o", str(tmp_path / "out.csv")] if command == "estimate" else []
+    assert run([*call, *written]) == 1
+    out, error = capsys.readouterr()
+    assert error.splitlines()[-1].startswith("error: 1 record") and "count at least 2" in error and not out
+    assert not (tmp_path / "out.csv").exists()
+    # for those who catch it, it is what it was
+    assert issubclass(optrr.TooFewRecords, optrr.InvalidInput)
