@@ -252,8 +252,8 @@ def test_noise_that_outlives_a_restart(files, tmp_path, capsys) -> None:
     capsys.readouterr()
     assert run([*call, "--queries", "2000", "--json"]) == 1
     findings = json.loads(capsys.readouterr().out)["findings"]
-    (found,) = (f for f in findings if f["check"] == "asked again")
-    assert found["violates"] and "got the same noise" in found["says"]
+    (violation,) = (f for f in findings if f["check"] == "asked again")
+    assert violation["violates"] and "got the same noise" in violation["says"]
     assert run([*call[:2], "--queries", "1000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("not seen from outside: ") for line in lines) == 3

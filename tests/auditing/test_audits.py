@@ -318,8 +318,10 @@ def seeded(mechanism: Mechanism, seed_of):
 def test_noise_that_is_made_from_a_persons_number_is_caught(planted: Mechanism) -> None:
     result = optrr.audit(planted, seeded(planted, lambda person: [7, person]), AuditOptions(1_000))
     assert violated(result) == {"asked again"}
-    (found,) = (f for f in result.findings if f.violates)
-    assert "asked about another record got the same noise" in found.says and found.says.endswith("from who they are")
+    (violation,) = (f for f in result.findings if f.violates)
+    assert "asked about another record got the same noise" in violation.says and violation.says.endswith(
+        "from who they are"
+    )
     # a number that is cut to 16 bits also meets itself in the second run
     result = optrr.audit(planted, seeded(planted, lambda person: [7, person % 2**16]), AuditOptions(1_000))
     assert violated(result) == {"asked again", "noise that repeats"}
@@ -343,8 +345,8 @@ def test_true_records_in_turns_are_caught(planted: Mechanism) -> None:
         out[5::97] = records[5::97]
         return out
 
-    found = {f.check: f.says for f in optrr.audit(planted, answer, AuditOptions(8_000)).findings if f.violates}
-    assert "of every 97th record of run" in found["true records in turns"]
+    said = {f.check: f.says for f in optrr.audit(planted, answer, AuditOptions(8_000)).findings if f.violates}
+    assert "of every 97th record of run" in said["true records in turns"]
 
 
 def test_those_who_remember_what_they_answered_are_no_violation(planted: Mechanism) -> None:
