@@ -116,7 +116,7 @@ def audit(label: Labelling, client: Client | Answering | None = None, options: A
 def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
     """The audit of a client that is asked these questions."""
     codes = client.answers(runs)
-    within, later = _asked_twice(client, layout, runs, codes)
+    asked = _asked_twice(client, layout, runs, codes)
 
     def result(findings: Sequence[Finding]) -> Audit:
         return Audit(client.name, 2 * layout.rows, how.level, label.epsilon, tuple(findings))
@@ -128,7 +128,7 @@ def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questi
     answers = Answers.of(label.sizes, layout, runs, codes)
     if uniformly_planted(label, answers) < _NOT_UNIFORM:
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
-    repeated = [Repeated.of(label, a, once=how.once) for a in (*_together(within), *later)]
+    repeated = [Repeated.of(label, again, once=how.once) for again in asked]
     tests = {
         CHANGES: changes_together(label, answers),
         REPLACEMENTS: replacements(label, answers),
@@ -149,34 +149,23 @@ def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questi
     )
 
 
-def _asked_twice(
-    client: Client, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes]
-) -> tuple[list[Again], list[Again]]:
-    """First and second answers of the same people within the runs, and after a restart: half of the records have changed.
+def _asked_twice(client: Client, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes]) -> list[Again]:
+    """First and second answers of the same people, half of whose records have changed: within the runs, and after a restart.
 
     A client that outlives a run, or starts again, is asked once more in a third run.
     """
     first, second = slice(0, layout.again), slice(layout.once, layout.rows)
-    within = [
-        Again((r.records[first], r.records[second]), (c[first], c[second])) for r, c in zip(runs, codes, strict=True)
-    ]
-    if not client.lasting or not layout.again:
-        return within, []
+
+    def joined(parts: Sequence[Codes], rows: slice) -> Codes:
+        return np.concatenate([part[rows] for part in parts])
+
+    records = [asked.records for asked in runs]
+    within = Again((joined(records, first), joined(records, second)), (joined(codes, first), joined(codes, second)))
+    if not client.lasting:
+        return [within]
     later = Questions(runs[0].people[second], runs[0].records[second])
     answers = client.answers([later])[0]
-    return within, [Again((runs[0].records[first], later.records), (codes[0][first], answers), " after a restart")]
-
-
-def _together(several: Sequence[Again]) -> list[Again]:
-    """As one, where there are some."""
-    if not several:
-        return []
-    records, answers = ([np.concatenate(x) for x in zip(*pairs, strict=True)] for pairs in _pairs(several))
-    return [Again((records[0], records[1]), (answers[0], answers[1]), several[0].when)]
-
-
-def _pairs(several: Sequence[Again]) -> tuple[list[tuple[Codes, Codes]], list[tuple[Codes, Codes]]]:
-    return [a.records for a in several], [a.answers for a in several]
+    return [within, Again((records[0][first], later.records), (codes[0][first], answers), " after a restart")]
 
 
 def _again(label: Label, asked: Sequence[Repeated], how: AuditOptions) -> Finding:
