@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         OptrrError,
         OptrrWarning,
         SolveFailed,
+        TooFewRecords,
     )
     from optrr.estimation import (
         Derived,
@@ -148,6 +149,7 @@ _HOMES = {
         "OptrrError",
         "OptrrWarning",
         "SolveFailed",
+        "TooFewRecords",
     ),
     "estimation": (
         "Derived",
@@ -255,6 +257,7 @@ __all__ = [
     "Specification",
     "Synthetic",
     "TestResult",
+    "TooFewRecords",
     "Tradeoff",
     "Verification",
     "WantedTable",

@@ -29,6 +29,7 @@ __all__ = [
     "PAGE_WIDTH",
     "Shading",
     "coefficient_figure",
+    "figure_class",
     "figure_svg",
     "heat_figure",
     "interval_figure",
@@ -57,14 +58,19 @@ _CELL_LINE, _DARK = 0.19, 0.5
 
 def new_figure(width: float = 7.2, height: float = 4.0) -> Figure:
     """An empty figure, sizes in inches; made without pyplot, so it needs no display and leaves no global state."""
+    figure = figure_class()(figsize=(width, height), layout="constrained")
+    # without pyplot no notebook has been told how to show a figure, so it says so itself
+    figure._repr_svg_ = partial(figure_svg, figure)  # type: ignore[attr-defined]
+    return figure
+
+
+def figure_class() -> type[Figure]:
+    """What figures are made of. Raises InvalidInput where it is not installed."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (0.3 s to import, and only figures need it)
     except ImportError as error:
         raise not_installed(error, "figures need", "reports") from error
-    figure = Figure(figsize=(width, height), layout="constrained")
-    # without pyplot no notebook has been told how to show a figure, so it says so itself
-    figure._repr_svg_ = partial(figure_svg, figure)  # type: ignore[attr-defined]
-    return figure
+    return Figure
 
 
 def label_text(text: str, most: int = _LONGEST_LABEL) -> str:

@@ -25,6 +25,7 @@ __all__ = [
     "OptrrError",
     "OptrrWarning",
     "SolveFailed",
+    "TooFewRecords",
     "did_you_mean",
     "in_one_line",
     "not_installed",
@@ -37,6 +38,10 @@ _NEAR = 0.6
 _LONGEST = 600
 # What installs a module, where that is not called as the module is.
 _PACKAGES = {"nacl": "PyNaCl", "sklearn": "scikit-learn"}
+
+
+class TooFewRecords(InvalidInput):
+    """The records say too little of what is asked, though nothing that was given is wrong; the message says what would help."""
 
 
 class OptrrWarning(UserWarning):

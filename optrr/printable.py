@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
+from optrr_solvers.errors import written
+
 # Characters of a message: a longer one is cut, so that no file can fill a log.
 LONGEST_LINE = 4_000
 # Characters of a cell.
@@ -42,6 +44,11 @@ def category_word(text: str | None) -> str:
 def crossed(names: Iterable[str]) -> str:
     """The name of a table of these attributes, for titles."""
     return " × ".join(cell(" ".join(name.split()), _LONGEST_NAME) for name in names)
+
+
+def brief(value: object) -> str:
+    """A value as Python writes it, for messages: escaped, and cut where it is long."""
+    return printable(written(value))
 
 
 def amount(number: int | str, noun: str) -> str:

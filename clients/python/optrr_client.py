@@ -47,7 +47,11 @@ REPORT = "optrr-report/1"
 _ENTRY = "optrr-client-entry/1"
 # Larger files are not meant for one person's device.
 MOST_BYTES = 1 << 22
+# Operations on words of 64 bits that the exact total of a file may take: some seconds. Exported files need far fewer.
+MOST_WORK = 1 << 32
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+# Bits that are kept of the least of the numbers whose ratio is the total: far more than its 15 places say.
+_BITS = 1 << 13
 _UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
 _EPSILON = r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}"
 _DIGEST = r"[0-9a-f]{64}"
@@ -98,6 +102,7 @@ class Sampler:
         self.epsilon = Decimal(content["epsilon"]["total"])
         self.bits: int = content["bits"]
         self._layers = _layers(content["layers"], self.bits, len(self.names))
+        _require(self._work() <= MOST_WORK, "its exact sums would take too long; export the design to a smaller size")
         self._codes = [{c: k for k, c in enumerate(x)} for x in self.categories]
         if self.total() > self.epsilon:
             _refuse("it states a smaller total epsilon than it has")
@@ -151,6 +156,11 @@ class Sampler:
                 s = ways[0][s]
         return out
 
+    def _work(self) -> int:
+        """Operations on words that the sums of a whole check of the file take, roughly: known before any of it is done."""
+        words, count = self.bits // 64, len(self._layers)
+        return sum(8 * len(x.ways[0]) * words**2 * max(k, count - k) for k, x in enumerate(self._layers))
+
     def total(self) -> Decimal:
         """The total epsilon of what is drawn, in nats, rounded up in the 15th place: from the integers alone."""
         top = bottom = [1]
@@ -169,6 +179,9 @@ class Sampler:
                     [best((full - a) * others * x[k], (a - b) * x[c] + b * x[h]) for a, b, k, c, h in table]
                     for best, x in ((max, top), (min, bottom))
                 )
+            # rounded outward, or the numbers would grow by as many bits with every layer
+            beyond = max(0, min(x.bit_length() for x in bottom) - _BITS)
+            top, bottom = [-(-x >> beyond) for x in top], [x >> beyond for x in bottom]
         if top == bottom:
             return Decimal(0)
         ratio = _UP.divide(Decimal(top[0]), Decimal(bottom[0]))
@@ -304,7 +317,8 @@ class Diary:
 
 def _limit(given: Any) -> Decimal:
     try:
-        limit = Decimal(str(given))
+        # Python writes no whole number of thousands of digits as text
+        limit = Decimal(given) if isinstance(given, int) else Decimal(str(given))
     except ArithmeticError:
         limit = Decimal(-1)
     if isinstance(given, bool) or not limit.is_finite() or limit < 0:

@@ -13,6 +13,7 @@ package's form: any law of change sets).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,12 +27,13 @@ from optrr.allocating.workload import Workload, WorkloadLike, workload_of
 from optrr.designing.design import Design
 from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput
+from optrr.printable import brief
 from optrr.records.domain import Domain
 from optrr_solvers import Status
 from optrr_solvers.allocating.best import METHODS, Allocated, kronecker_error, least_total, most_accurate
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.auto import solve
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 
@@ -107,8 +109,11 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         if method != "auto":
             raise InvalidInput(f"method {method!r} is for a given total epsilon; give one, or leave the method out")
         return task.accurate()
-    allocation = task.within(float(total_epsilon), method)
-    return sampled_if_better(allocation, float(total_epsilon)) if sampling else allocation
+    total = real(total_epsilon)
+    if not (math.isfinite(total) and total > 0):
+        raise InvalidInput(f"total_epsilon = {brief(total_epsilon)}; give a positive number of nats")
+    allocation = task.within(total, method)
+    return sampled_if_better(allocation, total) if sampling else allocation
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from optrr.auditing import bounds
 from optrr.auditing.answers import Answers
 from optrr.auditing.clients import Answering, Client, FunctionClient, LogClient, own_client
 from optrr.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
-from optrr.auditing.independence import Repeated, noise_that_repeats, records_in_a_row
+from optrr.auditing.exact_tests import Worst
+from optrr.auditing.independence import Again, Repeated, noise_that_repeats, records_in_a_row, true_records_in_turns
 from optrr.auditing.label import Codes, Label, Labelling, label_of
 from optrr.auditing.messages import read_planted
 from optrr.auditing.questions import Layout, Questions, planned
@@ -24,6 +25,7 @@ from optrr.auditing.result import (
     INPUTS,
     REPLACEMENTS,
     SHARING,
+    TURNS,
     TWO_RUNS,
     Audit,
     Finding,
@@ -114,7 +116,7 @@ def audit(label: Labelling, client: Client | Answering | None = None, options: A
 def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
     """The audit of a client that is asked these questions."""
     codes = client.answers(runs)
-    pairs = _asked_twice(client, layout, runs, codes, once=how.once)
+    asked = _asked_twice(client, layout, runs, codes)
 
     def result(findings: Sequence[Finding]) -> Audit:
         return Audit(client.name, 2 * layout.rows, how.level, label.epsilon, tuple(findings))
@@ -126,12 +128,14 @@ def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questi
     answers = Answers.of(label.sizes, layout, runs, codes)
     if uniformly_planted(label, answers) < _NOT_UNIFORM:
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
+    repeated = [Repeated.of(label, again, once=how.once) for again in asked]
     tests = {
         CHANGES: changes_together(label, answers),
         REPLACEMENTS: replacements(label, answers),
         INPUTS: true_values(label, answers),
         IN_A_ROW: records_in_a_row(label, answers),
         TWO_RUNS: noise_that_repeats(label, answers),
+        TURNS: true_records_in_turns(label, answers),
     }
     return result(
         [
@@ -140,35 +144,46 @@ def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questi
             bounds.conditional_epsilons(label, answers, how.level),
             bounds.attribute_epsilons(label, answers, how.level),
             *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
-            _again(label, Repeated.of(label, pairs), how),
+            _again(label, repeated, how),
         ]
     )
 
 
-def _asked_twice(
-    client: Client, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes], *, once: bool
-) -> list[tuple[Codes, Codes]]:
-    """First and second answers of the same people.
+def _asked_twice(client: Client, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes]) -> list[Again]:
+    """First and second answers of the same people, half of whose records have changed: within the runs, and after a restart.
 
-    A client that promises one answer is also asked about a record that has changed and, if its memory outlives a run, once more
-    in a third run. Any other client is asked about the same record only.
+    A client that outlives a run, or starts again, is asked once more in a third run.
     """
-    compared = layout.again if once else layout.again // 2
-    pairs = [(c[:compared], c[layout.once : layout.once + compared]) for c in codes]
-    if once and client.lasting:
-        later = Questions(runs[0].people[layout.once :], runs[0].records[layout.once :])
-        pairs.append((codes[0][:compared], client.answers([later])[0]))
-    return pairs
+    first, second = slice(0, layout.again), slice(layout.once, layout.rows)
+
+    def joined(parts: Sequence[Codes], rows: slice) -> Codes:
+        return np.concatenate([part[rows] for part in parts])
+
+    records = [asked.records for asked in runs]
+    within = Again((joined(records, first), joined(records, second)), (joined(codes, first), joined(codes, second)))
+    if not client.lasting:
+        return [within]
+    later = Questions(runs[0].people[second], runs[0].records[second])
+    answers = client.answers([later])[0]
+    return [within, Again((records[0][first], later.records), (codes[0][first], answers), " after a restart")]
 
 
-def _again(label: Label, repeated: Repeated, how: AuditOptions) -> Finding:
-    worst = repeated.tests(label, once=how.once)
+def _again(label: Label, asked: Sequence[Repeated], how: AuditOptions) -> Finding:
+    worst = Worst()
+    for repeated in asked:
+        repeated.test(worst, label, once=how.once)
     finding = Finding.of_tests(AGAIN, worst, how.level, len(SHARING))
     if finding.violates:
         return finding
-    said = "the same answer" if repeated.remembered else "a fresh answer: each is a release, and its epsilon adds up"
-    if repeated.same == repeated.people and not repeated.remembered:
-        said = "the same answer, which chance alone may do: ask more"
+    said = ", ".join(f"{_given(repeated)}{repeated.when}" for repeated in asked)
     return Finding(
-        AGAIN, False, f"{repeated.people} people who were asked again got {said}", finding.p_value, worst.tests
+        AGAIN, False, f"{asked[0].people} people who were asked again got {said}", finding.p_value, worst.tests
     )
+
+
+def _given(repeated: Repeated) -> str:
+    if repeated.remembered:
+        return "the same answer, by memory or by noise that is made from who they are and what they answer"
+    if repeated.same == repeated.people:
+        return "the same answer, which chance alone may do: ask more"
+    return "a fresh answer: each is a release, and its epsilon adds up"

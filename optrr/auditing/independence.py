@@ -13,7 +13,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from optrr.auditing.answers import Answers, BoolArray
-from optrr.auditing.exact_tests import Worst, two_sided
+from optrr.auditing.exact_tests import Worst, at_least, two_sided
 from optrr.auditing.label import Codes, Label
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -22,6 +22,8 @@ _LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024)
 _STRETCHES = (64, 1024)
 # Up to this many attributes are each compared with every other of the next record.
 _MOST_CROSSED = 16
+# Records of one turn at least, and the longest turn that is looked at.
+_FEWEST_TURNS, _LONGEST_TURN = 32, 2048
 # Shifts that are looked at closely, those at which the noises correlate most.
 _CANDIDATES = 4
 # People who all get one answer have it by chance more often than this only where they are few, or the answers are.
@@ -143,6 +145,50 @@ def noise_that_repeats(label: Label, answers: Answers) -> Worst:
             )
 
         worst.add(two_sided(equal, pairs, same), describe, among=2 * a.size - 1)
+    _come_back(worst, label, answers, noise, chosen)
+    return worst
+
+
+def _come_back(worst: Worst, label: Label, answers: Answers, noise: IntArray, chosen: Sequence[int]) -> None:
+    """How many of the second run have a noise that the first had: more than chance where few seeds make it."""
+    first, second = answers.runs
+    known, at = np.unique(noise[first], return_index=True)
+    changes, others = label.changes(chosen).ravel(), np.ones(at.size)
+    for i in chosen:
+        others *= np.where(answers.changed[i, first][at], label.sizes[i] - 1.0, 1.0)
+    share = min(1.0, float((changes[answers.pattern(chosen, first)[at]] / others).sum()))
+    back, n = int(np.count_nonzero(np.isin(noise[second], known))), noise[second].size
+    worst.add(
+        at_least(back, n, share),
+        lambda _: f"{back} of {n} answers of run 2 have a noise that run 1 had, too; {n * share:.4g} are expected",
+    )
+
+
+def true_records_in_turns(label: Label, answers: Answers) -> Worst:
+    """Whether every k-th record comes back as it is, for every k and from whichever record on.
+
+    Of each k the turn with the most unchanged records is tested, as if all had been.
+    """
+    worst = Worst()
+    noise, chosen = _noise_numbers(answers, label)
+    kept = float(label.changes(chosen).ravel()[0])
+    for number, rows in enumerate(answers.runs, 1):
+        same = noise[rows] == 0
+        periods = np.arange(2, min(_LONGEST_TURN, same.size // _FEWEST_TURNS) + 1)
+        turns = same.size // periods
+        most = np.array(
+            [int(same[: n * k].reshape(n, k).sum(axis=0).max()) for k, n in zip(periods, turns, strict=True)]
+        )
+
+        def describe(
+            at: int, k: IntArray = periods, n: IntArray = turns, most: IntArray = most, run: int = number
+        ) -> str:
+            return (
+                f"of every {k[at]}th record of run {run}, from some record on, {most[at]} of {n[at]} come back unchanged; "
+                f"{n[at] * kept:.4g} are expected"
+            )
+
+        worst.add(at_least(most, turns, kept), describe, among=int(periods.sum()))
     return worst
 
 
@@ -167,31 +213,60 @@ def _candidates(a: IntArray, b: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Repeated:
-    """People who were asked twice: how many, how many got one answer both times, and the chance of that if drawn afresh."""
+    """People who were asked twice: how many, how many got one answer both times, and the chance of that if drawn afresh.
+
+    ``others`` were asked about another record the second time, and ``alike`` of them got the same noise; ``share`` is the
+    chance of that if drawn afresh. ``when`` says when they were asked again.
+    """
 
     people: int
     same: int
     chance: float
+    others: int
+    alike: int
+    when: str
 
     @classmethod
-    def of(cls, label: Label, pairs: Sequence[tuple[Codes, Codes]]) -> Repeated:
-        """From first and second answers, shape (n, m) each."""
-        same = sum(int(np.count_nonzero((before == after).all(axis=1))) for before, after in pairs)
-        chosen = range(min(label.domain.m, label.tabled))
-        return cls(sum(len(before) for before, _ in pairs), same, label.agreement(chosen))
+    def of(cls, label: Label, again: Again, *, once: bool) -> Repeated:
+        """From first and second records and answers; with ``once`` a person's answer is the same whatever the record is."""
+        chosen = list(range(min(label.domain.m, label.tabled)))
+        one = (again.records[0] == again.records[1]).all(axis=1)
+        same = (again.answers[0] == again.answers[1]).all(axis=1)
+        # where the records are the same on these attributes, so is the noise of a client that remembers what it answered
+        other = (again.records[0][:, chosen] != again.records[1][:, chosen]).any(axis=1)
+        noise = [(a.astype(np.int64) - r) % label.sizes for a, r in zip(again.answers, again.records, strict=True)]
+        alike = (noise[0][:, chosen] == noise[1][:, chosen]).all(axis=1)
+        compared = np.ones_like(one) if once else one
+        counts = (compared, same & compared, other, alike & other)
+        people, repeats, others, agree = (int(np.count_nonzero(c)) for c in counts)
+        return cls(people, repeats, label.agreement(chosen), others, agree, again.when)
 
     @property
     def remembered(self) -> bool:
         """Whether all got one answer, and not by chance."""
         return self.same == self.people and self.chance**self.people < _BY_CHANCE
 
-    def tests(self, label: Label, *, once: bool) -> Worst:
-        """Of a promise to answer once, which one other answer refutes; else of answers drawn afresh, or all the same."""
-        worst = Worst()
+    def test(self, worst: Worst, label: Label, *, once: bool) -> None:
+        """A promise to answer once, which one other answer refutes; else answers afresh, or all the same; and fresh noise."""
         if once:
             others = self.people - self.same
-            says = f"{others} of {self.people} people got another answer when they were asked again"
+            says = f"{others} of {self.people} people got another answer when they were asked again{self.when}"
             worst.add(float(others == 0), lambda _: says)
         elif self.same < self.people and label.domain.m <= label.tabled:
-            _add_equal(worst, self.same, self.people, self.chance, "answers to people who are asked again")
-        return worst
+            _add_equal(worst, self.same, self.people, self.chance, f"answers to people who are asked again{self.when}")
+        worst.add(
+            at_least(self.alike, self.others, self.chance),
+            lambda _: (
+                f"{self.alike} of {self.others} people who were asked about another record{self.when} got the same noise; "
+                f"{self.others * self.chance:.4g} are expected: it is made from who they are"
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """First and second records and answers of the same people, shape (n, m) each, and when the second were."""
+
+    records: tuple[Codes, Codes]
+    answers: tuple[Codes, Codes]
+    when: str = ""

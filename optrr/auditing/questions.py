@@ -24,6 +24,9 @@ from optrr_solvers.randomness import RandomState, as_source, bounded
 # Shares of a run, and the most people who are asked again.
 _ALIKE, _CORNERS, _AGAIN = 0.1, 0.1, 0.05
 _MOST_AGAIN = 200
+# The second run's people have the first run's numbers and a multiple of this more: seeds of up to 16 bits that are made from
+# the number meet again in it.
+_NUMBERS = 1 << 16
 # Fewer queries could show nothing.
 FEWEST = 200
 # Codes that one audit holds at once, three arrays of them; records of many attributes are asked less often.
@@ -93,6 +96,6 @@ def planned(layout: Layout, sizes: IntArray, random_state: RandomState = None) -
         same = layout.again // 2
         # the second half answers with somebody else's record: the one of the person before
         again = np.concatenate([alike[:same], np.roll(alike, 1, axis=0)[same : layout.again]])
-        people = np.arange(layout.once) + run * layout.once
+        people = np.arange(layout.once) + run * _NUMBERS * -(-layout.once // _NUMBERS)
         runs.append(Questions(np.concatenate([people, people[: layout.again]]), np.concatenate([once, again])))
     return runs

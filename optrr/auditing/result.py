@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from optrr.auditing.exact_tests import Worst
 from optrr.results import TableResult
 from optrr.rounding import bound_text, epsilon_text
@@ -85,6 +87,25 @@ class Audit(TableResult):
         """Nats that the true total ε is at least, at confidence 1 − level."""
         return max((f.bound for f in self.findings if f.check == TOTAL and f.bound is not None), default=0.0)
 
+    @property
+    def rarest(self) -> float:
+        """The chance of an event that so many queries miss with a probability of 5 %: a rarer one is missed more often."""
+        return float(-np.expm1(np.log(MISSED) / self.queries))
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What a client may do that no audit from outside sees, and what this one had too few queries for."""
+        return (
+            f"an event that happens to one person in {1 / self.rarest:,.0f} or to fewer stays out of {self.queries} queries "
+            f"with a chance of {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer that changed "
+            "nothing",
+            "noise that somebody can predict may have the right law: made without a secret (from the person's number and "
+            "answer, a clock, a short seed), it gives every record away to those who know how; only the client's code shows "
+            "where its random bits come from",
+            "what a client does for people who are not planted, once it knows that it is audited, and beside its answers "
+            "(time, size, a second channel)",
+        )
+
     def headline(self) -> str:
         """The verdict, the label, the bound, and what it took."""
         verdict = "consistent with" if self.holds else "VIOLATES"
@@ -109,6 +130,8 @@ class Audit(TableResult):
             "epsilon": self.epsilon,
             "epsilon_bound": self.epsilon_bound,
             "findings": [f.summary() for f in self.findings],
+            "rarest": self.rarest,
+            "unseen": list(self.unseen),
         }
 
 
@@ -123,5 +146,8 @@ INPUTS = "true values"
 IN_A_ROW = "records in a row"
 TWO_RUNS = "noise that repeats"
 AGAIN = "asked again"
+TURNS = "true records in turns"
 # Those that may err; each has an equal share of the level.
-SHARING = (TOTAL, CONDITIONAL, ATTRIBUTE, CHANGES, REPLACEMENTS, INPUTS, IN_A_ROW, TWO_RUNS, AGAIN)
+SHARING = (TOTAL, CONDITIONAL, ATTRIBUTE, CHANGES, REPLACEMENTS, INPUTS, IN_A_ROW, TWO_RUNS, TURNS, AGAIN)
+# The chance to miss an event that the rarest one is stated for.
+MISSED = 0.05

@@ -21,10 +21,10 @@ from optrr.cli.designing import (
     show_attributes,
     spec_argument,
 )
-from optrr.cli.inputs import DESIGN_OUTPUT
 from optrr.cli.outputs import design_output_option, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import carried
+from optrr.cli.targets import DESIGN
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.parts import Page
@@ -212,7 +212,7 @@ def _show_predictions(allocation: Allocation) -> None:
 @click.option(
     "-o",
     "--output",
-    type=DESIGN_OUTPUT,
+    type=DESIGN,
     help="Write what is recommended, for optrr perturb and optrr estimate.",
 )
 @click.option("--way", metavar="NAME", help="Write this way of asking instead, by its name in the table.")

@@ -20,12 +20,12 @@ from optrr.cli.genomic_options import (
     progress_bar,
     test_option,
 )
-from optrr.cli.inputs import FILE, TABBED
 from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about
+from optrr.cli.targets import PLOT, TABBED
 from optrr.designing.design import Design
 from optrr.errors import InvalidInput
 from optrr.estimation.impossible import Observed, impossible_tables
@@ -64,8 +64,8 @@ _TOP = 10
     is_flag=True,
     help="Add the test that takes randomized records for true ones; says if it keeps its level.",
 )
-@click.option("--manhattan", "manhattan_file", type=FILE, help="Manhattan plot to write (.svg, .png, .pdf).")
-@click.option("--qq", "qq_file", type=FILE, help="QQ plot to write.")
+@click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf).")
+@click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write.")
 @report_option
 @phenotype_options
 @json_option

@@ -13,12 +13,12 @@ from optrr.auditing.clients import CommandClient, LogClient
 from optrr.auditing.label import Label, label_of
 from optrr.auditing.messages import plant
 from optrr.auditing.questions import FEWEST, Layout, planned
-from optrr.cli.inputs import Written
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.refusals import refuse_options
+from optrr.cli.targets import Target
 from optrr.errors import InvalidInput
 
-_PLANTED = Written("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")
+_PLANTED = Target("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")
 
 
 @click.command()
@@ -77,6 +77,8 @@ def audit(
     else:
         for finding in result.findings:
             say(finding.line())
+        for line in result.unseen:
+            say(f"not seen from outside: {line}")
         say(result.headline())
     return 0 if result.holds else 1
 

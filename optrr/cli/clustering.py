@@ -7,10 +7,11 @@ from typing import Any, get_args
 
 import click
 
-from optrr.cli.inputs import DESIGN_OUTPUT, design_option, input_argument, keep_input, split_names
+from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_beside
+from optrr.cli.targets import DESIGN
 from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.cluster.greedy import combinations_of
 from optrr.dependence.from_records import dependences_from_tables, pair_tables
@@ -77,7 +78,7 @@ from optrr.spent import Spent
     show_default=True,
     help="How a cluster is randomized in the second round.",
 )
-@click.option("-o", "--output", type=DESIGN_OUTPUT, help="Design file to write, for the second round.")
+@click.option("-o", "--output", type=DESIGN, help="Design file to write, for the second round.")
 @json_option
 def cluster(
     input: RecordsAt,

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import PAGE
 from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_table
+from optrr.cli.targets import PAGE
 from optrr.pages.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
 from optrr.rounding import bound_text, epsilon_text
 

@@ -8,15 +8,14 @@ from typing import Any
 import click
 import msgspec
 
+from optrr.cli.targets import OUTPUT
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
 from optrr.results import TableResult
 
 _SUFFIXES = (".csv", ".parquet", ".json")
 
-table_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="CSV, Parquet or JSON file for the table."
-)
+table_option = click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the table.")
 
 
 def check_estimate_suffix(path: Path) -> None:

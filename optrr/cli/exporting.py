@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import Written, key_option, refuse_longitudinal, signature_option, split_names
+from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, split_names
 from optrr.cli.printing import json_option, late_bar, print_json, warn
+from optrr.cli.targets import OUTPUT, Target
 from optrr.designing.design import Design
 from optrr.designing.signing import require_signed
 from optrr.errors import InvalidInput
@@ -22,7 +23,7 @@ _ALL = "*"
 
 @click.command()
 @click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
 @click.option("--size", type=click.IntRange(min=256), help="Most bytes of the file, compressed; by default 65536.")
 @click.option(
     "--matrix",
@@ -105,7 +106,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
-    Written("a deployment file", ".json").convert(output, None, None)
+    Target("a deployment file", ".json").convert(output, None, None)
     from optrr.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
 
     with late_bar() as show:

@@ -34,6 +34,7 @@ from optrr.cli.releases import (
     seed_option,
 )
 from optrr.cli.signals import cleaned_up
+from optrr.cli.targets import OUTPUT
 from optrr.designing.design import Design
 from optrr.designing.design_file import save_design
 from optrr.designing.design_warnings import solution_warnings
@@ -44,6 +45,7 @@ from optrr.genomics.cohort import named_variants, read_cohort
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.layout import STATUS, layout_of
+from optrr.genomics.optional import required
 from optrr.genomics.randomize import (
     randomize_records,
     randomized_cohort,
@@ -177,7 +179,9 @@ def _show_design(made: Design) -> None:
 @click.command("gwas-perturb")
 @input_argument
 @design_option
-@click.option("-o", "--output", required=True, type=FILE, help=".bed (with .bim and .fam), .csv or .parquet to write.")
+@click.option(
+    "-o", "--output", required=True, type=OUTPUT, help=".bed (with .bim and .fam), .csv or .parquet to write."
+)
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "exclude"]),
@@ -203,7 +207,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to. People are
     written in random order and numbered anew, because a place or a name may tell the status.
     """
-    _check_suffix(output)
+    _check_output(output)
     check_outputs([output], [input, design_file, options["phenotype_file"]])
     design = load_genomic_design(design_file)
     layout = layout_of(design.domain)
@@ -250,8 +254,10 @@ def _is_plink(output: Path) -> bool:
     return output.suffix.lower() == ".bed"
 
 
-def _check_suffix(output: Path) -> None:
+def _check_output(output: Path) -> None:
     if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
         raise InvalidInput(
             f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
         )
+    if _is_plink(output):
+        required("bed_reader")  # it writes them, too

@@ -30,43 +30,6 @@ _OPTIONS = {
 }
 _KEY = "optrr.cli.inputs"
 FILE = click.Path(path_type=Path)
-# Suffixes by which other programs take a file for what it is not.
-_FORMATS: tuple[str, ...] = (
-    ".arrow",
-    ".csv",
-    ".docx",
-    ".htm",
-    ".html",
-    ".json",
-    ".jsonl",
-    ".md",
-    ".npz",
-    ".parquet",
-    ".pdf",
-    ".png",
-)
-_FORMATS += (".svg", ".toml", ".tsv", ".txt", ".xlsx", ".yaml", ".yml")
-
-
-class Written(click.Path):
-    """A file to write, under a name that does not say another format than what is written, as ``suffixes`` are for ``what``."""
-
-    def __init__(self, what: str, *suffixes: str) -> None:
-        super().__init__(path_type=Path)
-        self.what, self.suffixes = what, suffixes
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path. Raises InvalidInput where its suffix is another format's."""
-        path = Path(str(super().convert(value, param, ctx)))
-        suffix = path.suffix.lower()
-        if suffix in _FORMATS and suffix not in self.suffixes:
-            raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
-        return path
-
-
-DESIGN_OUTPUT = Written("a design", ".json")
-PAGE = Written("a page", ".html", ".htm")
-TABBED = Written("a table of results, separated by tabs,", ".tsv", ".txt")
 
 design_option = click.option("--design", "design_file", required=True, type=FILE, help="Design file from optrr design.")
 key_option = click.option(

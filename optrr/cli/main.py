@@ -1,6 +1,7 @@
 """The command group, and the one place where errors become lines and exit codes.
 
-Exit 0: done. 1: a check or a solve failed. 2: bad input, one line ``error: …`` on standard error, nothing written.
+Exit 0: done. 1: a check or a solve failed, or the records say too little of what is asked. 2: bad input, nothing written. What
+could not be done is said in one line ``error: …`` on standard error.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 import click
 
 from optrr import __version__
+from optrr.cli.own_output import keep_for_ourselves
 from optrr.cli.printing import Warned
 from optrr.cli.signals import Ended, die_of
-from optrr.errors import OptrrError, OptrrWarning, SolveFailed, did_you_mean
+from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 from optrr.printable import one_line
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
@@ -109,6 +111,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit."""
+    keep_for_ourselves()
     sys.exit(run(arguments))
 
 
@@ -133,7 +136,7 @@ def run(arguments: list[str] | None = None) -> int:
         # whoever read the output has closed the pipe; Python would print an error for it when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except SolveFailed as error:
+    except (SolveFailed, TooFewRecords) as error:
         return _complain(str(error), 1)
     except (OptrrError, OSError) as error:
         return _complain(str(error), 2)

@@ -8,7 +8,6 @@ import click
 
 from optrr.cli.counted import counted
 from optrr.cli.inputs import (
-    FILE,
     attributes_option,
     confidence_option,
     design_option,
@@ -20,6 +19,7 @@ from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.refusals import refuse_options
+from optrr.cli.targets import OUTPUT
 from optrr.errors import InvalidInput
 from optrr.models import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.terms import parse_terms
@@ -44,7 +44,7 @@ from optrr.records.reading.source import RecordsAt
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against.")
 @confidence_option
 @simultaneous_option
-@click.option("-o", "--output", type=FILE, help="CSV, Parquet or JSON file for the coefficients.")
+@click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the coefficients.")
 @report_option
 @json_option
 def model(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import DESIGN_OUTPUT, PAGE, keep_input
+from optrr.cli.inputs import keep_input
 from optrr.cli.printing import print_json, warn
+from optrr.cli.targets import DESIGN, PAGE
 from optrr.records.reading.source import RecordsAt
 from optrr.results import TableResult
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from optrr.parts import Page
 
 report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
-design_output_option = click.option("-o", "--output", type=DESIGN_OUTPUT, help="Design file to write.")
+design_output_option = click.option("-o", "--output", type=DESIGN, help="Design file to write.")
 
 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:

@@ -11,6 +11,7 @@ import click
 from optrr.asking import Asking
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import print_json, warn
+from optrr.cli.targets import OUTPUT
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.printable import amount
@@ -43,7 +44,7 @@ def after_option(more: str = "") -> Callable[[_Command], _Command]:
 
 def records_output_option(more: str = "") -> Callable[[_Command], _Command]:
     """The option -o of randomized records; ``more`` is what may be given instead of a file."""
-    return click.option("-o", "--output", required=True, type=FILE, help=f"CSV or Parquet file to write{more}.")
+    return click.option("-o", "--output", required=True, type=OUTPUT, help=f"CSV or Parquet file to write{more}.")
 
 
 keep_order_option = click.option(

@@ -14,6 +14,7 @@ from optrr import __version__
 from optrr.cli.inputs import input_argument, said_of_input
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import public_option
+from optrr.cli.targets import OUTPUT
 from optrr.designing.proposing import Proposal, Proposing, propose
 from optrr.designing.specification import Specification
 from optrr.errors import InvalidInput
@@ -25,7 +26,7 @@ from optrr.records.whole_files import whole_file
 
 @click.command()
 @input_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="TOML file to write; otherwise it is printed.")
+@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
 @click.option(
     "--bins",

@@ -9,6 +9,7 @@ import click
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, say, warn
 from optrr.cli.releases import doubts_about, public_beside
+from optrr.cli.targets import OUTPUT
 from optrr.designing.design import Design
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix
@@ -19,9 +20,7 @@ from optrr.synthesis import synthesize as draw_records
 @click.command()
 @input_argument
 @design_option
-@click.option(
-    "-o", "--output", required=True, type=click.Path(path_type=Path), help="CSV or Parquet file for the records."
-)
+@click.option("-o", "--output", required=True, type=OUTPUT, help="CSV or Parquet file for the records.")
 @click.option("--attributes", metavar="A,B,…", help="Attributes of the records; all of the design's unless given.")
 @click.option("--size", type=click.IntRange(min=1), help="Number of records; as many as INPUT holds unless given.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the draw.")

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from optrr.cli.printing import json_option, print_json, say, warn
+from optrr.cli.targets import OUTPUT
 from optrr.deployment.deployment_file import is_deployment
 from optrr.deployment.verify import verify_deployment
 from optrr.designing.checks import Check, Verification
@@ -94,7 +95,7 @@ def verify(
 @click.option(
     "--key", metavar="KEY.PEM", required=True, type=click.Path(path_type=Path), help="Your private Ed25519 key, in PEM."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Signature to write; by default FILE.sig.")
+@click.option("-o", "--output", type=OUTPUT, help="Signature to write; by default FILE.sig.")
 @json_option
 def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     """Sign a design, a deployment file or a release's sidecar that verifies; exit 1, and nothing written, where it does not.

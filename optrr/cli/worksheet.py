@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.inputs import Written
 from optrr.cli.printing import json_option, print_json, say
+from optrr.cli.targets import Target
 from optrr.designing.design import Design
 from optrr.designing.worksheet import Worksheet
 from optrr.designing.worksheet import worksheet as answered
@@ -15,7 +15,7 @@ from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
 
 _RECORDS = 10_000
-_SHEET = Written("a worksheet, in Markdown,", ".md", ".txt")
+_SHEET = Target("a worksheet, in Markdown,", ".md", ".txt")
 
 
 @click.command()

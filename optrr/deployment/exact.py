@@ -74,9 +74,10 @@ def epsilons(automaton: Layers) -> Epsilons:
 
 
 def work(automaton: Layers) -> int:
-    """Operations on 64-bit words that both passes take, roughly."""
+    """Operations on 64-bit words that both passes take, roughly; part of the format (docs/deployment-format.md, §5)."""
     words, count = automaton.bits // 64, len(automaton.layers)
-    return sum(8 * layer.states * words * words * max(k, count - k) for k, layer in enumerate(automaton.layers))
+    ways = [x.next_states.size if isinstance(x, ChoiceLayer) else x.states for x in automaton.layers]
+    return sum(8 * n * words * words * max(k, count - k) for k, n in enumerate(ways))
 
 
 def log_ceiling(over: int, under: int) -> Decimal:

@@ -19,7 +19,7 @@ import numpy as np
 
 from optrr.designing.doubtful_columns import CountsSought, doubtful, no_answers, scale_order, written_as_dates
 from optrr.errors import InvalidInput
-from optrr.printable import amount
+from optrr.printable import amount, brief
 from optrr.records.bins import Bins, Edge, bins_of
 from optrr.records.domain import Attribute, Category, Domain, binned, listed, shown
 from optrr.records.frames import checked_columns
@@ -221,6 +221,8 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
         raise InvalidInput(f"column {shown(name)} has too many values to find quantiles of; give the edges of its bins")
     if asked < 2:
         raise InvalidInput(f"column {shown(name)} is to have {asked} bins; ask for two or more")
+    if asked > len(known):  # and before room is made for more edges than there are values
+        raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; ask for fewer")
     values = np.array([_number(v) for v in known])
     edges = _quantiles(values, np.array(list(known.values())), asked)
     inner: list[Edge] = [_date(e) for e in edges] if dated else list(edges)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from numpy.typing import ArrayLike
 from optrr.designing.design import Design
 from optrr.designing.wishes import Limits, Preserve, Wishes
 from optrr.errors import InvalidInput
+from optrr.printable import brief
 from optrr.records.domain import Domain
 from optrr.records.public import NONE, PublicColumns
 from optrr_solvers import Solution, SolveOptions, solve
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.problem import EPSILON_RANGE
 
@@ -87,8 +87,8 @@ def _at_total(  # noqa: PLR0913 (what is asked for, and how)
     if bad.size:
         i = int(bad[0])
         raise InvalidInput(f"attribute {domain.names[i]!r} has proportion {ratios[i]}; give a positive number")
-    if isinstance(total, bool) or not isinstance(total, Real) or not (math.isfinite(total) and total > 0):
-        raise InvalidInput(f"total_epsilon = {total!r}; give a positive number of nats")
+    if not (math.isfinite(real(total)) and total > 0):
+        raise InvalidInput(f"total_epsilon = {brief(total)}; give a positive number of nats")
     scales = scale_range(ratios)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE
@@ -112,11 +112,11 @@ def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, fl
     """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown, or ε is no number."""
     try:
         return _epsilon_vector(domain, epsilons)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(
-            f"epsilons are numbers of nats, one for all or one for each attribute; got {epsilons!r}"
+            f"epsilons are numbers of nats, one for all or one for each attribute; got {brief(epsilons)}"
         ) from error
 
 

@@ -13,6 +13,7 @@ and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. Wh
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,11 +27,12 @@ from optrr.designing.proposing import Proposing, propose
 from optrr.designing.specification_record import AttributeSpec, Spec, spec_record
 from optrr.designing.specification_toml import toml_of
 from optrr.errors import InvalidInput, in_one_line, warn
+from optrr.printable import brief
 from optrr.records.bins import Bins, bins_of
 from optrr.records.domain import Attribute, Category, Domain, category_text, numbered, shown
 from optrr.records.public import NONE, PublicColumns
 from optrr.records.small_files import Given, path_of, read_named
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.problem import SIZE_RANGE
 
 # Digits of a number that a message shows.
@@ -184,9 +186,12 @@ def _is_unicode(text: str) -> bool:
 
 def _checked_epsilon(name: str, epsilon: float) -> float:
     # nan stands for "not given" from here on, so a written nan must not pass
-    if not (np.isfinite(epsilon) and epsilon > 0):
-        raise InvalidInput(f"attribute {shown(name)} has epsilon {epsilon}; give a finite number of nats above 0")
-    return epsilon
+    number = real(epsilon)
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidInput(
+            f"attribute {shown(name)} has epsilon {brief(epsilon)}; give a finite number of nats above 0"
+        )
+    return number
 
 
 def _attribute(spec: AttributeSpec) -> Attribute:

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
 from optrr.errors import InvalidInput, MethodTooLarge
+from optrr.printable import brief
 from optrr.records.domain import Domain
 from optrr_solvers import Problem
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, real
 
 # A million pairs take a minute to set up and half a gigabyte.
 MAX_PAIRS_KEPT = 1 << 20
@@ -107,6 +107,7 @@ def limits(domain: Domain, given: Limits, default: float, what: str) -> FloatArr
 
 
 def _nats(value: Any, said: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(float(value)):
-        raise InvalidInput(f"{said} {value!r}; give a number of nats")
-    return float(value)
+    number = real(value)
+    if math.isnan(number):
+        raise InvalidInput(f"{said} {brief(value)}; give a number of nats")
+    return number

@@ -17,7 +17,8 @@ job leaves there that was killed is removed by the next one; at the target there
 What is written says by which design it was randomized, in the metadata of its columns (:mod:`optrr.records.provenance`):
 Spark keeps that in the Parquet files and in the frames read from them.
 
-Needs PySpark 3.5 or later, and optrr on every worker.
+Needs PySpark 3.5 or later, and optrr on every worker. On one machine (``local``) workers run the driver's interpreter;
+elsewhere PYSPARK_PYTHON or ``spark.pyspark.python`` names the one that has optrr.
 """
 
 from __future__ import annotations

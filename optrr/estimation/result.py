@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.charts import Shading, heat_figure, interval_figure
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.printable import category_word
 from optrr.records.cells import cells_table
 from optrr.records.domain import Domain
@@ -35,7 +35,7 @@ def check_confidence(confidence: float) -> None:
 def check_records(n: int) -> None:
     """Raise InvalidInput for so few records that nothing can be said of how sure an estimate is."""
     if n < 2:
-        raise InvalidInput(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
+        raise TooFewRecords(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
 
 
 def check_bootstrap(samples: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from optrr.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
-from optrr.errors import InvalidInput
+from optrr.errors import TooFewRecords
 from optrr.inference.simulation import Simulation
 from optrr.printable import amount
 from optrr.records.scores import PlainScores
@@ -145,9 +145,9 @@ class TestResult(Result):
 
 
 def check_testable(n: int, shown: str = "an association") -> None:
-    """Raise InvalidInput for so few records that no test of anything could reject."""
+    """Raise TooFewRecords where there are so few that no test of anything could reject."""
     if n < 2:
-        raise InvalidInput(f"{amount(n, 'record')} cannot show {shown}; count at least 2")
+        raise TooFewRecords(f"{amount(n, 'record')} cannot show {shown}; count at least 2")
 
 
 def simulated_result(

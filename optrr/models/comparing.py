@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.estimation.impossible import warn_of_records
 from optrr.inference.chi_square import MANY_EXPECTED
 from optrr.inference.exact import chi_square_holds
@@ -283,12 +283,12 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / float(out.shown[0]))
     remedy = f"{records_enough(counts.n * short)}; else merge categories, or give the attributes a larger epsilon"
     if out.worth[0] < LEAST_WORTH:
-        raise InvalidInput(
+        raise TooFewRecords(
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
             f"test of more needs {LEAST_WORTH:g}: {remedy}"
         )
     if out.shown[0] < LEAST_SHOWN:
-        raise InvalidInput(
+        raise TooFewRecords(
             f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
             f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
         )

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.printable import category_word, crossed
 from optrr.records.domain import Attribute, Domain
 from optrr.records.reading.registry import record_batches
@@ -61,7 +61,7 @@ def counted(answers: Any, table: int, size: int, supported: int | None) -> tuple
         _check_supports(texts, cells, size, supported)
         out += np.bincount(cells, minlength=size)
     if not n:
-        raise InvalidInput(f"nobody was asked for table {table + 1}; collect from more people")
+        raise TooFewRecords(f"nobody was asked for table {table + 1}; collect from more people")
     return out, n
 
 

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.printable import brief
+from optrr_solvers.arrays import real
 
 Edge = float | date
 Closed = Literal["left", "right"]
@@ -159,16 +161,12 @@ def _edge_of(edge: Any) -> Edge:
 
 def _edge(edge: Any) -> Edge:
     plain = edge.item() if isinstance(edge, np.generic) else edge
-    if isinstance(plain, bool) or not isinstance(plain, int | float | date) or _is_nan(plain):
-        raise InvalidInput(f"bins have the edge {str(edge)[:40]!r}; give numbers, dates such as 2000-01-31, or inf")
+    if not isinstance(plain, date) and math.isnan(real(plain)):
+        raise InvalidInput(f"bins have the edge {brief(edge)}; give numbers, dates such as 2000-01-31, or inf")
     if isinstance(plain, datetime):
         naive = plain if plain.tzinfo is None else plain.astimezone(UTC).replace(tzinfo=None)
         return naive.date() if naive.time() == datetime.min.time() else naive
     return plain if isinstance(plain, date) else float(plain)
-
-
-def _is_nan(edge: Edge) -> bool:
-    return isinstance(edge, float) and math.isnan(edge)
 
 
 def _infinite(edge: Edge) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.records.bins import Bins, edge_text, interval_of_floats, number_text
 from optrr_solvers.arrays import IntArray
+from optrr_solvers.errors import written
 from optrr_solvers.problem import SIZE_RANGE
 
 Category = str | int | float | bool | None
@@ -363,4 +364,4 @@ def _declared(name: str, value: int | Iterable[Category]) -> tuple[Category, ...
 def _bad_size(name: str, size: int) -> str:
     low, high = SIZE_RANGE
     remedy = "drop it, it carries no information" if 0 <= size < low else "merge categories"
-    return f"attribute {name!r} has {size} categories; an attribute needs {low} to {high}: {remedy}"
+    return f"attribute {name!r} has {written(size)} categories; an attribute needs {low} to {high}: {remedy}"

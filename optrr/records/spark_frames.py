@@ -6,7 +6,9 @@ renamed on the way in, since Spark takes a dot in a name for a path into a struc
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,6 +26,13 @@ PartitionKernel = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _SUMS = "cell long, number long"
 _REFUSAL = re.compile(r"\bInvalidInput: (.+)")
+# What workers say of themselves where they are not as the driver is: without the package, of another version, not there at all.
+_UNFIT = re.compile(
+    r"No module named '(optrr|optrr_solvers|numpy|scipy|pyarrow|msgspec)[.\w]*'"
+    r"|Python in worker has different version[^\n]{0,80}"
+    r"|Cannot run program \"[^\"\n]{1,200}\""
+)
+_INTERPRETER = "PYSPARK_PYTHON (spark.pyspark.python)"
 
 
 def is_spark_frame(data: object) -> bool:
@@ -78,21 +87,46 @@ def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, 
             number = import_module("pyspark").TaskContext.get().partitionId()
             raise InvalidInput(f"partition {number + 1}, whose records are counted from 1: {error}") from None
 
-    return frame.toDF(*plain).select(*(plain[k] for k in at)).mapInArrow(on_worker, schema)
+    with _own_interpreter(frame):
+        return frame.toDF(*plain).select(*(plain[k] for k in at)).mapInArrow(on_worker, schema)
+
+
+@contextmanager
+def _own_interpreter(frame: Any) -> Iterator[None]:
+    """On one machine, workers run what runs here, where nobody names another Python: Spark would take the first ``python3``.
+
+    What is defined meanwhile keeps the interpreter; what others define in this session does not.
+    """
+    context: Any = getattr(frame.sparkSession, "_sc", None)  # Spark Connect has none here
+    elsewhere = context is None or not context.master.startswith("local")
+    if elsewhere or "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python"):
+        yield
+        return
+    theirs, context.pythonExec = context.pythonExec, sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = theirs
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what a worker refused into the same one line here; Spark wraps it in its own traceback."""
+    """Turn what a worker refused, or lacks, into one line here; Spark wraps it in its own traceback."""
     try:
         yield
     except InvalidInput:
         raise
     except Exception as error:
-        refused = _REFUSAL.search(str(error))
-        if refused is None:
-            raise
-        raise InvalidInput(refused.group(1).strip()) from None
+        said = str(error)
+        refused, unfit = _REFUSAL.search(said), _UNFIT.search(said)
+        if refused is not None:
+            raise InvalidInput(refused.group(1).strip()) from None
+        if unfit is not None:
+            raise InvalidInput(
+                f"Spark's workers run a Python that cannot do this ({unfit.group(0)}); install optrr on every worker, and name "
+                f"its interpreter as {_INTERPRETER}"
+            ) from None
+        raise
 
 
 def summed(

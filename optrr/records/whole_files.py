@@ -66,18 +66,7 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     """
     target = targets[0]
     for path in targets:
-        if not path.name or path.is_dir():
-            raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
-        if _is_special(path):
-            # a move would put a file in the place of the pipe or the device
-            raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
-        if path.is_symlink():
-            # a move would replace the link, and leave what it points to: an earlier release, perhaps
-            raise InvalidInput(
-                f"cannot write {path}: it is a symbolic link; name the file that it points to, {path.resolve()}"
-            )
-    if not target.parent.is_dir():
-        raise InvalidInput(f"cannot write {target}: there is no directory {target.parent}; create it first")
+        check_target(path)
     try:
         with ExitStack() as own:
             # what is held back keeps its folder until everything is moved, or nothing
@@ -114,6 +103,22 @@ def held_back() -> Iterator[None]:
             moves = _held.pop().moves
         for move in moves:
             move()
+
+
+def check_target(path: Path) -> None:
+    """Raise InvalidInput where no file can be moved to ``path``, as far as that is known before anything is written."""
+    if not path.name or path.is_dir():
+        raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
+    if _is_special(path):
+        # a move would put a file in the place of the pipe or the device
+        raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
+    if path.is_symlink():
+        # a move would replace the link, and leave what it points to: an earlier release, perhaps
+        raise InvalidInput(
+            f"cannot write {path}: it is a symbolic link; name the file that it points to, {path.resolve()}"
+        )
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no directory {path.parent}; create it first")
 
 
 def _is_special(path: Path) -> bool:

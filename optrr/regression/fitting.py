@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from numpy.typing import ArrayLike
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.result import check_confidence
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
@@ -78,7 +78,7 @@ def modelled(
     fit = model(formula, reports, family, scores)
     if reports.n[0] <= len(fit.labels):
         few, parameters = amount(int(reports.n[0]), "record"), len(fit.labels)
-        raise InvalidInput(f"{few} cannot tell {amount(parameters, 'parameter')}; count at least {parameters + 1}")
+        raise TooFewRecords(f"{few} cannot tell {amount(parameters, 'parameter')}; count at least {parameters + 1}")
     return fit, equations(fit, reports)
 
 

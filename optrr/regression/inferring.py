@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.estimation.enough import clear_with, enough
 from optrr.estimation.faint import CLEAR_OF_ZERO
 from optrr.regression.equations import Equations
@@ -87,7 +87,7 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
     rows = [_coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf)) for k in range(p)]
     terms = _term_tests(fit, equations, start, alike)
     if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
-        raise InvalidInput(_TOO_LITTLE.format(more=_for_a_solution(equations)))
+        raise TooFewRecords(_TOO_LITTLE.format(more=_for_a_solution(equations)))
     return Regression(
         fit=fit,
         method=_method(equations),

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.kernel import Kernel
 from optrr.weighting.sampled import SampledRecords
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -61,7 +61,7 @@ class Clusters:
         sizes = np.bincount(strata)
         alone = int(np.sum(sizes == 1))
         if strata.size == 1:
-            raise InvalidInput("all records are of one cluster, which shows no variance; give records of two or more")
+            raise TooFewRecords("all records are of one cluster, which shows no variance; give records of two or more")
         if alone and single == "refuse":
             raise InvalidInput(
                 f"{alone} of {sizes.size} strata have only one cluster (or record), which shows no variance; merge such "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import f as f_distribution
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.estimation.enough import clear_with
 from optrr.estimation.faint import CLEAR_OF_ZERO
 from optrr.estimation.impossible import warn_of_records
@@ -93,7 +93,7 @@ def tested_sample(
         np.array([reports.degrees]),
     )
     if not tested.clear[0]:
-        raise InvalidInput(_hidden(sample, tested.ratios[0]))
+        raise TooFewRecords(_hidden(sample, tested.ratios[0]))
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
     statistic = df * float(tested.statistic[0])
     p = float(f_distribution.sf(tested.statistic[0], tested.upper[0], tested.lower[0]))

@@ -56,3 +56,12 @@ class InvalidCertificate(InvalidInput):
 
 class SolveFailed(OptrrError, RuntimeError):
     """The backend's answer did not survive its check; nothing is returned."""
+
+
+def written(value: object, most: int = 60) -> str:
+    """A value as Python writes it, on one line and cut where it is long, for messages."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        return "a number of thousands of digits"  # which Python does not write
+    return text if len(text) <= most else f"{text[:most]}…"

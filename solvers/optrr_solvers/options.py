@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from optrr_solvers.errors import InvalidProblem
+from optrr_solvers.arrays import real
+from optrr_solvers.errors import InvalidProblem, written
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class SolveOptions:
 
     def __post_init__(self) -> None:
         for what, value, unit in (("tolerance", self.tolerance, "nats"), ("time limit", self.time_limit, "seconds")):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InvalidProblem(f"{what} = {value}; give a finite number of {unit} above 0")
+            if value is not None and not (math.isfinite(real(value)) and value > 0):
+                raise InvalidProblem(f"{what} = {written(value)}; give a finite number of {unit} above 0")
 
     def deadline(self, started: float) -> float:
         """When the time limit ends for work that ``started`` then, by time.perf_counter; infinite without a limit."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray, real
 from optrr_solvers.enclosure import sum_ceiling
-from optrr_solvers.errors import Infeasible, InvalidProblem
+from optrr_solvers.errors import Infeasible, InvalidProblem, written
 from optrr_solvers.partition import Partition, alike
 
 # Outside these ranges double precision cannot hold d − f and f at once with nine digits to spare.
@@ -93,8 +93,10 @@ class Problem:
         self._check_each(sizes)
         object.__setattr__(self, "sizes", sizes.astype(np.int64))
         object.__setattr__(self, "pairs", tuple(sorted({self._checked_pair(p) for p in self.pairs})))
-        if not (np.isfinite(self.kappa) and self.kappa > 0):
-            raise InvalidProblem(f"kappa = {self.kappa}; give a positive number, 1 keeps Kronecker's pair visibility")
+        if not (np.isfinite(real(self.kappa)) and self.kappa > 0):
+            raise InvalidProblem(
+                f"kappa = {written(self.kappa)}; give a positive number, 1 keeps Kronecker's pair visibility"
+            )
         if self.caps is not None:
             object.__setattr__(self, "caps", self._checked_caps(self.caps))
 
@@ -103,9 +105,9 @@ class Problem:
         return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
 
     def _check_each(self, sizes: NDArray[np.generic]) -> None:
-        real = sizes.astype(np.float64)
+        wide = sizes.astype(np.float64)
         low, high = SIZE_RANGE
-        bad = np.flatnonzero(~((real >= low) & (real <= high) & (real == np.round(real))))
+        bad = np.flatnonzero(~((wide >= low) & (wide <= high) & (wide == np.round(wide))))
         if bad.size:
             i = int(bad[0])
             raise InvalidProblem(f"{self.name(i)} has size {sizes[i]}; a size is a whole number from {low} to {high}")

@@ -232,3 +232,29 @@ def test_the_default_is_our_own_randomizer(files, capsys) -> None:
     design, _ = files
     assert run(["audit", str(design), "--queries", "1000"]) == 0
     assert "optrr's own randomizer" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_noise_that_outlives_a_restart(files, tmp_path, capsys) -> None:
+    """Made from the record and the person's number, it is the same after a restart; a memory of that process would not be."""
+    _, sampler = files
+    script = tmp_path / "keyed.py"
+    script.write_text(
+        CLIENT.replace("import json, sys", "import hashlib, json, sys")
+        .replace(
+            "sampler.randomized(codes))]",
+            "sampler.randomized(codes, lambda n, at=[0], who=json.loads(line)['person']: "
+            "(at.__setitem__(0, at[0] + 1), hashlib.shake_256(f'{who} {at}'.encode()).digest(n))[1]))]",
+        )
+        .replace("WRONG", "pass")
+    )
+    call = ["audit", str(sampler), "--command", shlex.join([sys.executable, str(script), str(sampler)])]
+    capsys.readouterr()
+    assert run([*call, "--queries", "2000", "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (violation,) = (f for f in findings if f["check"] == "asked again")
+    assert violation["violates"] and "got the same noise" in violation["says"]
+    assert run([*call[:2], "--queries", "1000"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("not seen from outside: ") for line in lines) == 3
+    assert lines[-1].startswith("consistent with its label")

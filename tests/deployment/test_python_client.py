@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -22,6 +23,7 @@ from conformance import FALSE_ALARM, Conformance
 
 from optrr.deployment.canonical import canonical
 from optrr.deployment.deployment_file import read_deployment_text
+from optrr.deployment.exact import MOST_WORK, total_epsilon, work
 from tests import vectors
 
 CLIENT = vectors.CLIENTS / "python" / "optrr_client.py"
@@ -518,3 +520,61 @@ def test_what_a_diary_makes_is_for_its_owner(tmp_path: Path) -> None:
     (tmp_path / "diary").mkdir(mode=0o755)
     diary.answer(client.Sampler(SMALL), ANSWERS)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "diary").iterdir()} == {0o600}
+
+
+def _of_layers(m: int, bits: int, total: str = "99999.000000000000000", *, choice: int = 0) -> bytes:
+    """A file in form and with its digest: m attributes of two categories, one state each, after a choice of components."""
+    random = np.random.default_rng(1)
+    words = [random.bytes(bits // 8 - 1).hex() for _ in range(m)]
+    layers = [
+        {"kind": "change", "attribute": i, "threshold": f"01{word}", "kept": [0], "changed": [0]}
+        for i, word in enumerate(words)
+    ]
+    if choice:
+        ends = "".join(f"{k:016x}" + "0" * (bits // 4 - 16) for k in range(1, choice))
+        layers.insert(0, {"kind": "choice", "ends": ends, "next": [0] * choice})
+    content = {
+        "format": client.FORMAT,
+        "software": "none",
+        "design": "0" * 64,
+        "attributes": [{"name": f"a{i}", "categories": ["0", "1"]} for i in range(m)],
+        "bits": bits,
+        "layers": layers,
+        "epsilon": {"total": total, "attributes": ["1.000000000000000"] * m, "conditional": ["1.000000000000000"] * m},
+    }
+    digest = hashlib.sha256(canonical(content)).hexdigest()
+    return canonical({**content, "digest": digest})
+
+
+@pytest.mark.parametrize(("m", "bits", "choice"), [(500, 6144, 0), (1000, 3072, 0), (200, 6144, 1000)])
+def test_files_that_take_long_are_refused_before_any_sum(
+    m: int, bits: int, choice: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _of_layers(m, bits, choice=choice)
+    assert len(text) < client.MOST_BYTES
+    monkeypatch.setattr(client.Sampler, "total", lambda _: pytest.fail("the sums were begun"))
+    with pytest.raises(client.Refused, match="its exact sums would take too long; export the design to a smaller size"):
+        client.Sampler(text)
+    assert work(read_deployment_text(text).automaton) > MOST_WORK
+
+
+def test_the_work_of_a_file_is_that_of_verify() -> None:
+    assert client.MOST_WORK == MOST_WORK
+    for name in vectors.NAMES:
+        text = vectors.read(name)["deployment"].encode()
+        assert client.Sampler(text)._work() == work(read_deployment_text(text).automaton)
+
+
+def test_the_total_of_many_layers_is_the_exact_one() -> None:
+    # 12,288 bits more with every ten layers, so that the client has rounded outward several times
+    text = _of_layers(60, 1216)
+    exact = total_epsilon(read_deployment_text(text).automaton)
+    assert client.Sampler(text).total() == exact
+    client.Sampler(_of_layers(60, 1216, total=f"{exact:f}"))
+    with pytest.raises(client.Refused, match="smaller total epsilon than it has"):
+        client.Sampler(_of_layers(60, 1216, total=f"{exact - Decimal('1e-15'):f}"))
+
+
+def test_a_limit_of_thousands_of_digits_is_a_limit(tmp_path: Path) -> None:
+    sampler = client.Sampler(SMALL)
+    assert client.Diary(tmp_path, 10**5000).answer(sampler, ANSWERS)["design"] == sampler.design

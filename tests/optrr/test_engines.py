@@ -44,7 +44,8 @@ def spark():
     if not shutil.which("java"):
         pytest.skip("PySpark needs Java")
     session = importlib.import_module("pyspark.sql").SparkSession
-    built = session.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    few = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    built = session.builder.master("local[1]").config(map=few).getOrCreate()
     yield built
     built.stop()
 
@@ -211,6 +212,49 @@ def test_retries_after_failed_jobs(spark, tmp_path):
     assert perturb_once(frame, _mechanism(1.0), str(tmp_path / "second")).count() == 10
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "second"]
     assert sorted(p.name for p in target.iterdir()) == before
+
+
+ALONE = """
+import sys
+from pyspark.sql import SparkSession
+import optrr
+
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+frame = session.range(40).selectExpr("cast(id % 4 as int) as a")
+theirs = session.sparkContext.pythonExec
+try:
+    print("counts", optrr.count(frame, optrr.Domain.of({"a": 4}), "a").table.tolist())
+except optrr.InvalidInput as error:
+    print("refused", error)
+assert session.sparkContext.pythonExec == theirs
+"""
+
+
+def _alone(**environment: str) -> str:
+    """What a job prints that is started by its interpreter's path alone."""
+    ours = {k: v for k, v in os.environ.items() if k != "PYSPARK_PYTHON"}
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, env={**ours, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_workers_run_the_interpreter_that_started_the_job(spark, tmp_path):
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    assert _alone(PATH=f"{tmp_path}:{os.environ['PATH']}") == "counts [10, 10, 10, 10]\n"
+
+
+def test_a_worker_without_the_package_is_one_line(spark, tmp_path):
+    # the same interpreter, without site-packages: it has Spark's own modules, which the driver hands on, and nothing else
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    said = _alone(PYSPARK_PYTHON=str(bare))
+    assert said.startswith("refused Spark's workers run a Python that cannot do this (No module named '")
+    assert "PYSPARK_PYTHON" in said and said.count("\n") == 1
 
 
 KILLED = """

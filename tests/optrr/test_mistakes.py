@@ -161,8 +161,8 @@ MISTAKES = {
         ["'age:0.5'", "name=size:epsilon"],
     ),
     "a specification and attributes": (
-        lambda: Path("d").mkdir(),
-        [*swapped(DESIGN, "new.json", "d"), "--attribute", "a=2:1"],
+        lambda: None,
+        [*DESIGN, "--attribute", "a=2:1"],
         ["SPEC"],
     ),
     "an estimate into Excel": (lambda: None, [*ESTIMATE, "sex", "-o", "new.xlsx"], ["'.xlsx'", ".csv"]),

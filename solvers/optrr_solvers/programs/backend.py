@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible, SolveFailed
+from optrr_solvers.programs.silence import silently
 
 _FEASIBILITY = 1e-10  # HiGHS's own floor; its default 1e-7 leaves wrong bases at large ε
 _SMALLEST_ENTRY = 1e-12  # HiGHS's own floor; its default drops coefficients below 1e-9
@@ -63,7 +64,7 @@ def solve(program: LinearProgram, *, method: str, deadline: float = math.inf) ->
     left = deadline - time.perf_counter()
     if left <= 0:
         raise SolveFailed(_failed(method, _FAILURES[highspy.HighsModelStatus.kTimeLimit]))
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy annotates in part
+    highs = silently(highspy.Highs)
     options: dict[str, bool | int | float | str] = {
         "output_flag": False,
         "solver": "simplex",

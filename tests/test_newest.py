@@ -1,0 +1,137 @@
+"""The wheel with the newest of every dependency, as a stranger has it: every command with --json prints JSON and nothing else.
+
+OPTRR_NEWEST names the interpreter of that environment, as CI makes it:
+
+    python -m venv build/newest && build/newest/bin/pip install '.[regression,serve]'
+    OPTRR_NEWEST=build/newest/bin/python pytest tests/test_newest.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from optrr.cli.main import _COMMANDS
+
+NEWEST = os.environ.get("OPTRR_NEWEST", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not NEWEST, reason="OPTRR_NEWEST names no environment with the newest dependencies"),
+]
+
+SPEC = """
+epsilon = 1.0
+[[attributes]]
+name = "a"
+size = 2
+[[attributes]]
+name = "b"
+size = 3
+[[attributes]]
+name = "c"
+size = 2
+"""
+TABLE = ["--design", "d.json", "--attributes", "a,b"]
+CASES = ["--phenotype", "status.csv", "--phenotype-column", "status", "--case", "1"]
+# In this order: later ones read what earlier ones wrote.
+CALLS: dict[str, list[str]] = {
+    "spec": ["true.csv"],
+    "design": ["spec.toml", "-o", "d.json", "--preserve", "pairs"],
+    "compare": ["spec.toml"],
+    "allocate": ["spec.toml", "--total-epsilon", "3", "--workload", "pairs"],
+    "advise": ["spec.toml", "--total-epsilon", "3"],
+    "perturb": ["true.csv", "--design", "d.json", "-o", "out.csv"],
+    "estimate": ["out.csv", *TABLE, "--derive", "cramers-v"],
+    "test": ["out.csv", *TABLE],
+    "measure": ["out.csv", *TABLE, "--measure", "row-shares"],
+    "model": ["out.csv", "--design", "d.json", "--attributes", "a,b", "--terms", "a*b"],
+    "regress": ["out.csv", "--design", "d.json", "--formula", "a ~ b"],
+    "synthesize": ["out.csv", "--design", "d.json", "-o", "drawn.csv"],
+    "power": [*TABLE, "--proportions", ".1,.1,.1,.2,.2,.3"],
+    "cluster": ["out.csv", "--design", "d.json", "--max-combinations", "6", "--min-dependence", "0.01"],
+    "export": ["d.json", "-o", "sampler.json"],
+    "account": ["out.csv"],
+    "verify": ["d.json"],
+    "audit": ["sampler.json", "--queries", "500"],
+    "sign": ["d.json", "--key", "key.pem"],
+    "longitudinal-design": ["spec.toml", "--forever", "3", "-o", "long.json"],
+    "longitudinal-perturb": [
+        *["people.csv", "--design", "long.json", "--key", "key", "--new-key"],
+        *["--person", "who", "--round", "1", "-o", "round.csv"],
+    ],
+    "longitudinal-estimate": ["round.csv", "--design", "long.json", "--person", "who", "--attributes", "a"],
+    "worksheet": ["d.json"],
+    "gwas-design": ["snps.csv", "--total-epsilon", "20", "-o", "snps.json"],
+    "gwas-perturb": ["snps.csv", *CASES, "--design", "snps.json", "-o", "snps-out.csv"],
+    "gwas": ["snps-out.csv", "--design", "snps.json"],
+    "gwas-study": ["snps.csv", *CASES, "--total-epsilon", "20", "--repeats", "2"],
+    "serve": ["d.json", "--port", "0", "--database", "kept.db"],
+    "demo": ["--random-state", "1"],
+}
+# Those that an extra brings: without it they end in one line that names it.
+EXTRAS = {"regress": ("formulaic", "regression"), "serve": ("starlette", "serve")}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("newest")
+    (here / "spec.toml").write_text(SPEC)
+    rows = [(k % 2, k % 3, k // 2 % 2) for k in range(3000)]
+    (here / "true.csv").write_text("a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    (here / "people.csv").write_text("who,a,b,c\n" + "".join(f"p{k},{a},{b},{c}\n" for k, (a, b, c) in enumerate(rows)))
+    people = [(k, k % 3, k * k % 3, k // 3 % 3, k % 2) for k in range(300)]
+    (here / "snps.csv").write_text("sample,rs1,rs2,rs3\n" + "".join(f"p{k},{x},{y},{z}\n" for k, x, y, z, _ in people))
+    (here / "status.csv").write_text("sample,status\n" + "".join(f"p{k},{s}\n" for k, *_, s in people))
+    code = (
+        "from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey as K\n"
+        "from cryptography.hazmat.primitives.serialization import Encoding as E, NoEncryption as N, PrivateFormat as P\n"
+        "open('key.pem', 'wb').write(K.generate().private_bytes(E.PEM, P.PKCS8, N()))"
+    )
+    subprocess.run([NEWEST, "-c", code], cwd=here, check=True)
+    return here
+
+
+def _installed(module: str) -> bool:
+    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    return subprocess.run([NEWEST, "-c", code], check=False).returncode == 0
+
+
+def _call(command: str, folder: Path) -> tuple[int, str, str]:
+    asked = [NEWEST, "-m", "optrr", command, *CALLS[command], "--json"]
+    with subprocess.Popen(asked, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        first = ""
+        if command == "serve":
+            assert running.stdout is not None
+            first = running.stdout.readline()
+            running.terminate()  # a runner in the background ignores interrupts, and hands that on
+        out, error = running.communicate(timeout=300)
+    return running.returncode, first + out, error
+
+
+def test_every_command_is_called() -> None:
+    assert set(CALLS) == set(_COMMANDS)
+
+
+def test_every_command_prints_json_and_nothing_else(folder: Path) -> None:
+    for command in CALLS:
+        code, out, error = _call(command, folder)
+        if command in EXTRAS and not _installed(EXTRAS[command][0]):
+            assert (code, out) == (2, ""), command
+            assert error.startswith("error: ") and error.count("\n") == 1 and f"optrr[{EXTRAS[command][1]}]" in error
+            continue
+        # the survey dies of the signal that ends it
+        assert code == 0 or (command, code) == ("serve", -signal.SIGTERM), (command, code, error)
+        assert isinstance(json.loads(out), dict), command
+        # a banner of a solver belongs nowhere
+        assert "HiGHS" not in out + error, command
+
+
+def test_what_is_installed_is_no_checkout(folder: Path) -> None:
+    code = "import optrr, optrr_solvers, pathlib; print(pathlib.Path(optrr.__file__).parents[1]); print(optrr_solvers.__file__)"
+    done = subprocess.run([NEWEST, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.count("site-packages") == 2
