@@ -1,6 +1,6 @@
 """POR's Table I: time of its program (`lp`) and of its heuristic (`inductive`), beside the sifted program (`reduced`).
 
-POR's run-time setting: r uniform in 2..5, ε_i uniform in 1..10. The program goes to m = 14, sifted to m = 20, the heuristic to
+POR's run-time setting (paper_settings.py). The program goes to m = 14, sifted to m = 20, the heuristic to
 m = 100,000; `ball` in the same setting is in ball_scaling.py. Every size is solved in a process of its own, so that peak
 memory is that size's; times are processor seconds of one thread. The heuristic's gap is to the KL bound. Writes
 exact_solvers.csv and exact_solvers.svg.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from paper_settings import POR_SECONDS, POR_TIMED_EPSILONS, POR_TIMED_SIZES
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {
@@ -26,21 +27,6 @@ SIZES = {
     "inductive": [*range(3, 21), 100, 500, 1000, 10_000, 100_000],
 }
 RUNS = 3
-# Table I, with the digits and the sizes beyond it that the authors' public code printed
-# (https://github.com/ay0408/Optimized-RR, folder Run Time): seconds by method and k.
-PUBLISHED = {
-    "lp": {3: 0.00604, 5: 0.0135, 10: 54.9, 12: 7007.0},
-    "inductive": {
-        3: 9.19e-5,
-        5: 1.68e-4,
-        10: 5.08e-4,
-        100: 0.0153,
-        500: 0.273,
-        1000: 1.14,
-        10_000: 116.0,
-        100_000: 13478.0,
-    },
-}
 
 
 def one(method: str, m: int) -> dict[str, float]:
@@ -76,7 +62,7 @@ def write(rows: list[dict[str, float | str]]) -> None:
 
     reduced = {r["m"]: float(r["seconds"]) for r in rows if r["method"] == "reduced"}
     for r in rows:
-        r["published_seconds"] = PUBLISHED.get(r["method"], {}).get(r["m"], "")
+        r["published_seconds"] = POR_SECONDS.get(r["method"], {}).get(r["m"], "")
         r["ratio_to_reduced"] = float(r["seconds"]) / reduced[r["m"]] if r["m"] in reduced else ""
     with (RESULTS / "exact_solvers.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
@@ -86,7 +72,7 @@ def write(rows: list[dict[str, float | str]]) -> None:
     for method in SIZES:
         mine = [r for r in rows if r["method"] == method]
         axes.loglog([r["m"] for r in mine], [r["seconds"] for r in mine], "o-", ms=3, label=method)
-        there = PUBLISHED.get(method, {})
+        there = POR_SECONDS.get(method, {})
         if there:
             colour = axes.lines[-1].get_color()
             axes.loglog(list(there), list(there.values()), "x--", color=colour, label=f"{method}, published")

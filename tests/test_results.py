@@ -19,6 +19,7 @@ SERVING = {
     "broken_clients",
     "comparison",
     "count_queries",
+    "paper_settings",
     "people",
     "registry",
     "run",
