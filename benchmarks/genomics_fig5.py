@@ -74,7 +74,9 @@ def randomized(generator: np.random.Generator, counts: np.ndarray, epsilons: np.
     matrix = lam * np.eye(POR_CELLS) + (1 - lam) / POR_CELLS
     out = np.zeros_like(counts)
     for cell in range(POR_CELLS):
-        out += generator.multinomial(counts[..., cell], np.broadcast_to(matrix[:, :, cell], (*counts.shape[:2], POR_CELLS)))
+        out += generator.multinomial(
+            counts[..., cell], np.broadcast_to(matrix[:, :, cell], (*counts.shape[:2], POR_CELLS))
+        )
     return out
 
 
@@ -165,7 +167,9 @@ def rows_of(snps: int, sets: int, optima: int) -> list[list[object]]:
     measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in METHODS}
     search = Search()
     for k in range(sets):
-        for name, *values in one_set(generator, snps, search if snps in SOLVED and (snps <= FEW or k * snps < optima * 50) else None):
+        for name, *values in one_set(
+            generator, snps, search if snps in SOLVED and (snps <= FEW or k * snps < optima * 50) else None
+        ):
             measured[name].append(tuple(values))
     rows: list[list[object]] = []
     for name in METHODS:

@@ -131,7 +131,9 @@ def statements(paper: str, environment: jinja2.Environment) -> str:
 
 def settings(paper: str) -> str:
     """What a paper sets, as a table."""
-    return "\n".join(["| in the paper | settings |", "|---|---|", *(f"| {what} | {said} |" for what, said in listed(paper))])
+    return "\n".join(
+        ["| in the paper | settings |", "|---|---|", *(f"| {what} | {said} |" for what, said in listed(paper))]
+    )
 
 
 def picture(name: str, caption: str) -> str:

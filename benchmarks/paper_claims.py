@@ -1,7 +1,7 @@
-"""Numbers behind statements of the papers that no figure or table shows: MDR §2.3 and §6.5, RIJ §3.1 to §3.5, RVL §3.2 and §4.3.
+"""Numbers behind statements of the papers that no figure or table shows. MDR §2.3, §6.5; RIJ §3.1 to §3.5; RVL §3.2, §4.3.
 
-Run as ``python benchmarks/paper_claims.py`` (half a minute). A statement that holds is shown to hold, one that does not is shown
-with the number that says so. Reads mdr_fig2.csv and mdr_tables.csv. Writes paper_claims.md.
+Run as ``python benchmarks/paper_claims.py`` (half a minute). A statement that holds is shown to hold, one that does not is
+shown with the number that says so. Reads mdr_fig2.csv and mdr_tables.csv. Writes paper_claims.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import product
 
 import numpy as np
-from count_queries import RESULTS, ClusterSimulator, Data, adult_eight, errors, markdown, write_text
+from count_queries import RESULTS, ClusterSimulator, Data, Query, adult_eight, errors, markdown, write_text
 from paper_settings import (
     MDR_COMBINATIONS,
     MDR_DEPENDENCES,
@@ -102,12 +102,19 @@ def trends() -> list[dict[str, object]]:
         rising = sum(at[p, d, low] < at[p, d, high] for p in MDR_RETENTIONS for d in MDR_DEPENDENCES)
         first, last = MDR_DEPENDENCES[0], MDR_DEPENDENCES[-1]
         change = {
-            p: float(np.mean([at[p, last, v] for v in MDR_COMBINATIONS]) / np.mean([at[p, first, v] for v in MDR_COMBINATIONS]))
+            p: float(
+                np.mean([at[p, last, v] for v in MDR_COMBINATIONS])
+                / np.mean([at[p, first, v] for v in MDR_COMBINATIONS])
+            )
             for p in MDR_RETENTIONS
         }
         rows.append(
             {
-                "errors": {"published": "printed", "as_published": "ours, as published", "correct": "ours, right accounting"}[name],
+                "errors": {
+                    "published": "printed",
+                    "as_published": "ours, as published",
+                    "correct": "ours, right accounting",
+                }[name],
                 f"larger at T_v = {high} than at {low}": f"{rising} of {len(MDR_RETENTIONS) * len(MDR_DEPENDENCES)}",
             }
             | {f"T_d {first} → {last}, p = {p:g}": f"× {c:.2f}" for p, c in change.items()}
@@ -120,12 +127,14 @@ def more_attributes() -> list[dict[str, object]]:
     data, rng = adult_eight(), np.random.default_rng(3)
     sizes = data.domain.sizes
     epsilons = retention_epsilons(sizes, MDR_FIG2_RETENTION)
-    parts = [ClusterSimulator(data, (i,), joint_law([r], e)) for i, (r, e) in enumerate(zip(sizes, epsilons, strict=True))]
+    parts = [
+        ClusterSimulator(data, (i,), joint_law([r], e)) for i, (r, e) in enumerate(zip(sizes, epsilons, strict=True))
+    ]
     measured: dict[int, list[tuple[float, float]]] = {2: [], 3: [], 4: []}
     for _ in range(RUNS):
         margins = [part.estimated(part.randomized(rng)) for part in parts]
-        for k, found in measured.items():
-            found += [query_errors(data, margins, k, rng) for _ in range(QUERIES)]
+        for k, values in measured.items():
+            values += [query_errors(data, margins, k, rng) for _ in range(QUERIES)]
     return [
         {
             "attributes of a query": k,
@@ -137,8 +146,6 @@ def more_attributes() -> list[dict[str, object]]:
 
 
 def query_errors(data: Data, margins: list[np.ndarray], k: int, rng: np.random.Generator) -> tuple[float, float]:
-    from count_queries import Query
-
     members = tuple(sorted(rng.choice(data.domain.m, k, replace=False).tolist()))
     truth = data.counts(members).ravel()
     cells = rng.choice(truth.size, max(1, round(MDR_TABLE_SIGMA * truth.size)), replace=False)
@@ -151,7 +158,9 @@ def three_ways() -> dict[str, object]:
     counts = count(adult(), adult_domain(), names, allow_extra=True)
     pi, n = counts.proportions, counts.n
     kernel = EffectKernel(pi.shape, reduce(np.multiply.outer, [np.array([1, RIJ_RETAINED])] * 3))
-    draws = np.random.default_rng(6).multinomial(n, kernel.expected(pi).ravel(), size=DRAWS).reshape(DRAWS, *pi.shape) / n
+    draws = (
+        np.random.default_rng(6).multinomial(n, kernel.expected(pi).ravel(), size=DRAWS).reshape(DRAWS, *pi.shape) / n
+    )
     alone = reduce(np.multiply.outer, [pi.sum(axis=tuple(a for a in range(3) if a != i)) for i in range(3)])
     return {
         "attributes": " × ".join(names),
@@ -196,7 +205,10 @@ def slopes() -> list[dict[str, object]]:
         rows.append(
             {"V": v}
             | {f"MAE at d = {k}": e for k, e in zip(d, alone, strict=True)}
-            | {"falls like d to the power": f"{power:.2f}", f"MAE √d/V at d = {d[-1]}": alone[-1] * float(np.sqrt(d[-1])) / v}
+            | {
+                "falls like d to the power": f"{power:.2f}",
+                f"MAE √d/V at d = {d[-1]}": alone[-1] * float(np.sqrt(d[-1])) / v,
+            }
         )
     return rows
 
@@ -231,13 +243,18 @@ def spent(people: int, epsilon: float) -> dict[str, object]:
         apart = sum(a != b for a, b in zip(x, y, strict=True))
         name = {1: "one record differs", people: "all differ"}.get(apart)
         if name:
-            ratios = [sum(matrix[a, o] - matrix[b, o] for a, b, o in zip(x, y, z, strict=True)) for z in product((0, 1), repeat=people)]
+            ratios = [
+                sum(matrix[a, o] - matrix[b, o] for a, b, o in zip(x, y, z, strict=True))
+                for z in product((0, 1), repeat=people)
+            ]
             worst[name] = max(worst[name], float(max(ratios)))
     return {"people": people, "ε": epsilon} | worst
 
 
 def main() -> None:
-    absolute = {float(r["sigma"]): float(r["absolute"]) for r in read("mdr_fig2.csv") if r["method"] == "RR-Independent"}
+    absolute = {
+        float(r["sigma"]): float(r["absolute"]) for r in read("mdr_fig2.csv") if r["method"] == "RR-Independent"
+    }
     parts = [
         "# MDR §2.3: error propagation",
         f"Of {MATRICES} random symmetric matrices each, against randomized response at the same ε; {DRAWS} random errors of λ̂.",

@@ -143,7 +143,10 @@ def listed(paper: str) -> list[tuple[str, str]]:
         "sic": [("Table 1, Figs. 1–3", f"p = {_numbers(list(SIC_TABLE1))}; three clusters of nine attributes")],
         "rij": [
             ("§3.3", f"ten people, two binary attributes, each kept with probability {RIJ_KEPT:g}"),
-            ("Figs. 1–4", f"d = {RIJ_BASE['d']}, ε = {RIJ_BASE['epsilon']:g}, n = {RIJ_BASE['n']}, V = {RIJ_BASE['v']:g}"),
+            (
+                "Figs. 1–4",
+                f"d = {RIJ_BASE['d']}, ε = {RIJ_BASE['epsilon']:g}, n = {RIJ_BASE['n']}, V = {RIJ_BASE['v']:g}",
+            ),
             (
                 "Figs. 5–8",
                 f"as Figs. 1–4, but V in {swept['v']}, ε in {swept['epsilon']}, n in {swept['n']}, d in {swept['d']}",

@@ -17,8 +17,8 @@ from optrr_solvers.programs import lp
 from optrr_solvers.solution import Solution
 
 METHOD = "por"
-# POR solves its program at ten attributes in every figure. At eleven it takes a tenth of a second where the ε_i are of some nats
-# and two seconds where they are below 1; at twelve a quarter of a second and fifteen.
+# POR solves its program at ten attributes in every figure. At eleven it takes a tenth of a second where the ε_i are some nats,
+# and two seconds where they are below 1; at twelve a quarter of a second, and fifteen seconds.
 MOST_BY_PROGRAM = 11
 
 

@@ -98,7 +98,6 @@ def checked(  # noqa: PLR0913 (its arguments are Solution's fields)
     gap = law.epsilon - lower
     # the bound holds for mechanisms that meet every accuracy; a baseline that misses one may have a smaller total
     undercut = gap < -UNDERCUT_TOLERANCE * max(1.0, lower)
-    # what is drawn is built for this alone, so a baseline above the bound is not asked
     if undercut and (tolerance is not None or not shortfalls(problem, law).any()):
         raise SolveFailed(
             f"{method}: upper bound {law.epsilon!r} is below the lower bound {lower!r}, so the law is wrong; "

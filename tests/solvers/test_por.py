@@ -14,7 +14,13 @@ RNG = np.random.default_rng(4)
 
 @pytest.mark.parametrize(
     ("m", "stage"),
-    [(1, "closed form"), (2, "closed form"), (3, "linear program"), pytest.param(11, "linear program", marks=pytest.mark.slow), (12, "heuristic")],
+    [
+        (1, "closed form"),
+        (2, "closed form"),
+        (3, "linear program"),
+        pytest.param(11, "linear program", marks=pytest.mark.slow),
+        (12, "heuristic"),
+    ],
 )
 def test_the_stage_and_its_label(m: int, stage: str) -> None:
     problem = Problem(RNG.integers(2, 6, m), RNG.uniform(1, 3, m))
