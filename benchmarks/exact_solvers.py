@@ -18,7 +18,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from paper_settings import POR_SECONDS
+from paper_settings import POR_SECONDS, POR_TIMED_EPSILONS, POR_TIMED_SIZES
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {
@@ -40,7 +40,8 @@ def one(method: str, m: int) -> dict[str, float]:
     times, gaps = [], []
     for run in range(RUNS):
         rng = np.random.default_rng(1000 * m + run)
-        problem = Problem(rng.integers(2, 6, m), rng.uniform(1, 10, m))
+        low, high = POR_TIMED_SIZES
+        problem = Problem(rng.integers(low, high + 1, m), rng.uniform(*POR_TIMED_EPSILONS, m))
         start = time.process_time()
         if method == "recursion":
             few_changes(problem)
