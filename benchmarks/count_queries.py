@@ -28,8 +28,6 @@ from optrr_solvers.laws import Law
 mpl.use("svg")
 
 RESULTS = Path(__file__).parent / "results"
-SIGMAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-RETENTIONS = (0.1, 0.3, 0.5, 0.7)
 
 Array = NDArray[np.float64]
 

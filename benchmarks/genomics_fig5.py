@@ -1,9 +1,9 @@
 """POR Fig. 5 as published, then with its slip mended, then with unbiased statistics and with the certified optimum.
 
 Run as ``python benchmarks/genomics_fig5.py [SETS] [OPTIMA]``: how many draws of the ε_i (20 unless told), and for how many
-of them the optimum is solved at 50 SNPs (6 unless told), with half as many at 100.
-Setting of POR §V-B: N = 2000 people, one allele × status attribute of size 4 for each SNP, a ~ Bin(N, 1/3),
-b ~ Bin(N−a, 1/3), c ~ Bin(N−a−b, 2/5), ε_i uniform in 3..5, error = mean |χ² − χ²_true|.
+of them the optimum is solved at 50 SNPs (6 unless told), with half as many at 100. The optimum is at 10, 20, 50 and 100 SNPs
+only. Setting of POR §V-B (paper_settings.py): N people, one allele × status attribute for each SNP, a ~ Bin(N, 1/3),
+b ~ Bin(N−a, 1/3), c ~ Bin(N−a−b, 2/5), error = mean |χ² − χ²_true|.
 
 The authors' public code (https://github.com/ay0408/Optimized-RR, Example.ipynb) lays out the records of one SNP after the
 other in one array and randomizes only when all are laid out, so that every SNP's reports come from the records of the last
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from paper_settings import POR_CELLS, POR_FIG5, POR_PEOPLE, POR_SNP_EPSILONS
 from scipy.optimize import brentq
 
 from optrr.charts import COLOURS, new_figure
@@ -39,22 +40,17 @@ from optrr.kernel import EffectKernel, unrandomized
 from optrr_solvers import Law, Problem, Solution, SolveOptions, solve
 from optrr_solvers.randomness import as_source, bounded
 
-PEOPLE = 2000
-SIZES = (10, 20, 50, 100)
+SIZES = tuple(POR_FIG5["heuristic"])
+# where the optimum is solved, too, which takes minutes
+SOLVED = (10, 20, 50, 100)
 RUNS = 25
-CELLS = 4
 # nats; a hundredth of one changes no error here in its third digit, a tenth beyond 20 SNPs none by more than two hundredths
 FINE, COARSE, FEW = 0.01, 0.1, 20
 # Gap that beyond 20 SNPs the solver may leave between its bounds: the upper one is then already within a tenth of the optimum.
 GAP = 0.5
 # First step of the search for a factor, and how far beyond the expected one later searches step.
 STEP, BEYOND = 0.04, 1.3
-# The numbers behind POR's plot, as its public code printed them at these numbers of SNPs; at 10, 20, …, 100 they lie between
-# 18.5 and 23.4 (heuristic) and between 59.4 and 64.5 (Kronecker).
-PUBLISHED = {
-    "published heuristic": {10: 18.740, 20: 21.926, 50: 18.664, 100: 20.093},
-    "published Kronecker": {10: 59.449, 20: 63.236, 50: 63.533, 100: 63.588},
-}
+PUBLISHED = {f"published {name}": printed for name, printed in POR_FIG5.items()}
 RESULTS = Path(__file__).parent / "results"
 PLAIN = unrandomized((2, 2))
 METHODS = (*PUBLISHED, "requested", "heuristic", "records", "kronecker", "optimum")
@@ -62,23 +58,25 @@ METHODS = (*PUBLISHED, "requested", "heuristic", "records", "kronecker", "optimu
 
 def true_counts(generator: np.random.Generator, snps: int) -> np.ndarray:
     """Shape (RUNS, snps, 4): allele × status."""
-    a = generator.binomial(PEOPLE, 1 / 3, size=(RUNS, snps))
-    b = generator.binomial(PEOPLE - a, 1 / 3)
-    c = generator.binomial(PEOPLE - a - b, 2 / 5)
-    return np.stack([a, b, c, PEOPLE - a - b - c], axis=-1)
+    a = generator.binomial(POR_PEOPLE, 1 / 3, size=(RUNS, snps))
+    b = generator.binomial(POR_PEOPLE - a, 1 / 3)
+    c = generator.binomial(POR_PEOPLE - a - b, 2 / 5)
+    return np.stack([a, b, c, POR_PEOPLE - a - b - c], axis=-1)
 
 
 def eigenvalues(epsilons: np.ndarray) -> np.ndarray:
-    return np.expm1(epsilons) / (np.exp(epsilons) + CELLS - 1)
+    return np.expm1(epsilons) / (np.exp(epsilons) + POR_CELLS - 1)
 
 
 def randomized(generator: np.random.Generator, counts: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
     """Counts after randomized response at each SNP's ε."""
     lam = eigenvalues(epsilons)[None, :, None, None]
-    matrix = lam * np.eye(CELLS) + (1 - lam) / CELLS
+    matrix = lam * np.eye(POR_CELLS) + (1 - lam) / POR_CELLS
     out = np.zeros_like(counts)
-    for cell in range(CELLS):
-        out += generator.multinomial(counts[..., cell], np.broadcast_to(matrix[:, :, cell], (*counts.shape[:2], CELLS)))
+    for cell in range(POR_CELLS):
+        out += generator.multinomial(
+            counts[..., cell], np.broadcast_to(matrix[:, :, cell], (*counts.shape[:2], POR_CELLS))
+        )
     return out
 
 
@@ -87,10 +85,10 @@ def through_records(generator: np.random.Generator, counts: np.ndarray, law: Law
     out = np.zeros_like(counts)
     source = as_source(generator)
     for run in range(counts.shape[0]):
-        codes = np.stack([generator.permutation(np.repeat(np.arange(CELLS), c)) for c in counts[run]], axis=1)
-        changes = law.sample(PEOPLE, source)
-        codes[changes] = (codes[changes] + 1 + bounded(source, int(changes.sum()), CELLS - 1)) % CELLS
-        out[run] = [np.bincount(column, minlength=CELLS) for column in codes.T]
+        codes = np.stack([generator.permutation(np.repeat(np.arange(POR_CELLS), c)) for c in counts[run]], axis=1)
+        changes = law.sample(POR_PEOPLE, source)
+        codes[changes] = (codes[changes] + 1 + bounded(source, int(changes.sum()), POR_CELLS - 1)) % POR_CELLS
+        out[run] = [np.bincount(column, minlength=POR_CELLS) for column in codes.T]
     return out
 
 
@@ -120,7 +118,7 @@ class Search:
         solutions: dict[float, Solution] = {}
 
         def excess(factor: float) -> float:
-            problem = Problem(np.full(epsilons.size, CELLS), factor * epsilons)
+            problem = Problem(np.full(epsilons.size, POR_CELLS), factor * epsilons)
             solutions[factor] = solve(problem, "auto", SolveOptions(tolerance=near if near == FINE else GAP))
             over = solutions[factor].upper - total
             # exactly 0 ends the search
@@ -141,9 +139,9 @@ def one_set(
     generator: np.random.Generator, snps: int, search: Search | None
 ) -> Iterator[tuple[str, float, float, float, float]]:
     """Method, total, mean ε_i, naive error, unbiased error."""
-    epsilons = generator.uniform(3, 5, snps)
+    epsilons = generator.uniform(*POR_SNP_EPSILONS, snps)
     counts = true_counts(generator, snps)
-    heuristic = solve(Problem(np.full(snps, CELLS), epsilons), "inductive")
+    heuristic = solve(Problem(np.full(snps, POR_CELLS), epsilons), "inductive")
     achieved = heuristic.attribute_epsilons
     total = heuristic.upper
     each = {
@@ -169,7 +167,9 @@ def rows_of(snps: int, sets: int, optima: int) -> list[list[object]]:
     measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in METHODS}
     search = Search()
     for k in range(sets):
-        for name, *values in one_set(generator, snps, search if snps <= FEW or k * snps < optima * 50 else None):
+        for name, *values in one_set(
+            generator, snps, search if snps in SOLVED and (snps <= FEW or k * snps < optima * 50) else None
+        ):
             measured[name].append(tuple(values))
     rows: list[list[object]] = []
     for name in METHODS:
@@ -247,7 +247,8 @@ def page(rows: list[dict[str, str]]) -> str:
     at = {(int(r["snps"]), r["method"]): r for r in rows}
 
     def cell(snps: int, method: str, key: str = "naive") -> str:
-        return f"{float(at[snps, method][key]):.1f} ± {float(at[snps, method][key + '_se']):.1f}"
+        row = at.get((snps, method))
+        return "" if row is None else f"{float(row[key]):.1f} ± {float(row[key + '_se']):.1f}"
 
     lines = [
         "# POR Fig. 5: mean |χ² − χ² of the true table|",

@@ -7,18 +7,17 @@ mdr_fig1.svg.
 import numpy as np
 from count_queries import save, write_csv
 from matplotlib import pyplot as plt
+from paper_settings import MDR_ALPHA
 from scipy.stats import chi2, norm
-
-ALPHA = 0.05
 
 
 def main() -> None:
     r = np.unique(np.geomspace(2, 10**7, 200).astype(int))
-    root = np.sqrt(chi2.isf(ALPHA / r, 1))
+    root = np.sqrt(chi2.isf(MDR_ALPHA / r, 1))
     # the same quantity from the normal quantile: a χ²_1 variable is a squared normal one
-    assert np.allclose(root, norm.isf(ALPHA / r / 2), rtol=1e-9)
+    assert np.allclose(root, norm.isf(MDR_ALPHA / r / 2), rtol=1e-9)
     marks = [2, 5, 9, 16, 50, 100, 300, 1000, 10_000, 1_814_400]
-    write_csv("mdr_fig1.csv", [{"r": k, "sqrt_B": float(np.sqrt(chi2.isf(ALPHA / k, 1)))} for k in marks])
+    write_csv("mdr_fig1.csv", [{"r": k, "sqrt_B": float(np.sqrt(chi2.isf(MDR_ALPHA / k, 1)))} for k in marks])
     figure, axes = plt.subplots(figsize=(6, 4))
     axes.semilogx(r, root)
     axes.axhline(2, color="k", lw=0.5, ls=":")

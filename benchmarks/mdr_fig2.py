@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 from count_queries import (
-    SIGMAS,
     ClusterSimulator,
     adult_eight,
     errors,
@@ -23,15 +22,16 @@ from count_queries import (
     write_text,
 )
 from matplotlib import pyplot as plt
+from paper_settings import MDR_FIG2_RETENTION, MDR_SIGMAS
 
 from optrr_solvers.laws.joint import joint_law, retention_epsilons
 
-P, QUERIES = 0.7, 40
+QUERIES = 40
 
 
 def measure(runs: int) -> list[dict[str, object]]:
     data, rng = adult_eight(), np.random.default_rng(2)
-    epsilons = retention_epsilons(data.domain.sizes, P)
+    epsilons = retention_epsilons(data.domain.sizes, MDR_FIG2_RETENTION)
     parts = [
         ClusterSimulator(data, (i,), joint_law([r], e))
         for i, (r, e) in enumerate(zip(data.domain.sizes, epsilons, strict=True))
@@ -42,7 +42,7 @@ def measure(runs: int) -> list[dict[str, object]]:
     for _ in range(runs):
         tables = [((i,), part.estimated(part.randomized(rng))) for i, part in enumerate(parts)]
         raw = {pair: part.randomized(rng) / data.n for pair, part in pairs.items()}
-        for sigma in SIGMAS:
+        for sigma in MDR_SIGMAS:
             for _ in range(QUERIES):
                 query = random_query(data.domain, sigma, rng)
                 truth = data.pairs[query.pair]
@@ -74,12 +74,12 @@ def main(runs: int) -> None:
     by = {m: [r for r in rows if r["method"] == m] for m in ("Randomized", "RR-Independent")}
     for method, mine in by.items():
         for axis, kind in zip(axes, ("absolute", "relative"), strict=True):
-            axis.plot(SIGMAS, [r[kind] for r in mine], "o-", label=method)
+            axis.plot(MDR_SIGMAS, [r[kind] for r in mine], "o-", label=method)
             axis.set(xlabel="coverage σ", ylabel=f"{kind} error (median)")
     axes[0].legend()
     save(figure, "mdr_fig2.svg")
     raw, independent = by["Randomized"], by["RR-Independent"]
-    peak = SIGMAS[int(np.argmax([r["absolute"] for r in independent]))]
+    peak = MDR_SIGMAS[int(np.argmax([r["absolute"] for r in independent]))]
     relative = [r["relative"] for r in independent]
     said = {
         "RR-Independent well below Randomized, absolute and relative, at every coverage": all(

@@ -13,8 +13,6 @@ import sys
 
 import numpy as np
 from count_queries import (
-    RETENTIONS,
-    SIGMAS,
     Data,
     adult_eight,
     clip,
@@ -27,6 +25,7 @@ from count_queries import (
 )
 from matplotlib import pyplot as plt
 from mdr_tables import true_dependence
+from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 
 from optrr.cluster import greedy_clusters
 from optrr.estimation.adjustment import adjust
@@ -35,7 +34,7 @@ from optrr.protocols.cluster_laws import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.joint import retention_epsilons
 
-QUERIES = {sigma: 1500 if sigma == SIGMAS[0] else 150 for sigma in SIGMAS}
+QUERIES = {sigma: 1500 if sigma == MDR_SIGMAS[0] else 150 for sigma in MDR_SIGMAS}
 RESAMPLES = 200
 ADJUSTED = " + Adjustment"
 # the smallest published error at each p
@@ -94,7 +93,7 @@ def measure(runs: int) -> tuple[list[dict[str, object]], Smallest]:
     """Median errors of every method; and all errors at σ = 0.1, for standard errors."""
     data, rows, smallest = adult_eight(), [], {}
     dependence = true_dependence(data)
-    for p in RETENTIONS:
+    for p in MDR_RETENTIONS:
         signed = retention_epsilons(data.domain.sizes, p, signed=True)
         settings = {
             "RR-Independent": tuple((i,) for i in range(data.domain.m)),
@@ -105,7 +104,7 @@ def measure(runs: int) -> tuple[list[dict[str, object]], Smallest]:
             for (kind, sigma), values in measured.items():
                 rows.append({"p": p, "method": name + kind, "sigma": sigma, "relative": float(np.median(values))})
             for kind in ("", ADJUSTED):
-                smallest[p, name + kind] = np.array(measured[kind, SIGMAS[0]]).reshape(runs, -1)
+                smallest[p, name + kind] = np.array(measured[kind, MDR_SIGMAS[0]]).reshape(runs, -1)
         print([r for r in rows if r["p"] == p and r["sigma"] in (0.1, 0.3)], flush=True)
     return rows, smallest
 
@@ -132,7 +131,7 @@ def one(data: Data, clusters: tuple, epsilons: np.ndarray, runs: int, rng: np.ra
         randomized = mechanism.perturb_codes(data.codes, rng)
         tables = cluster_tables(data, clusters, mechanism, randomized)
         adjusted = AdjustedTables(data, randomized, tables)
-        for sigma in SIGMAS:
+        for sigma in MDR_SIGMAS:
             for _ in range(QUERIES[sigma]):
                 query = random_query(data.domain, sigma, rng)
                 truth = data.pairs[query.pair]
@@ -144,7 +143,7 @@ def one(data: Data, clusters: tuple, epsilons: np.ndarray, runs: int, rng: np.ra
 
 def plot(rows: list[dict[str, object]]) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(9, 7))
-    for axis, p in zip(axes.flat, RETENTIONS, strict=True):
+    for axis, p in zip(axes.flat, MDR_RETENTIONS, strict=True):
         for method in dict.fromkeys(r["method"] for r in rows):
             mine = [r for r in rows if r["method"] == method and r["p"] == p]
             axis.plot([r["sigma"] for r in mine], [r["relative"] for r in mine], "o-", ms=3, label=method)
@@ -189,7 +188,7 @@ def main(runs: int) -> None:
     plot(rows)
     lines = [
         "# MDR Fig. 3",
-        f"{runs} runs, {QUERIES[SIGMAS[0]]} queries at σ = 0.1 and {QUERIES[SIGMAS[1]]} at every other coverage. The "
+        f"{runs} runs, {QUERIES[MDR_SIGMAS[0]]} queries at σ = 0.1 and {QUERIES[MDR_SIGMAS[1]]} at every other coverage. The "
         "published curves are pictures without numbers.",
         "",
     ]

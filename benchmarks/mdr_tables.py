@@ -20,7 +20,6 @@ import sys
 import numpy as np
 from count_queries import (
     RESULTS,
-    RETENTIONS,
     ClusterSimulator,
     Data,
     adult_eight,
@@ -33,6 +32,7 @@ from count_queries import (
     write_text,
 )
 from matplotlib import pyplot as plt
+from paper_settings import MDR_COMBINATIONS, MDR_DEPENDENCES, MDR_RETENTIONS, MDR_TABLE_SIGMA, MDR_TABLES
 
 from optrr.cluster import greedy_clusters
 from optrr.dependence import cramers_v, dependences_from_randomized
@@ -41,19 +41,13 @@ from optrr.protocols.cluster_laws import cluster_law
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.joint import retention_epsilons
 
-SIGMA, QUERIES, COMBINATIONS, DEPENDENCES = 0.1, 100, (50, 100, 300), (0.1, 0.2, 0.3)
-PUBLISHED = {
-    1: """.335 .404 .495  .357 .351 .501  .285 .426 .505   .335 .334 .426  .262 .310 .435  .199 .306 .445
-          .094 .148 .214  .107 .127 .236  .116 .119 .212   .069 .069 .074  .070 .075 .071  .070 .068 .079""",
-    6: """.189 .312 .459  .173 .310 .449  .183 .339 .462   .149 .202 .369  .171 .225 .376  .178 .217 .369
-          .080 .084 .123  .082 .075 .126  .083 .079 .127   .064 .066 .056  .064 .066 .057  .065 .065 .060""",
-}
+QUERIES = 100
 KINDS = ("as_published", "correct", "direct", "learned")
 
 
 def published(copies: int) -> dict[tuple[float, float, int], float]:
-    values = iter(float(x) for x in PUBLISHED[copies].split())
-    return {(p, t_d, t_v): next(values) for p in RETENTIONS for t_d in DEPENDENCES for t_v in COMBINATIONS}
+    values = iter(float(x) for x in MDR_TABLES[copies].split())
+    return {(p, t_d, t_v): next(values) for p in MDR_RETENTIONS for t_d in MDR_DEPENDENCES for t_v in MDR_COMBINATIONS}
 
 
 def true_dependence(data: Data) -> np.ndarray:
@@ -98,7 +92,7 @@ def median_error(  # noqa: PLR0913 (one cell of the tables)
             sizes = data.domain.sizes[list(c)]
             tables.append((c, part.estimated(y) if part else np.full(sizes, 1 / np.prod(sizes))))
         for _ in range(QUERIES):
-            query = random_query(data.domain, SIGMA, choice)
+            query = random_query(data.domain, MDR_TABLE_SIGMA, choice)
             table = (
                 table_of(query.pair, tables) if whole else direct_table(query.pair, clusters, parts, randomized, tables)
             )
@@ -125,7 +119,7 @@ def floor(data: Data, clusters: tuple, queries: int, seed: int) -> float:
     pairs = {pair: table_of(pair, tables) for pair in data.pairs}
     relative = []
     for _ in range(queries):
-        query = random_query(data.domain, SIGMA, choice)
+        query = random_query(data.domain, MDR_TABLE_SIGMA, choice)
         relative.append(errors(query, data.pairs[query.pair], pairs[query.pair])[1])
     return float(np.median(relative))
 
@@ -134,7 +128,7 @@ def cells(copies: int, runs: int) -> list[dict[str, object]]:
     data = adult_eight(copies)
     sizes = data.domain.sizes
     dependence, printed, rows = true_dependence(data), published(copies), []
-    learned = {p: learned_dependence(data, p, np.random.default_rng([copies, k])) for k, p in enumerate(RETENTIONS)}
+    learned = {p: learned_dependence(data, p, np.random.default_rng([copies, k])) for k, p in enumerate(MDR_RETENTIONS)}
     for number, (p, t_d, t_v) in enumerate(printed):
         clusters = greedy_clusters(dependence, sizes, t_v, t_d)
         signed, absolute = retention_epsilons(sizes, p, signed=True), retention_epsilons(sizes, p)
@@ -202,7 +196,7 @@ def claims(rows: list[dict[str, object]]) -> dict[str, bool]:
 def plot(rows: list[dict[str, object]]) -> None:
     figure, axes = plt.subplots(2, 3, figsize=(11, 6), sharey=True)
     for line, data in zip(axes, ("Adult", "Adult6"), strict=True):
-        for axis, t_v in zip(line, COMBINATIONS, strict=True):
+        for axis, t_v in zip(line, MDR_COMBINATIONS, strict=True):
             mine = [r for r in rows if r["data"] == data and r["T_v"] == t_v]
             for kind, style in (
                 ("published", "k--s"),

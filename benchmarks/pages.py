@@ -12,6 +12,7 @@ A template may use
     cell("por_ratios.md", "within 1 %", setting="ε_i = 3", k="10")   one cell of a table on a result's page
     written("sic_table1.md", "spent ([0-9.]+) nats")   the first such text on a result's page
     picture("rij.svg", "what it shows")
+    settings("rij")   what the paper sets for each figure and table, from paper_settings.py
 
 Each page ends with a table of all that the paper states, from ``papers/statements.toml``, whose cells may use these too.
 """
@@ -24,6 +25,7 @@ import tomllib
 from pathlib import Path
 
 import jinja2
+from paper_settings import listed
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
@@ -127,6 +129,13 @@ def statements(paper: str, environment: jinja2.Environment) -> str:
     return "\n## Every statement of the paper\n\n" + "\n".join(lines) + "\n"
 
 
+def settings(paper: str) -> str:
+    """What a paper sets, as a table."""
+    return "\n".join(
+        ["| in the paper | settings |", "|---|---|", *(f"| {what} | {said} |" for what, said in listed(paper))]
+    )
+
+
 def picture(name: str, caption: str) -> str:
     """A link to a results picture, which must be there."""
     if not (RESULTS / name).is_file():
@@ -141,7 +150,7 @@ def main() -> None:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown from the project itself, which is no HTML
     )
-    environment.globals |= {f.__name__: f for f in (result, number, span, columns, cell, written, picture)}
+    environment.globals |= {f.__name__: f for f in (result, number, span, columns, cell, written, picture, settings)}
     PAGES.mkdir(parents=True, exist_ok=True)
     for name in environment.list_templates(extensions=["md"]):
         head = (

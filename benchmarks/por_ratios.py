@@ -1,14 +1,13 @@
 """POR Figs. 1–4: total ε of POR's heuristic and of its optimum against Kronecker's, and the heuristic against the optimum.
 
 Run as ``python benchmarks/por_ratios.py [SETS]`` (200 unless told). Settings of the paper, as its authors' public code has
-them (https://github.com/ay0408/Optimized-RR): k = 3, 5, 7, 10 attributes, 200 sets each;
-
-    Figs. 1, 2   five categories each, ε_i uniform in 1..8; sorted by Σε_i
-    Figs. 3, 4   ε_i = 3, the number of categories uniform in 2..9; sorted by Σr_i
+them (https://github.com/ay0408/Optimized-RR), from paper_settings.py: the ranges of ε_i (Figs. 1, 2; sorted by Σε_i) and of
+the numbers of categories (Figs. 3, 4; sorted by Σr_i) depend on k.
 
 The heuristic replaces some of the ε_i; as published, all three methods are then compared at the ε_i that it *achieved*, so
 Kronecker's total is the sum of those. Figs. 1 and 3 show totals over Kronecker's, Figs. 2 and 4 the heuristic's over the
-optimum's. Writes por_ratios.csv, por_ratios.md, por_fig1.svg to por_fig4.svg.
+optimum's. §V-A's reverse: with the total fixed, the Σε_i that may be shared out among k = 7 attributes. Writes por_ratios.csv,
+por_ratios.md, por_fig1.svg to por_fig4.svg.
 """
 
 from __future__ import annotations
@@ -19,22 +18,26 @@ from collections.abc import Callable
 import numpy as np
 from count_queries import markdown, save, write_csv, write_text
 from matplotlib import pyplot as plt
+from paper_settings import POR_CATEGORIES, POR_COUNTS, POR_EPSILON, POR_EPSILONS, POR_SETS, POR_SIZES
 
 from optrr_solvers import Problem, solve
+from optrr_solvers.calibrate import calibrate, scale_range
 
-COUNTS = (3, 5, 7, 10)
 # "Almost exact": the heuristic's total within one percent of the optimum's.
 CLOSE = 0.01
+# §V-A's reverse example is of Fig. 1 (c): so many attributes, these totals in nats, so many random proportions of the ε_i.
+SHARED, TOTALS, PROPORTIONS = 7, (10.0, 15.0, 20.0), 20
 # Below this an achieved ε_i is the requested one.
 SAME = 1e-9
 
 
 def unequal_epsilons(k: int, rng: np.random.Generator) -> Problem:
-    return Problem(np.full(k, 5), rng.uniform(1, 8, k))
+    return Problem(np.full(k, POR_CATEGORIES), rng.uniform(*POR_EPSILONS[k], k))
 
 
 def unequal_sizes(k: int, rng: np.random.Generator) -> Problem:
-    return Problem(rng.integers(2, 10, k), np.full(k, 3.0))
+    low, high = POR_SIZES[k]
+    return Problem(rng.integers(low, high + 1, k), np.full(k, POR_EPSILON))
 
 
 SETTINGS: dict[str, tuple[Callable[[int, np.random.Generator], Problem], tuple[int, int], str]] = {
@@ -60,7 +63,7 @@ def one_set(problem: Problem) -> dict[str, float]:
 def measure(sets: int) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, (draw, _, _) in SETTINGS.items():
-        for k in COUNTS:
+        for k in POR_COUNTS:
             rng = np.random.default_rng(k)
             ratios = [one_set(draw(k, rng)) for _ in range(sets)]
             key = "sum_epsilon" if name == "five categories" else "sum_sizes"
@@ -75,7 +78,7 @@ def abscissa(row: dict[str, object]) -> float:
 def pictures(rows: list[dict[str, object]]) -> None:
     for name, (_, (first, second), label) in SETTINGS.items():
         figures = [plt.subplots(2, 2, figsize=(9, 7), sharey=True) for _ in range(2)]
-        for place, k in enumerate(COUNTS):
+        for place, k in enumerate(POR_COUNTS):
             mine = [r for r in rows if r["setting"] == name and r["k"] == k]
             x = [abscissa(r) for r in mine]
             above, below = (axes.flat[place] for _, axes in figures)
@@ -116,7 +119,7 @@ def threshold(mine: list[dict[str, object]], above: bool) -> float | None:
 def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     out = []
     for name in SETTINGS:
-        for k in COUNTS:
+        for k in POR_COUNTS:
             mine = [r for r in rows if r["setting"] == name and r["k"] == k]
             optimum, heuristic = (np.array([r[m] / r["sum_epsilon"] for r in mine]) for m in ("optimum", "heuristic"))
             edge = threshold(mine, name == "five categories")
@@ -148,10 +151,10 @@ def claims(rows: list[dict[str, object]]) -> list[str]:
 
     stronger = all(r["optimum"] < r["sum_epsilon"] for r in rows)
     weaker = sum(r["heuristic"] > r["sum_epsilon"] for r in rows)
-    edges = [threshold(of("five categories", k), True) for k in COUNTS]
-    each = [e / k for e, k in zip(edges, COUNTS, strict=True) if e is not None]
-    sizes = [threshold(of("ε_i = 3", k), False) for k in COUNTS]
-    spread = [np.std([r["optimum"] / r["sum_epsilon"] for r in of("five categories", k)]) for k in COUNTS]
+    edges = [threshold(of("five categories", k), True) for k in POR_COUNTS]
+    each = [e / k for e, k in zip(edges, POR_COUNTS, strict=True) if e is not None]
+    sizes = [threshold(of("ε_i = 3", k), False) for k in POR_COUNTS]
+    spread = [np.std([r["optimum"] / r["sum_epsilon"] for r in of("five categories", k)]) for k in POR_COUNTS]
     beaten = sum(r["heuristic"] < r["optimum"] - 1e-6 for r in rows)
     return [
         f"- The optimum is always stronger than Kronecker: {'yes' if stronger else 'NO'}. The heuristic is weaker than "
@@ -160,13 +163,40 @@ def claims(rows: list[dict[str, object]]) -> list[str]:
         "- The ratios of a larger k spread less (Fig. 1; standard deviation of optimum over Kronecker, by k): "
         + ", ".join(f"{s:.3f}" for s in spread)
         + ".",
-        "- Above some Σε_i the heuristic is almost exact, and that threshold is roughly proportional to k (Fig. 2; Σε_i/k): "
-        + (", ".join(f"{e:.2f}" for e in each) or "no threshold in these sets")
-        + ".",
+        "- Above some Σε_i the heuristic is almost exact (Fig. 2). The paper finds that threshold roughly proportional to k; "
+        "here Σε_i/k is "
+        + (", ".join(f"{e:.2f}" for e in each) or "without a threshold")
+        + (", so that it grows faster than k." if len(each) == len(POR_COUNTS) and each == sorted(each) else "."),
         "- Below some Σr_i the heuristic is almost exact, and that threshold varies little with k (Fig. 4; by k): "
         + ", ".join("none" if e is None else f"{e:g}" for e in sizes)
         + ".",
     ]
+
+
+def shared_out() -> list[dict[str, object]]:
+    """§V-A, last: Σε_i that a total can pay for, by the optimum, along the proportions of random sets of Fig. 1 (c)."""
+    rng = np.random.default_rng(SHARED)
+    ratios = [unequal_epsilons(SHARED, rng).epsilons for _ in range(PROPORTIONS)]
+    sizes = np.full(SHARED, POR_CATEGORIES)
+
+    def paid(ratio: np.ndarray, total: float) -> float:
+        by_scale = calibrate(
+            lambda s: solve(Problem(sizes, s * ratio), "lp"), total, scale_range(ratio), tolerance=1e-3
+        )
+        return by_scale.scale * float(ratio.sum())
+
+    rows = []
+    for total in TOTALS:
+        sums = [paid(ratio, total) for ratio in ratios]
+        rows.append(
+            {
+                "total ε of the record": f"{total:g}",
+                "Σε_i by Kronecker": f"{total:g}",
+                "Σε_i by the optimum, mean": f"{np.mean(sums):.1f}",
+                "smallest to largest": f"{min(sums):.1f}..{max(sums):.1f}",
+            }
+        )
+    return rows
 
 
 def main(sets: int) -> None:
@@ -180,6 +210,10 @@ def main(sets: int) -> None:
         "without numbers.",
         markdown(summary(rows)),
         "\n".join(claims(rows)),
+        "# §V-A: a total, shared out",
+        f"k = {SHARED}, {POR_CATEGORIES} categories, {PROPORTIONS} random proportions of the ε_i, scaled until the optimum's "
+        "total is the given one.",
+        markdown(shared_out()),
     ]
     write_text("por_ratios.md", "\n\n".join(parts))
     print("\n\n".join(parts))
@@ -192,4 +226,4 @@ def probe() -> object:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else POR_SETS)

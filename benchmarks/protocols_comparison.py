@@ -15,10 +15,11 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from count_queries import RETENTIONS, SIGMAS, Data, adult_eight, errors, random_query, save, write_csv, write_text
+from count_queries import Data, adult_eight, errors, random_query, save, write_csv, write_text
 from matplotlib import pyplot as plt
 from mdr_fig3 import BEST
 from mdr_tables import true_dependence
+from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 
 from optrr.cluster import greedy_clusters
 from optrr.cluster.choose import named
@@ -57,7 +58,7 @@ def protocols(data: Data, p: float, dependence: np.ndarray) -> dict[str, Protoco
 def measure(runs: int) -> list[dict[str, object]]:
     data, rows = adult_eight(), []
     dependence = true_dependence(data)
-    for p in RETENTIONS:
+    for p in MDR_RETENTIONS:
         for name, protocol in protocols(data, p, dependence).items():
             errors = relative_errors(data, protocol, runs, seed=round(10 * p))
             for sigma, values in errors.items():
@@ -78,12 +79,12 @@ def measure(runs: int) -> list[dict[str, object]]:
 def relative_errors(data: Data, protocol: Protocol, runs: int, seed: int) -> dict[float, list[float]]:
     """By coverage; the queries are the same for every method with this seed."""
     rng, choice = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
-    out: dict[float, list[float]] = {sigma: [] for sigma in SIGMAS}
+    out: dict[float, list[float]] = {sigma: [] for sigma in MDR_SIGMAS}
     for _ in range(runs):
         collector = Collector(protocol)
         collector.receive_codes(protocol.mechanism.perturb_codes(data.codes, rng))
         tables = pair_tables(data, collector)
-        for sigma in SIGMAS:
+        for sigma in MDR_SIGMAS:
             for _ in range(QUERIES):
                 query = random_query(data.domain, sigma, choice)
                 out[sigma].append(errors(query, data.pairs[query.pair], tables[query.pair])[1])
@@ -104,7 +105,7 @@ def pair_tables(data: Data, collector: Collector) -> dict[tuple[int, int], np.nd
 
 def plot(rows: list[dict[str, object]]) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(10, 8.8), layout="constrained")
-    for axis, p in zip(axes.flat, RETENTIONS, strict=True):
+    for axis, p in zip(axes.flat, MDR_RETENTIONS, strict=True):
         for method in dict.fromkeys(r["method"] for r in rows):
             mine = [r for r in rows if r["method"] == method and r["p"] == p]
             axis.semilogy([r["sigma"] for r in mine], [r["relative"] for r in mine], "o-", ms=3, label=method)
@@ -126,11 +127,11 @@ def text(rows: list[dict[str, object]], runs: int) -> str:
         lines += [
             "",
             f"## σ = {sigma}",
-            "| method | " + " | ".join(f"p = {p} (ε = {totals[p]:.2f})" for p in RETENTIONS) + " |",
+            "| method | " + " | ".join(f"p = {p} (ε = {totals[p]:.2f})" for p in MDR_RETENTIONS) + " |",
             "|---|---|---|---|---|",
         ]
         for method in methods:
-            lines.append(f"| {method} | " + " | ".join(f"{at[method, p, sigma]:.4f}" for p in RETENTIONS) + " |")
+            lines.append(f"| {method} | " + " | ".join(f"{at[method, p, sigma]:.4f}" for p in MDR_RETENTIONS) + " |")
     lines += ["", *advice(at, methods)]
     return "\n".join(lines)
 
@@ -139,8 +140,8 @@ def advice(at: dict, methods: list[str]) -> list[str]:
     """By how much the optimum wins or loses at each total, what it gives every attribute, and what it gives up."""
     out, sizes = [], adult_eight().domain.sizes
     ours, others = methods[-1], methods[:-1]
-    for p in RETENTIONS:
-        factors = [min(at[m, p, s] for m in others) / at[ours, p, s] for s in SIGMAS]
+    for p in MDR_RETENTIONS:
+        factors = [min(at[m, p, s] for m in others) / at[ours, p, s] for s in MDR_SIGMAS]
         total = float(retention_epsilons(sizes, p).sum())
         design = optimum_at_total(sizes, np.ones(sizes.size), total)
         out.append(

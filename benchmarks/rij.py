@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from count_queries import markdown, save, write_csv, write_text
 from matplotlib import pyplot as plt
+from paper_settings import RIJ_BASE, RIJ_EXAMPLE, RIJ_KEPT, RIJ_OBSERVED, RIJ_RETAINED, RIJ_SWEPT, RIJ_TABLE1
 from scipy.optimize import brentq
 
 from optrr import count
@@ -26,24 +27,17 @@ from optrr.records import datasets
 from optrr_solvers.problem import keep_probabilities
 
 RUNS = 200
-RETAINED = 0.5
 # A mean squared error below this is 0 up to rounding, and its digits differ between machines.
 NOTHING = 1e-30
-BASE = {"d": 10, "epsilon": 1.0, "n": 1000, "v": 0.5}
 SWEEPS = {
-    "Fig. 5": ("v", (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)),
-    "Fig. 6": ("epsilon", (0.25, 0.5, 1.0, 1.5, 2.0)),
-    "Fig. 7": ("n", (10, 100, 1000, 10_000, 100_000)),
-    "Fig. 8": ("d", (2, 5, 10, 15, 20)),
+    "Fig. 5": ("v", RIJ_SWEPT["v"]),
+    "Fig. 6": ("epsilon", RIJ_SWEPT["epsilon"]),
+    # a decade more than the paper, to see the order
+    "Fig. 7": ("n", (*RIJ_SWEPT["n"], 100_000)),
+    "Fig. 8": ("d", RIJ_SWEPT["d"]),
 }
 AXES = {"v": "Cramér's V", "epsilon": "ε (nats)", "n": "people", "d": "values of each attribute"}
 METHODS = {"rr_ind": "RR-Ind", "rr_ind_joint": "RR-Ind-Joint"}
-# Table 1 as printed: attributes, V, MSE of RR-Ind, MSE of RR-Ind-Joint.
-PRINTED = [
-    (("sex", "income"), 0.2159802, 0.00188, 2.93e-33),
-    (("sex", "race"), 0.1181155, 0.00011, 3.61e-33),
-    (("education", "occupation"), 0.1873341, 2.14e-5, 5.48e-33),
-]
 
 
 def cramers_v(pi: np.ndarray) -> float:
@@ -75,7 +69,7 @@ def product_estimate(kernel: EffectKernel, lam: np.ndarray) -> np.ndarray:
 
 def setting(changed: dict[str, float]) -> tuple[EffectKernel, np.ndarray, int]:
     """Kernel, true table and number of people."""
-    at = BASE | changed
+    at = RIJ_BASE | changed
     d = int(at["d"])
     keep = float(keep_probabilities(d, at["epsilon"]))
     return kronecker((keep, keep), (d, d)), synthetic(d, at["v"]), int(at["n"])
@@ -150,10 +144,10 @@ def trends(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 def table_1() -> list[dict[str, object]]:
     data, rng, rows = datasets.adult(), np.random.default_rng(6), []
     domain = datasets.adult_domain()
-    for names, v, alone, joint in PRINTED:
+    for names, v, alone, joint in RIJ_TABLE1:
         counts = count(data, domain, names, allow_extra=True)
         pi, n = counts.proportions, counts.n
-        kernel = EffectKernel(pi.shape, np.outer([1, RETAINED], [1, RETAINED]))
+        kernel = EffectKernel(pi.shape, np.outer([1, RIJ_RETAINED], [1, RIJ_RETAINED]))
         draws = rng.multinomial(n, kernel.expected(pi).ravel(), size=RUNS).reshape(RUNS, *pi.shape) / n
         rest = mean_squared_error(kernel.solve(kernel.expected(pi)), pi)
         rows.append(
@@ -173,13 +167,17 @@ def table_1() -> list[dict[str, object]]:
     return rows
 
 
+def shares(counts: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    return np.array(counts) / np.sum(counts)
+
+
 def example() -> list[dict[str, object]]:
     """§3.3: ten people, two binary attributes, p = 3/4."""
-    kernel, pi = kronecker((0.75, 0.75), (2, 2)), np.array([[0.4, 0.0], [0.2, 0.4]])
+    kernel, pi = kronecker((RIJ_KEPT, RIJ_KEPT), (2, 2)), shares(RIJ_EXAMPLE)
     rows = []
     for name, lam in (
         ("n = 10, as rounded", rounded(kernel, pi, 10)),
-        ("n = 10, as printed as observed", np.array([[0.3, 0.2], [0.2, 0.3]])),
+        ("n = 10, as printed as observed", shares(RIJ_OBSERVED)),
         ("n = 100, as rounded", rounded(kernel, pi, 100)),
     ):
         estimate = kernel.solve(lam)
@@ -256,7 +254,7 @@ def main() -> None:
     write_csv("rij_example.csv", small)
     joint_picture()
     picture(rows)
-    base = next(r for r in rows if r["figure"] == "Fig. 6" and r["value"] == BASE["epsilon"])
+    base = next(r for r in rows if r["figure"] == "Fig. 6" and r["value"] == RIJ_BASE["epsilon"])
     alone, joint = base["rr_ind_drawn"], base["rr_ind_joint_drawn"]
     parts = [
         "# RIJ §3.3: the example",
@@ -267,8 +265,8 @@ def main() -> None:
         "Rounded: RIJ's expected counts, rounded to whole people. Drawn: reports drawn as people would send them, mean of "
         f"{RUNS} randomizations.",
         markdown(trends(rows)),
-        f"With real reports RR-Ind-Joint is not the more accurate one at RIJ's own setting (ε = {BASE['epsilon']:g}, n = "
-        f"{BASE['n']}, d = {BASE['d']}, V = {BASE['v']}): its MAE is {joint:.3g} where RR-Ind has {alone:.2g}, "
+        f"With real reports RR-Ind-Joint is not the more accurate one at RIJ's own setting (ε = {RIJ_BASE['epsilon']:g}, n = "
+        f"{RIJ_BASE['n']}, d = {RIJ_BASE['d']}, V = {RIJ_BASE['v']}): its MAE is {joint:.3g} where RR-Ind has {alone:.2g}, "
         f"{joint / alone:.1f} times as much. It has no bias; what it pays is variance, and it wins once n or ε is large enough "
         "for that to fall below the bias of RR-Ind.",
         markdown(rows),

@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
+from paper_settings import RIJ_RETAINED, RIJ_YEARS
 
 from optrr.protocols import Collector, rr_ind_joint, rr_independent
 from optrr.records.domain import Domain
 
-P = 0.5
-WIDTH = 20
 BINS = ["0-19", "20-39", "40-59", "60-79", "80-99"]
 SEX = ["Male", "Female"]
 SOURCE = Path(__file__).parent / "data" / "adult_age_sex.csv"
@@ -33,7 +32,7 @@ SOURCE = Path(__file__).parent / "data" / "adult_age_sex.csv"
 def records() -> np.ndarray:
     """Codes of (age, sex), shape (32561, 2)."""
     with SOURCE.open(newline="", encoding="utf-8") as lines:
-        rows = [(int(r["age"]) // WIDTH, SEX.index(r["sex"]), int(r["people"])) for r in csv.DictReader(lines)]
+        rows = [(int(r["age"]) // RIJ_YEARS, SEX.index(r["sex"]), int(r["people"])) for r in csv.DictReader(lines)]
     cells = np.asarray(rows)
     return np.repeat(cells[:, :2], cells[:, 2], axis=0)
 
@@ -41,9 +40,9 @@ def records() -> np.ndarray:
 def simulated(domain: Domain, codes: np.ndarray, runs: int) -> dict[str, list[np.ndarray]]:
     """The table of age by sex after each randomization: as it was reported, and as the two protocols estimate it."""
     # kept with p, uniform otherwise: the odds of the true value are (p + (1−p)/d) : (1−p)/d
-    epsilons = {a.name: math.log1p(P * a.size / (1 - P)) for a in domain}
+    epsilons = {a.name: math.log1p(RIJ_RETAINED * a.size / (1 - RIJ_RETAINED)) for a in domain}
     independent, joint = rr_independent(domain, epsilons), rr_ind_joint(domain, epsilons)
-    assert np.allclose(joint.mechanism.law.one_way_eigenvalues(), P)
+    assert np.allclose(joint.mechanism.law.one_way_eigenvalues(), RIJ_RETAINED)
     estimates: dict[str, list[np.ndarray]] = {
         "randomized Y (Fig. 10)": [],
         "RR-Ind (Fig. 11)": [],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import networkx as nx
 import numpy as np
+from paper_settings import RVL_EDGES, RVL_NODES, RVL_PEOPLE
 
 from optrr.records.counts import Counts, count
 from optrr.records.domain import Domain
@@ -22,7 +23,6 @@ COLOURS = {"true": "tab:green", "randomized response": "tab:red", "Laplace": "ta
 
 LDL = ("below 70", "70-99", "100-129", "130-159", "160-189", "190 and above")
 TC = ("below 200", "200-239", "240 and above")
-PEOPLE, NODES, EDGES = 248, 185, 684
 _LDL_CUTS = (70, 100, 130, 160, 190)
 _TC_CUTS = (200, 240)
 
@@ -35,7 +35,7 @@ def biomarkers() -> np.ndarray:
     """Codes of (LDL, TC), shape (248, 2)."""
     rng = np.random.default_rng(2016)
     means, deviations = np.array([120.0, 195.0]), np.array([35.0, 40.0])
-    first, second = rng.standard_normal((2, PEOPLE))
+    first, second = rng.standard_normal((2, RVL_PEOPLE))
     standard = np.column_stack([first, 0.85 * first + np.sqrt(1 - 0.85**2) * second])
     ldl, tc = (means + deviations * standard).T
     return np.column_stack([np.searchsorted(_LDL_CUTS, ldl, "right"), np.searchsorted(_TC_CUTS, tc, "right")])
@@ -48,9 +48,9 @@ def table() -> Counts:
 
 def friendships() -> Graph:
     """185 nodes, 684 edges."""
-    grown = nx.powerlaw_cluster_graph(NODES, 4, 0.7, seed=3)
+    grown = nx.powerlaw_cluster_graph(RVL_NODES, 4, 0.7, seed=3)
     edges = np.array(sorted(tuple(sorted(e)) for e in grown.edges()))
-    kept = np.random.default_rng(4).permutation(len(edges))[:EDGES]
-    graph = as_graph(edges[kept], nodes=NODES)
-    assert len(graph.edges) == EDGES
+    kept = np.random.default_rng(4).permutation(len(edges))[:RVL_EDGES]
+    graph = as_graph(edges[kept], nodes=RVL_NODES)
+    assert len(graph.edges) == RVL_EDGES
     return graph

@@ -20,6 +20,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import rvl_data
+from paper_settings import RVL_PEOPLE
 
 from optrr.estimation.derived import derive
 from optrr.estimation.simplex import projection
@@ -41,7 +42,7 @@ def plug_in(statistic: str, pi: np.ndarray) -> float:
             return float(-np.sum(np.where(pi == 0, 0.0, pi * np.log2(pi))))
         expected = np.outer(pi.sum(axis=1), pi.sum(axis=0))
         cells = np.where((pi == 0) & (expected == 0), 0.0, (pi - expected) ** 2 / expected)
-        return float(rvl_data.PEOPLE * np.sum(cells))
+        return float(RVL_PEOPLE * np.sum(cells))
 
 
 def truth(statistic: str) -> float:

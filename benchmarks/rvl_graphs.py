@@ -25,6 +25,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import rvl_data
+from paper_settings import RVL_EDGES
 
 from optrr.studies.graphs import (
     EdgeChannel,
@@ -68,7 +69,7 @@ LIMIT = {"degrees": GRAPH.n - 1, "triangles": (GRAPH.n - 1) * (GRAPH.n - 2) // 2
 
 def instance(randomized: RandomizedGraph, rng: np.random.Generator) -> Graph:
     """RVL's reconstructed graph: each pair drawn with its posterior, given the number of edges."""
-    f, prior = randomized.channel.flip, rvl_data.EDGES / GRAPH.slots
+    f, prior = randomized.channel.flip, RVL_EDGES / GRAPH.slots
     shown = (1 - f) * prior / ((1 - f) * prior + f * (1 - prior))
     hidden = f * prior / (f * prior + (1 - f) * (1 - prior))
     chance = np.full(GRAPH.slots, hidden)

@@ -12,6 +12,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import rvl_data
+from paper_settings import RVL_FIG1_EPSILON, RVL_PEOPLE
 
 from optrr.estimation.simplex import clip, projection
 from optrr.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
@@ -26,7 +27,7 @@ FAMILIES = {"randomized response": randomized_response, "Laplace": laplace, "geo
 
 def errors(family: str, epsilon: float, pi: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
     """Mean squared error per level of the population's proportions."""
-    n = rvl_data.PEOPLE
+    n = RVL_PEOPLE
     matrix = FAMILIES[family](pi.size, epsilon)
     kernel = matrix.kernel("LDL")
     law = pi @ matrix.probabilities
@@ -49,7 +50,7 @@ def figure_1(axes, pi: np.ndarray) -> list[list[float]]:
     rows = [pi.tolist()]
     axes.bar(np.arange(6) - 0.27, pi, 0.25, color=rvl_data.COLOURS["true"], label="true")
     for k, family in enumerate(("randomized response", "Laplace")):
-        mechanism = MatrixMechanism(dom, (FAMILIES[family](6, 5.0),))
+        mechanism = MatrixMechanism(dom, (FAMILIES[family](6, RVL_FIG1_EPSILON),))
         seen = count(mechanism.perturb_codes(rvl_data.biomarkers()[:, :1], 5), dom, ("LDL",))
         kernel = mechanism.kernel("LDL")
         estimate = kernel.solve(seen.proportions)

@@ -15,6 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 from count_queries import write_csv, write_text
+from paper_settings import SIC_TABLE1
 
 from optrr.cluster import power_iteration_clusters
 from optrr.cluster.power_iteration import Clusters
@@ -24,12 +25,6 @@ from optrr.records.counts import count_many
 from optrr.records.datasets import adult, adult_domain
 from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_normaliser
 
-# p: (attributes, printed ε) of each cluster
-PUBLISHED = {
-    0.9: ((2, 7.309), (2, 7.735), (5, 11.975)),
-    0.8: ((4, 11.844), (2, 5.171), (3, 6.234)),
-    0.7: ((3, 7.337), (3, 8.569), (3, 5.695)),
-}
 # the table's three digits, and one unit of truncation
 CLOSE = 1.1e-3
 DRAWS = 20
@@ -45,7 +40,7 @@ def matches(p: float) -> list[list[tuple[int, ...]]]:
     sizes = adult_domain().sizes
     return [
         [c for c in combinations(range(9), k) if abs(epsilon(sizes, c, p) - printed) <= CLOSE]
-        for k, printed in PUBLISHED[p]
+        for k, printed in SIC_TABLE1[p]
     ]
 
 
@@ -90,7 +85,7 @@ def learned_clusters(true: Mapping[tuple[str, ...], np.ndarray], p: float, seed:
 def table_rows(p: float) -> list[dict[str, object]]:
     """The printed clusters beside the sets of as many attributes whose ε is nearest."""
     domain, rows = adult_domain(), []
-    for k, ((size, value), sets) in enumerate(zip(PUBLISHED[p], matches(p), strict=True)):
+    for k, ((size, value), sets) in enumerate(zip(SIC_TABLE1[p], matches(p), strict=True)):
         nearest = min(combinations(range(9), size), key=lambda c: abs(epsilon(domain.sizes, c, p) - value))
         rows.append(
             {
@@ -110,7 +105,7 @@ def notes_on(p: float, learned: Counter[Clusters]) -> list[str]:
     """Which partitions fit the printed ε, and what our own clusters and learning them cost."""
     own, often = learned.most_common(1)[0]
     domain, whole = adult_domain(), partitions(matches(p))
-    total = sum(e for _, e in PUBLISHED[p])
+    total = sum(e for _, e in SIC_TABLE1[p])
     ours = [(tuple(domain.names[i] for i in c), epsilon(domain.sizes, tuple(c), p)) for c in own]
     shown = "; ".join(f"{', '.join(names)}: {e:.3f}" for names, e in ours)
     named = " | ".join("; ".join(", ".join(domain.names[i] for i in c) for c in choice) for choice in whole[:3])
@@ -126,8 +121,8 @@ def notes_on(p: float, learned: Counter[Clusters]) -> list[str]:
 
 def main() -> None:
     domain, true = adult_domain(), pair_counts()
-    rows = [row for p in PUBLISHED for row in table_rows(p)]
-    notes = [note for p in PUBLISHED for note in notes_on(p, learned_clusters(true, p, seed=5))]
+    rows = [row for p in SIC_TABLE1 for row in table_rows(p)]
+    notes = [note for p in SIC_TABLE1 for note in notes_on(p, learned_clusters(true, p, seed=5))]
     left = tuple(i for i in range(9) if domain.names[i] not in ("workclass", "education", "race", "native-country"))
     notes.append(
         "- At p = 0.9 the first two clusters are certain (workclass, education; race, native-country); the "

@@ -1,14 +1,24 @@
-"""The tables of the papers' statements: complete, and every place that they name is there."""
+"""The papers' statements and settings: complete, in their places, shown on their pages; and the papers' slips, checked."""
 
 from __future__ import annotations
 
 import ast
+import csv
 import functools
 import re
 import tomllib
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
+import numpy as np
+import paper_settings
 import pytest
+from rij import synthetic
+
+from optrr.matrix import laplace, randomized_response
+from optrr.matrix.distortion import from_probabilities
+from optrr.matrix.reconstruction import reconstruction_probability
 
 ROOT = Path(__file__).parents[1]
 STATEMENTS = tomllib.loads((ROOT / "benchmarks" / "papers" / "statements.toml").read_text(encoding="utf-8"))
@@ -108,3 +118,166 @@ def test_a_paper_s_page_shows_every_row(paper: str) -> None:
     page = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")
     shown = page.partition("## Every statement of the paper")[2].splitlines()
     assert len([line for line in shown if line.startswith("|")]) == len(STATEMENTS[paper]) + 2
+
+
+# Read in the papers, and where their text leaves a range open in their authors' public code; written down here once more.
+READ = {
+    "POR_COUNTS": (3, 5, 7, 10),
+    "POR_SETS": 200,
+    "POR_CATEGORIES": 5,
+    "POR_EPSILONS": {3: (1, 8), 5: (1, 8), 7: (1, 8), 10: (2, 8)},
+    "POR_EPSILON": 3.0,
+    "POR_SIZES": {3: (2, 15), 5: (2, 9), 7: (2, 6), 10: (2, 4)},
+    "POR_PEOPLE": 2000,
+    "POR_SNP_EPSILONS": (3, 5),
+    "POR_TIMED_SIZES": (2, 5),
+    "POR_TIMED_EPSILONS": (1, 10),
+    "MDR_ALPHA": 0.05,
+    "MDR_RETENTIONS": (0.1, 0.3, 0.5, 0.7),
+    "MDR_FIG2_RETENTION": 0.7,
+    "MDR_COMBINATIONS": (50, 100, 300),
+    "MDR_DEPENDENCES": (0.1, 0.2, 0.3),
+    "RIJ_BASE": {"d": 10, "epsilon": 1.0, "n": 1000, "v": 0.5},
+    "RIJ_KEPT": 0.75,
+    "RIJ_RETAINED": 0.5,
+    "RIJ_YEARS": 20,
+    "RVL_PEOPLE": 248,
+    "RVL_NODES": 185,
+    "RVL_EDGES": 684,
+}
+SCRIPTS = {
+    "por": ("por_ratios", "genomics_fig5", "exact_solvers"),
+    "mdr": ("mdr_fig1", "mdr_fig2", "mdr_fig3", "mdr_tables", "protocols_comparison"),
+    "sic": ("sic_table1",),
+    "rij": ("rij", "rij_age_sex"),
+    "rvl": ("rvl_data", "rvl_derived", "rvl_graphs", "rvl_proportions"),
+}
+
+
+@pytest.mark.parametrize("name", list(READ))
+def test_a_setting_is_the_paper_s(name: str) -> None:
+    assert getattr(paper_settings, name) == READ[name]
+
+
+@pytest.mark.parametrize("paper", list(NUMBERED))
+def test_a_paper_s_page_shows_the_settings(paper: str) -> None:
+    page = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")
+    for what, said in paper_settings.listed(paper):
+        assert f"| {what} | {said} |" in page
+
+
+@pytest.mark.parametrize("script", [name for names in SCRIPTS.values() for name in names])
+def test_a_script_has_its_settings_from_there_and_no_copy(script: str) -> None:
+    tree = ast.parse((ROOT / "benchmarks" / f"{script}.py").read_text(encoding="utf-8"))
+    named = {
+        a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "paper_settings" for a in n.names
+    }
+    assert named
+    settings = [v for k, v in vars(paper_settings).items() if k.isupper() and isinstance(v, tuple | dict)]
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            try:
+                value = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+            assert value not in settings, f"{script} has its own copy in line {node.lineno}"
+
+
+def test_por_s_kept_figures_are_of_its_settings() -> None:
+    """With sizes in 2..9 for every k no three attributes had more than 27 categories, and ten had up to 75."""
+    with (ROOT / "benchmarks" / "results" / "por_ratios.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for k, (low, high) in paper_settings.POR_SIZES.items():
+        sums = [int(r["sum_sizes"]) for r in rows if r["setting"] == "ε_i = 3" and int(r["k"]) == k]
+        assert len(sums) == paper_settings.POR_SETS
+        assert k * low <= min(sums) and max(sums) <= k * high
+        # the mean of 200 sums is within four standard errors of its expectation (false alarms: 1 in 15,000)
+        spread = np.sqrt(k * ((high - low + 1) ** 2 - 1) / 12 / len(sums))
+        assert abs(np.mean(sums) - k * (low + high) / 2) < 4 * spread
+
+
+def test_error_propagation_is_bounded_from_above() -> None:
+    """MDR §2.3 says that P_max/P_min bounds it from below. By the paper's own matrix: largest growth, and a smaller one."""
+    matrix = randomized_response(4, 1.0).probabilities
+    values = np.linalg.eigvalsh(matrix)
+    bound = values[-1] / values[0]
+    assert bound == pytest.approx((np.e + 3) / (np.e - 1))
+    pi = np.array([0.7, 0.1, 0.1, 0.1])
+    wrong = np.array([1.0, -1.0, 0.0, 0.0])
+    growth = np.linalg.norm(np.linalg.solve(matrix, wrong)) / np.linalg.norm(wrong)
+    growth *= np.linalg.norm(matrix @ pi) / np.linalg.norm(pi)
+    assert 1 < growth < 0.8 * bound
+
+
+def test_rij_s_definition_1_leaves_only_the_matrix_that_says_nothing() -> None:
+    """Σ p_vv = 1 beside rows that sum to 1: p = 1/d; the paper's own example has 3/2."""
+    for d in (2, 5):
+        p = Fraction(1, d)
+        assert p == (1 - p) / (d - 1)
+    with pytest.raises(Exception, match="singular"):
+        from_probabilities(np.full((2, 2), 0.5))
+    assert sum([Fraction(3, 4)] * 2) == Fraction(3, 2)
+
+
+def test_rij_s_example_takes_the_true_margins() -> None:
+    """§3.3 in fractions: RR-Ind from the reports is even; what is printed is the product of the true margins, turned round."""
+    true = [[Fraction(4, 10), Fraction(0)], [Fraction(2, 10), Fraction(4, 10)]]
+    seen = [[Fraction(3, 10), Fraction(2, 10)], [Fraction(2, 10), Fraction(3, 10)]]
+
+    def ind(table: list[list[Fraction]], keep: Fraction) -> list[list[Fraction]]:
+        a, b = [sum(row) for row in table], [sum(column) for column in zip(*table, strict=True)]
+        # the inverse of a binary attribute's matrix
+        a, b = ([(x - (1 - keep)) / (2 * keep - 1) for x in margin] for margin in (a, b))
+        return [[x * y for y in b] for x in a]
+
+    def mae(table: list[list[Fraction]]) -> Fraction:
+        return (
+            sum(abs(x - y) for row, other in zip(table, true, strict=True) for x, y in zip(row, other, strict=True)) / 4
+        )
+
+    kept = Fraction(paper_settings.RIJ_KEPT)
+    assert ind(seen, kept) == [[Fraction(1, 4)] * 2] * 2 and mae(ind(seen, kept)) == Fraction(15, 100)
+    printed = [[Fraction(24, 100), Fraction(36, 100)], [Fraction(16, 100), Fraction(24, 100)]]
+    assert ind(true, Fraction(1)) == [list(row) for row in zip(*printed, strict=True)]
+    assert mae(ind(true, Fraction(1))) == Fraction(16, 100) and mae(printed) == Fraction(18, 100)
+
+
+def test_rij_s_error_falls_faster_than_v_by_root_d() -> None:
+    """A mean over d² cells of absolute differences of two distributions is at most 2/d², below V/√d from d = 3 on at V = .5."""
+
+    def mae(d: int, v: float) -> float:
+        table = synthetic(d, v)
+        return float(np.abs(np.outer(table.sum(1), table.sum(0)) - table).mean())
+
+    assert mae(10, 0.5) == pytest.approx(2 * mae(10, 0.25), rel=1e-6)
+    assert 0.5 / np.sqrt(3) > 2 / 3**2
+    slope = np.log(mae(20, 0.5) / mae(5, 0.5)) / np.log(4)
+    assert -2 < slope < -1.7
+
+
+def test_rvl_s_theorem_4_depends_on_the_prior() -> None:
+    """Eq. 14's reader, three categories, ε = 0.1: false at a prior on the ends, true at the even one on average."""
+    ours, theirs = randomized_response(3, 0.1), laplace(3, 0.1)
+
+    def better(prior: list[float]) -> np.ndarray:
+        return reconstruction_probability(ours, prior) - reconstruction_probability(theirs, prior)
+
+    ends, even, middle = [0.49, 0.02, 0.49], [1 / 3] * 3, [0.1, 0.8, 0.1]
+    assert better(ends) @ ends < 0 < better(even) @ even
+    assert better(even)[0] < 0 < better(even)[1]
+    assert better(middle) @ middle > 0
+
+
+def test_epsilon_of_a_collection_needs_no_independent_people() -> None:
+    """RVL §3.2, every data set and every outcome of three bits in fractions: e^ε = 3 by one record, 3³ by all three."""
+    keep = {True: Fraction(3, 4), False: Fraction(1, 4)}
+
+    def chance(data: tuple[int, ...], reports: tuple[int, ...]) -> Fraction:
+        return np.prod([keep[a == b] for a, b in zip(data, reports, strict=True)])
+
+    bits = list(product((0, 1), repeat=3))
+    ratios: dict[int, Fraction] = {}
+    for x, y, z in product(bits, repeat=3):
+        apart = sum(a != b for a, b in zip(x, y, strict=True))
+        ratios[apart] = max(ratios.get(apart, Fraction(0)), chance(x, z) / chance(y, z))
+    assert ratios == {0: 1, 1: 3, 2: 9, 3: 27}

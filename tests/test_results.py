@@ -26,6 +26,7 @@ SERVING = {
     "broken_clients",
     "comparison",
     "count_queries",
+    "paper_settings",
     "people",
     "probing",
     "registry",

@@ -18,6 +18,7 @@ from optrr.records.public import NONE, PublicColumns
 from optrr_solvers import Solution, SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.calibrate import calibrate, scale_range
+from optrr_solvers.por import MOST_BY_PROGRAM
 from optrr_solvers.problem import EPSILON_RANGE
 
 
@@ -98,7 +99,7 @@ def _at_total(  # noqa: PLR0913 (what is asked for, and how)
     # where every attribute stands alone the ε_i add up to the total
     guess = total / float(ratios.sum())
     # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
-    scan = method in ("inductive", "por")
+    scan = method == "inductive" or (method == "por" and domain.m > MOST_BY_PROGRAM)
     return calibrate(
         lambda s: solve(wishes.problem(domain, s * ratios), method, options),
         float(total),

@@ -26,7 +26,7 @@ _CLASSES_CELLS = 1 << 19
 # With a row for every pair, the program on all change sets takes half a minute at this size, and minutes with two attributes
 # more.
 _PAIRS_AUTOMATIC = 17
-# POR's program takes a quarter of a minute here; it goes on to lp.MAX_LP for those who ask for it.
+# POR's program takes up to a quarter of a minute here (small ε_i); it goes on to lp.MAX_LP for those who ask for it.
 _LP_IN_COMPARISONS = 12
 
 

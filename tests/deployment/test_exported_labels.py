@@ -79,7 +79,7 @@ def designs(count: int, most: int) -> Iterator[tuple[str, optrr.Design]]:
         large = made % 4 == 3
         kind = next(kinds[large])
         # conditional caps are for ten attributes at most, POR's program for what it solves in a second
-        top = {"caps": 7, "lp": 9, "por": 10}.get(kind, ENUMERATED)
+        top = {"caps": 7, "lp": 9, "por": 9}.get(kind, ENUMERATED)
         m = int(rng.integers(ENUMERATED + 1, most)) if large else int(rng.integers(1, top + 1))
         try:
             yield kind, (many if large else few)(kind, m, rng)
