@@ -209,7 +209,7 @@ Notes:
 
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
-    for sigma in SIGMAS:
+    for sigma in MDR_SIGMAS:
         QUERIES[sigma] = 10
     data = adult_eight()
     clusters = greedy_clusters(true_dependence(data), data.domain.sizes, *BEST[0.7])

@@ -222,7 +222,7 @@ def main(sets: int) -> None:
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
     rng = np.random.default_rng(1)
-    return [one_set(draw(k, rng)) for draw, *_ in SETTINGS.values() for k in COUNTS[:3]]
+    return [one_set(draw(k, rng)) for draw, *_ in SETTINGS.values() for k in POR_COUNTS[:3]]
 
 
 if __name__ == "__main__":

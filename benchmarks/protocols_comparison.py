@@ -175,7 +175,7 @@ def probe() -> object:
     global QUERIES
     QUERIES = 10
     data = adult_eight()
-    made = protocols(data, RETENTIONS[-1], true_dependence(data))
+    made = protocols(data, MDR_RETENTIONS[-1], true_dependence(data))
     return [(name, made[name].mechanism.epsilon, relative_errors(data, made[name], 1, 7)) for name in list(made)[::2]]
 
 
