@@ -53,8 +53,8 @@ def kept_file(name: str) -> Path:
 @cache
 def _data_files() -> frozenset[str]:
     """Digests of all that lies in the packages and in this folder and is no code."""
-    found = (file for package in (*sources.PACKAGES, sources.OWN) for file in sources.folder(package).rglob("*"))
-    return frozenset(digest_of_file(f) for f in found if f.is_file() and f.suffix not in (".py", ".pyc"))
+    others = (file for package in (*sources.PACKAGES, sources.OWN) for file in sources.folder(package).rglob("*"))
+    return frozenset(digest_of_file(f) for f in others if f.is_file() and f.suffix not in (".py", ".pyc"))
 
 
 def changed_data(record: dict[str, Any]) -> str | None:

@@ -112,7 +112,7 @@ def test_every_format_is_described() -> None:
     "error",
     [
         optrr.SingularMarginal,
-        *(v for v in vars(optrr.errors).values() if isinstance(v, type) and issubclass(v, Exception)),
+        *(v for v in vars(optrr.errors).values() if isinstance(v, type) and issubclass(v, optrr.OptrrError)),
     ],
     ids=lambda error: error.__name__,
 )

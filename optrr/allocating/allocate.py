@@ -111,7 +111,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         return task.accurate()
     total = real(total_epsilon)
     if not (math.isfinite(total) and total > 0):
-        raise InvalidInput(f"total_epsilon = {brief(total_epsilon)}; give a positive number of nats")
+        raise InvalidInput(f"total epsilon {brief(total_epsilon)}; give a positive number of nats")
     allocation = task.within(total, method)
     return sampled_if_better(allocation, total) if sampling else allocation
 

@@ -213,8 +213,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
-    asked = {name: options[name] for name in ("again", "limit", "keep_order")}
-    how = following(design.earlier, options["after"], **asked)
+    how = following(design.earlier, options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
@@ -231,13 +230,12 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             write_plink(randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
             write_records(records, design.domain, cohort.people, output, provenance, **people)
-    warn([*replaced, *turned, *cohort.doubts(), *provenance.in_order(str(output))])
-    warn([_NAMES_KEPT] if options["keep_names"] else [])
+    named = [_NAMES_KEPT] if options["keep_names"] else []
+    warn([*replaced, *turned, *cohort.doubts(), *provenance.in_order(str(output)), *named])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {count} {reason}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
-    exposed = variants_with_missing(records)
-    if exposed:
+    if exposed := variants_with_missing(records):
         which = f"the missing calls of {amount(exposed, 'variant')}"
         warn([f"{which} are published as they are: no epsilon covers which calls are missing"])
     if as_json:

@@ -30,7 +30,7 @@ class Target(click.Path):
 
     def __init__(self, what: str = "", *suffixes: str, drawn: bool = False) -> None:
         super().__init__(path_type=Path)
-        self.what, self.suffixes, self._drawn = what, suffixes, drawn
+        self.what, self.suffixes, self.drawn = what, suffixes, drawn
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path. Raises InvalidInput where it is refused."""
@@ -39,7 +39,7 @@ class Target(click.Path):
         suffix = path.suffix.lower()
         if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
-        if self._drawn:
+        if self.drawn:
             from optrr.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
 
             figure_class()

@@ -125,7 +125,7 @@ class EstimateAmong(Estimate):
 def estimate_among(
     counts: Counts, mechanism: Randomizer, among: Among, *, confidence: float = 0.95, simultaneous: bool = False
 ) -> EstimateAmong:
-    """Proportions of the true records among those whose true answers are in the given categories; see :mod:`.among`.
+    """Proportions of the true records among those whose true answers are in the given categories.
 
     Parameters
     ----------

@@ -188,7 +188,9 @@ class ColumnCodec:
                 '"" will do), or leave the record out'
             )
         if attribute.bins is not None and (outside := _outside(column[row], attribute.bins)):
-            raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{_REMEDY}")
+            # wider bins are no remedy for what they cannot hold at all
+            remedy = _REMEDY if "outside" in outside else ""
+            raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{remedy}")
         raise InvalidInput(
             f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}"
         )

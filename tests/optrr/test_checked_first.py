@@ -10,7 +10,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import _COMMANDS, cli, run
-from optrr.cli.targets import OUTPUT, PAGE
+from optrr.cli.targets import Target
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
@@ -24,11 +24,11 @@ def _options() -> list[tuple[str, click.Option]]:
 
 def test_every_path_that_is_written_to_is_checked_as_one() -> None:
     kinds = {(name, p.opts[-1]): p.type for name, p in _options() if isinstance(p.type, click.Path)}
-    written = {key for key, kind in kinds.items() if kind in (OUTPUT, PAGE)}
+    written = {key for key, kind in kinds.items() if isinstance(kind, Target)}
     assert {option for _, option in written} == WRITTEN
     assert written == {key for key in kinds if key[1] in WRITTEN}
     # pages and plots are drawn
-    drawn = {key for key, kind in kinds.items() if kind is PAGE}
+    drawn = {key for key, kind in kinds.items() if isinstance(kind, Target) and kind.drawn}
     assert drawn == {key for key in kinds if key[1] in {"--report", "--manhattan", "--qq"}} | {("demo", "--output")}
 
 

@@ -52,17 +52,9 @@ def first_round(made, tmp_path):
 
 
 def clustered(folder, *more):
-    return [
-        "cluster",
-        str(folder / "randomized.csv"),
-        "--design",
-        str(folder / "first.json"),
-        "--max-combinations",
-        "12",
-        "--min-dependence",
-        "0.2",
-        *more,
-    ]
+    usual = {"--max-combinations": "12", "--min-dependence": "0.2"}
+    kept = [text for option, value in usual.items() if option not in more for text in (option, value)]
+    return ["cluster", str(folder / "randomized.csv"), "--design", str(folder / "first.json"), *kept, *more]
 
 
 def test_the_command_finds_the_clusters_and_states_both_rounds(first_round, capsys):

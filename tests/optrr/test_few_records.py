@@ -59,7 +59,8 @@ def test_every_command_answers_or_refuses_in_a_line(
         with pytest.raises(SystemExit) as ended:
             main([action, "records.csv", "--design", "design.json", *options])
         said, code = capsys.readouterr().err, ended.value.code
-        assert not code or (code == 2 and len(said.strip().splitlines()) == 1), (name, said)
+        # 1 where the records say too little, 2 where a command cannot use such records at all
+        assert not code or (code in (1, 2) and len(said.strip().splitlines()) == 1), (name, said)
         assert "No such option" not in said and "Invalid value" not in said
 
 

@@ -158,18 +158,6 @@ def test_star_of_blocks_and_of_hidden_pairs():
 
 
 @pytest.mark.slow
-def test_sampling_takes_the_best_number_of_variants():
-    names = np.array([f"v{k}" for k in range(32)], dtype=object)
-    protocol = protocol_for("sampling", names, 8.0)
-    assert protocol.epsilon <= 8.0
-    value = {}
-    for k in (1, 2, 4, 8, 16, 32):
-        design = genomic_design(Wanted([f"r{j}" for j in range(k)], method="kronecker"), Budget(8.0))
-        value[k] = k * visibility(design)
-    assert protocol.reported == max(value, key=value.get)
-
-
-@pytest.mark.slow
 def test_every_variant_its_own_budget():
     epsilons = np.linspace(0.3, 0.9, 23)
     design = genomic_design(Wanted([f"v{k}" for k in range(23)]), Budget(variants=epsilons, status=1.0))

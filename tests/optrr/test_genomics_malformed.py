@@ -284,7 +284,7 @@ def test_names_that_are_markup_or_escapes(here):
     perturb = call("x.csv")
     perturb[perturb.index("design.json")] = "odd.json"
     assert run(perturb) == 0
-    assert run(["gwas", "out.parquet", "--design", "odd.json", "-o", "t.csv"]) == 0
+    assert run(["gwas", "out.parquet", "--design", "odd.json", "-o", "t.tsv"]) == 0
     assert run(["estimate", "out.parquet", "--design", "odd.json", "--attributes", "[/b]"]) == 0
     captured = here.readouterr()
     assert "\x1b" not in captured.out + captured.err

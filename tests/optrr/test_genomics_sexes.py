@@ -174,7 +174,9 @@ def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     assert (code, out) == (2, "") and "3 variants of chromosome X or Y" in err and "--sex-column" in err
     code, _, err = answer(capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", "r.csv")
     assert code == 2 and "write .bed" in err and not Path("r.csv").exists()
-    code, _, err = answer(capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", "r.bed", "--random-state", 1)
+    code, _, err = answer(
+        capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", "r.bed", "--random-state", 1, "--keep-names"
+    )
     assert code == 0 and "everybody's sex is written as it is" in err
     kept = {line.split()[1]: line.split()[4] for line in Path("r.fam").read_text().splitlines()}
     assert kept == {f"p{k}": "1" if m else "2" for k, m in enumerate(male)}

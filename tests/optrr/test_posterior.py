@@ -26,7 +26,10 @@ class Fixed(optrr.Randomizer):
         self.domain, self._matrix = domain, np.asarray(matrix)
 
     def kernel(self, names):
-        return MatrixKernel(self._matrix, [self.domain[name].size for name in names], tuple(names))
+        sizes = [self.domain[name].size for name in names]
+        # of fewer attributes nothing is known here
+        matrix = self._matrix if len(sizes) == self.domain.m else np.full((np.prod(sizes),) * 2, 1 / np.prod(sizes))
+        return MatrixKernel(matrix, sizes, tuple(names))
 
 
 def response(size, epsilon):

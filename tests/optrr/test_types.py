@@ -138,7 +138,8 @@ def test_labels_of_ones_own_and_missing_values_in_bins(tmp_path):
 @pytest.mark.parametrize("values", [[-1.0, 5.0], ["5", "130"], [date(2000, 1, 1)] * 2, [True, False]])
 def test_what_lies_in_no_bin_is_refused_without_its_value(values):
     age = binned("age", Bins((0, 18, 130)))
-    with pytest.raises(InvalidInput, match=r"column 'age', record \d: .*(outside the bins|unknown category)") as caught:
+    why = "(outside the bins|and the bins are of|unknown category)"
+    with pytest.raises(InvalidInput, match=rf"column 'age', record \d: .*{why}") as caught:
         count(pa.table({"age": values}), Domain((age,)), ["age"])
     assert "-1" not in str(caught.value) and "2000" not in str(caught.value)
 
@@ -314,7 +315,7 @@ def test_bins_are_refused_in_one_line():
         (lambda: Bins((0, math.inf, 3)), "from the lowest to the highest"),
         (lambda: Bins((0, date(2000, 1, 1), 3)), "all numbers or all dates"),
         (lambda: Bins((-math.inf, math.inf, math.inf)), "all numbers or all dates"),
-        (lambda: Bins((0, math.nan, 3)), "edge 'nan'"),
+        (lambda: Bins((0, math.nan, 3)), "edge nan"),
         (lambda: Bins((0, "x", 3)), "edge 'x'"),
         (lambda: bins_of([0, "x", 3]), "edge 'x'"),
         (lambda: Bins((0, 1, 2), "both"), "closed 'both'"),
