@@ -50,13 +50,14 @@ class Derived(Result):
     """A statistic of one attribute set.
 
     ``value`` is the estimate of least squared error, moved into the interval: the entropy of the projected table, mutual
-    information and G² of one that is shrunk towards independence, too, the others nearly without bias. It is NaN where nothing
-    is known: where the interval is the statistic's whole range, or warnings name what it divides by and it is wide.
+    information and G² of one that is shrunk towards independence, too, the others nearly without bias, χ² and V from the
+    categories whose shares can be told from 0. It is NaN where nothing is known: where the interval is the statistic's whole
+    range, or that of a correlation is wide because a variance cannot be told from 0.
     ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
     lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
     hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
-    then name it, ``bias`` and the errors are NaN, and ``value``, that of the projected estimate, is NaN unless they are near.
+    then name it, and ``bias`` and the errors are NaN.
     ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
     Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
     p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
@@ -219,8 +220,8 @@ def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limi
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
     """What holds where the statistic divides by something that cannot be told from 0; None where it does not.
 
-    Where these limits are not near each other, no value is estimated: with one rare category V of the projected estimate is far
-    too large.
+    χ² and V are then estimated from the cells of clear categories alone: those of faint ones, whose shares they divide by,
+    would add noise that is far above what such categories add in truth.
     """
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
@@ -229,25 +230,21 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
             return None
         path = setting.path(observed) if clear.cells.any() else None
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
-        shown = (setting.shown(limits[0]), setting.shown(limits[1]))
-        most = setting.shown(min(setting.shape) - 1.0)
-        return _within(setting, observed, shown, most, _faint_categories(setting, clear))
+        lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
+        # the limits are wide for what is unknown of faint categories; whether there is a value, the clear ones tell
+        known = path is not None and _ERRORS_ACROSS * path.deviation() <= _WIDE * (path.range[1] - path.range[0])
+        value = min(max(setting.shown(path.value), lower), upper) if path is not None and known else nan
+        return _Limits(value, lower, upper, _faint_categories(setting, clear))
     if setting.name == "correlation":
         assert setting.scores is not None
         moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
         if not moments.faint():
             return None
-        return _within(setting, observed, moments.correlation_limits(tail), 2.0, _faint_scores(setting, moments))
+        lower, upper = moments.correlation_limits(tail)
+        # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
+        value = min(max(setting.projected(observed), lower), upper) if upper - lower <= 2.0 * _NARROW else nan
+        return _Limits(value, lower, upper, _faint_scores(setting, moments))
     return None
-
-
-def _within(
-    setting: AskedStatistic, observed: FloatArray, limits: tuple[float, float], most: float, warnings: tuple[str, ...]
-) -> _Limits:
-    """The limits, with the projected estimate's value moved between them where they are near for a range of length ``most``."""
-    near = limits[1] - limits[0] <= _NARROW * most
-    value = min(max(setting.projected(observed), limits[0]), limits[1]) if near else nan
-    return _Limits(value, *limits, warnings)
 
 
 def _faint_categories(setting: AskedStatistic, clear: ClearCategories) -> tuple[str, ...]:
