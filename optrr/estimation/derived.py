@@ -21,7 +21,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.estimation.asked_statistic import AskedStatistic
 from optrr.estimation.enough import clear_with, enough
-from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, phi_squared_limits
+from optrr.estimation.faint import CLEAR_OF_ZERO, ClearCategories, ScoreMoments, faint_part, phi_squared_limits
 from optrr.estimation.impossible import warn_of_records
 from optrr.estimation.intervals import Path, Sampling, interval
 from optrr.estimation.result import check_bootstrap, check_confidence, check_records
@@ -50,9 +50,9 @@ class Derived(Result):
     """A statistic of one attribute set.
 
     ``value`` is the estimate of least squared error, moved into the interval: the entropy of the projected table, mutual
-    information and G² of one that is shrunk towards independence, too, the others nearly without bias, χ² and V from the
-    categories whose shares can be told from 0. It is NaN where nothing is known: where the interval is the statistic's whole
-    range, or that of a correlation is wide because a variance cannot be told from 0.
+    information and G² of one that is shrunk towards independence, too, the others nearly without bias. It is NaN where
+    nothing is known: where the interval is the statistic's whole range, or that of a correlation is wide because a variance
+    cannot be told from 0.
     ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
     lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
@@ -220,8 +220,8 @@ def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limi
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
     """What holds where the statistic divides by something that cannot be told from 0; None where it does not.
 
-    χ² and V are then estimated from the cells of clear categories alone: those of faint ones, whose shares they divide by,
-    would add noise that is far above what such categories add in truth.
+    χ² and V are then estimated from the cells of clear categories, and those of faint ones, whose shares they divide by, add
+    what is above their noise.
     """
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
@@ -233,7 +233,10 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
         # the limits are wide for what is unknown of faint categories; whether there is a value, the clear ones tell
         known = path is not None and _ERRORS_ACROSS * path.deviation() <= _WIDE * (path.range[1] - path.range[0])
-        value = min(max(setting.shown(path.value), lower), upper) if path is not None and known else nan
+        value = nan
+        if path is not None and known:
+            square = min(path.value + faint_part(clear, setting.sampling, observed), min(setting.shape) - 1.0)
+            value = min(max(setting.shown(square), lower), upper)
         return _Limits(value, lower, upper, _faint_categories(setting, clear))
     if setting.name == "correlation":
         assert setting.scores is not None

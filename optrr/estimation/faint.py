@@ -28,6 +28,7 @@ from optrr.distributions import norm
 from optrr.estimation import statistics
 from optrr.estimation.intervals import Path, Sampling, limit
 from optrr.estimation.score_interval import score_intervals
+from optrr.estimation.simplex import projection
 from optrr.estimation.weighted_mean import subset_mean
 from optrr_solvers.arrays import FloatArray
 
@@ -84,6 +85,16 @@ def phi_squared_limits(
         return 0.0, most
     lower, upper = limit(path, tail, 0), limit(path, tail / 2, 1)
     return lower, min(upper + _most_added(clear, sampling, observed, tail / 2), most)
+
+
+def faint_part(clear: ClearCategories, sampling: Sampling, observed: FloatArray) -> float:
+    """What the cells of faint categories add to φ² of the projected table, less what noise adds there; at least 0."""
+    raw = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes))
+    table = projection(raw.ravel()).reshape(raw.shape)
+    even = np.outer(table.sum(axis=1), table.sum(axis=0))
+    there = ~clear.cells & (even > 0)
+    variances = np.diag(sampling.noise(observed)).reshape(raw.shape)
+    return max(float((((table - even) ** 2 - variances)[there] / even[there]).sum()), 0.0)
 
 
 def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float) -> float:
