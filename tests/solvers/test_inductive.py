@@ -81,11 +81,10 @@ def test_for_small_epsilons_its_total_is_above_kronecker_at_the_same_request():
 
 
 @pytest.mark.parametrize(("low", "high"), [(1e-6, 0.01), (0.1, 8), (20, 50)])
-def test_a_hundred_thousand_attributes_are_finite_and_fast(low, high):
+def test_a_hundred_thousand_attributes_are_finite(low, high):
     rng = np.random.default_rng(2)
     s = inductive.solve(Problem(rng.integers(2, 9, 100_000), rng.uniform(low, high, 100_000)))
     assert np.isfinite(s.upper) and np.isfinite(s.attribute_epsilons).all()
-    assert s.seconds < 10  # measured 0.04; the margin is for busy machines
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 2], [10**6, 2, 10**6], [2, 10**6, 3]])
