@@ -89,7 +89,7 @@ def _at_total(  # noqa: PLR0913 (what is asked for, and how)
         i = int(bad[0])
         raise InvalidInput(f"attribute {domain.names[i]!r} has proportion {ratios[i]}; give a positive number")
     if not (math.isfinite(real(total)) and total > 0):
-        raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
+        raise InvalidInput(f"total_epsilon = {brief(total)}; give a positive number of nats")
     scales = scale_range(ratios)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE
