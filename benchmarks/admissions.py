@@ -23,12 +23,12 @@ import numpy as np
 from inference_level import RESULTS, markdown, write
 
 from optrr import Domain, InvalidInput, design
-from optrr.inference.calibration import chi_square_limit
-from optrr.inference.simulation import Simulation
-from optrr.inference.testing import association
-from optrr.kernel import unrandomized
+from optrr.mechanisms.kernel import unrandomized
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.models.comparing import LEAST_WORTH, within_strata
+from optrr.models.loglinear.comparing import LEAST_WORTH, within_strata
+from optrr.models.tests.calibration import chi_square_limit
+from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.testing import association
 from optrr_solvers.arrays import FloatArray
 
 DATA = Path(__file__).parent / "data" / "ucb_admissions.csv"

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from broken_clients import BUGS, PROMISES_ONCE, mechanism_of
 
-from optrr.auditing.audit import AuditOptions, audit
-from optrr.auditing.result import Audit
+from optrr.devices.auditing.audit import AuditOptions, audit
+from optrr.devices.auditing.result import Audit
+from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
 from optrr_solvers import Problem, solve
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
 from optrr_solvers.laws.joint import joint_law

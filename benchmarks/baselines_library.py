@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from optrr.estimation.simplex import clip
-from optrr.records.datasets import adult, adult_domain
+from optrr.domain.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
 from optrr.studies.baselines import FieldProtocol, Reports, collect, fake_data, sample, split
+from optrr.tables.estimation.simplex import clip
 
 try:
     from multi_freq_ldpy.mdim_freq_est import RSpFD_solution as rsfd

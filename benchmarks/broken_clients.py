@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
 from optrr_solvers import Problem, solve
 from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import Layer

@@ -19,9 +19,9 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.kernel import EffectKernel
-from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.records.domain import Domain
+from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.domain.domain import Domain
+from optrr.mechanisms.kernel import EffectKernel
 from optrr.records.frames import FrameCodec
 from optrr_solvers.laws import Law
 

@@ -27,14 +27,14 @@ from pathlib import Path
 import numpy as np
 
 from optrr import Counts, Domain, count, design
-from optrr.dependence import cramers_v
-from optrr.estimation import derive
-from optrr.estimation.simplex import projection
-from optrr.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
-from optrr.kernel import Kernel
-from optrr.matrix import MatrixMechanism, laplace
+from optrr.designs.dependence import cramers_v
+from optrr.domain.datasets import adult, adult_domain
+from optrr.mechanisms.kernel import Kernel
+from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.records.datasets import adult, adult_domain
+from optrr.tables.estimation import derive
+from optrr.tables.estimation.simplex import projection
+from optrr.tables.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = 2000

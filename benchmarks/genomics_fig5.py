@@ -33,10 +33,10 @@ import numpy as np
 from paper_settings import POR_CELLS, POR_FIG5, POR_PEOPLE, POR_SNP_EPSILONS
 from scipy.optimize import brentq
 
-from optrr.charts import COLOURS, new_figure
 from optrr.genomics.noise import association_chi_squared
 from optrr.genomics.scores import naive_score_test, score_test
-from optrr.kernel import EffectKernel, unrandomized
+from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.show.charts import COLOURS, new_figure
 from optrr_solvers import Law, Problem, Solution, SolveOptions, solve
 from optrr_solvers.randomness import as_source, bounded
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from people import people_table
 
-from optrr.charts import COLOURS, new_figure
 from optrr.cli.main import run
+from optrr.show.charts import COLOURS, new_figure
 
 RESULTS = Path(__file__).parent / "results"
 TOTALS = "1,2,4,8,16,32,64"

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from optrr import design
-from optrr.inference import naive_pearson, score_tests, trend_contrast
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.models.tests import naive_pearson, score_tests, trend_contrast
 
 RESULTS = Path(__file__).parent / "results"
 SHAPES = ((2, 2), (3, 2), (6, 3))

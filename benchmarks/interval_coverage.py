@@ -28,12 +28,12 @@ import numpy as np
 from inference_level import markdown, write
 
 from optrr import Counts, Domain, design
-from optrr.estimation import estimate
-from optrr.estimation.score_interval import rejected
-from optrr.estimation.weighted_mean import WeightedMeans, cell_means, subset_mean
-from optrr.kernel import Kernel
-from optrr.matrix import MatrixMechanism, laplace
+from optrr.mechanisms.kernel import Kernel
+from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.randomizer import Randomizer
+from optrr.tables.estimation import estimate
+from optrr.tables.estimation.score_interval import rejected
+from optrr.tables.estimation.weighted_mean import WeightedMeans, cell_means, subset_mean
 
 RUNS, FRONT = 3000, 5
 # Items tested together: their sums stay in the processor's memory.

@@ -16,8 +16,8 @@ import numpy as np
 from inference_level import markdown, write
 
 from optrr import design
-from optrr.estimation.likelihood import ibu, log_likelihood
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.tables.estimation.likelihood import ibu, log_likelihood
 
 SMALL = ((3, 2), (6, 3), (4, 3, 2), (2, 2, 2, 2), (9, 16))
 

@@ -32,11 +32,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from optrr import allocate, count
-from optrr.charts import COLOURS, figure_svg, new_figure
-from optrr.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
-from optrr.longitudinal.solving import with_coin
-from optrr.records.datasets import adult, adult_domain
+from optrr.domain.datasets import adult, adult_domain
 from optrr.records.encoded import encoded_batches
+from optrr.show.charts import COLOURS, figure_svg, new_figure
+from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
+from optrr.ways.longitudinal.solving import with_coin
 
 RESULTS = Path(__file__).parent / "results"
 DOMAIN = adult_domain()

@@ -22,11 +22,11 @@ from inference_level import RESULTS, markdown, write
 from test_levels import MECHANISMS
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
-from optrr.models import Terms
-from optrr.models.coefficients import PinnedModel, coefficient_intervals
-from optrr.models.comparing import LEAST_WORTH
-from optrr.models.estimating import fitted_model
-from optrr.models.margins import NullModel
+from optrr.models.loglinear import Terms
+from optrr.models.loglinear.coefficients import PinnedModel, coefficient_intervals
+from optrr.models.loglinear.comparing import LEAST_WORTH
+from optrr.models.loglinear.estimating import fitted_model
+from optrr.models.loglinear.margins import NullModel
 
 SETTINGS, RUNS, CHECKED = 100, 2000, 10
 SHAPES = ((2, 2, 2), (2, 2, 3), (2, 2, 6), (3, 2, 3), (3, 3, 2), (3, 3, 3))

@@ -25,8 +25,15 @@ from test_levels import MECHANISMS, RULE, finished, judged, summary
 
 from optrr import Domain, InvalidInput, design
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.models import STRATIFIED, Terms
-from optrr.models.comparing import FAINTLY_SHOWN, LEAST_SHOWN, LEAST_WORTH, ModelTest, model_test, within_strata
+from optrr.models.loglinear import STRATIFIED, Terms
+from optrr.models.loglinear.comparing import (
+    FAINTLY_SHOWN,
+    LEAST_SHOWN,
+    LEAST_WORTH,
+    ModelTest,
+    model_test,
+    within_strata,
+)
 from optrr_solvers.arrays import FloatArray
 
 RUNS, MORE_RUNS = 20_000, 60_000

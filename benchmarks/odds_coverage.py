@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from optrr.genomics.odds import odds_ratios
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 
 RESULTS = Path(__file__).parent / "results"
 SETTINGS, TABLES = 80, 3_000

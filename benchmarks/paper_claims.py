@@ -28,11 +28,11 @@ from paper_settings import (
 from rij import cramers_v, kronecker, product_estimate, shares, synthetic
 
 from optrr import count
-from optrr.estimation import mean_absolute_error, mean_squared_error
-from optrr.kernel import EffectKernel
-from optrr.matrix import laplace, randomized_response
-from optrr.matrix.reconstruction import reconstruction_probability
-from optrr.records.datasets import adult, adult_domain
+from optrr.domain.datasets import adult, adult_domain
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.mechanisms.matrix import laplace, randomized_response
+from optrr.mechanisms.matrix.reconstruction import reconstruction_probability
+from optrr.tables.estimation import mean_absolute_error, mean_squared_error
 from optrr_solvers.laws.joint import joint_law, retention_epsilons
 
 MATRICES, DRAWS, PRIORS = 2000, 200, 500

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import optrr
+from optrr.domain.datasets import adult_domain
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import count_many
-from optrr.records.datasets import adult_domain
 from optrr.records.frames import RECORDS
 
 RESULTS = Path(__file__).parent / "results"

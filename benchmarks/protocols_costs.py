@@ -14,16 +14,16 @@ from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 
-from optrr.cluster import greedy_clusters, power_iteration_clusters
-from optrr.cluster.power_iteration import checked_affinity, iterates
-from optrr.dependence import dependences_from_randomized
+from optrr.designs.cluster import greedy_clusters, power_iteration_clusters
+from optrr.designs.cluster.power_iteration import checked_affinity, iterates
+from optrr.designs.dependence import dependences_from_randomized
+from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.protocols import Client, rr_independent
-from optrr.records.domain import Domain
 from optrr.studies.secure_sum import SecureSumParty, run_in_memory
 from optrr.studies.secure_sum.dependences import cells_of, pair_cells, pair_vector
 from optrr.studies.secure_sum.messages import Message, encode
 from optrr.studies.secure_sum.sealed import PublicChecks
+from optrr.ways.protocols import Client, rr_independent
 from optrr_solvers.laws import ProductLaw
 
 SIZE = 4

@@ -13,7 +13,7 @@ import matplotlib as mpl
 import numpy as np
 
 from optrr import design
-from optrr.records.datasets import adult_domain
+from optrr.domain.datasets import adult_domain
 from optrr_solvers import kl_bound
 
 ROOT = Path(__file__).parent.parent
@@ -114,7 +114,7 @@ def naive_lines() -> list[str]:
     return [
         f"  On {worst['table'].replace('x', '×')} tables of independent attributes, randomized with pairs kept and "
         f"n = {int(worst['n']):,}, a Pearson χ² at nominal 5 %",
-        f"  rejects {float(worst['naive_pearson']):.1%} of the time; `optrr.inference`'s test rejects "
+        f"  rejects {float(worst['naive_pearson']):.1%} of the time; `optrr.models.tests`'s test rejects "
         f"{float(worst['score']):.1%}.",
     ]
 

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import count_many
-from optrr.records.domain import Domain
 from optrr_solvers.laws import ProductLaw
 
 SIZES = (9, 16, 7, 15, 6, 5, 2, 2)

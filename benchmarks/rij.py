@@ -21,9 +21,9 @@ from paper_settings import RIJ_BASE, RIJ_EXAMPLE, RIJ_KEPT, RIJ_OBSERVED, RIJ_RE
 from scipy.optimize import brentq
 
 from optrr import count
-from optrr.estimation import independence_bound, mean_absolute_error, mean_squared_error
-from optrr.kernel import EffectKernel
-from optrr.records import datasets
+from optrr.domain import datasets
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.tables.estimation import independence_bound, mean_absolute_error, mean_squared_error
 from optrr_solvers.problem import keep_probabilities
 
 RUNS = 200

@@ -21,8 +21,8 @@ from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from paper_settings import RIJ_RETAINED, RIJ_YEARS
 
-from optrr.protocols import Collector, rr_ind_joint, rr_independent
-from optrr.records.domain import Domain
+from optrr.domain.domain import Domain
+from optrr.ways.protocols import Collector, rr_ind_joint, rr_independent
 
 BINS = ["0-19", "20-39", "40-59", "60-79", "80-99"]
 SEX = ["Male", "Female"]

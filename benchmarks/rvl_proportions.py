@@ -14,9 +14,9 @@ import numpy as np
 import rvl_data
 from paper_settings import RVL_FIG1_EPSILON, RVL_PEOPLE
 
-from optrr.estimation.simplex import clip, projection
-from optrr.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
+from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
 from optrr.records.counts import count
+from optrr.tables.estimation.simplex import clip, projection
 
 RESULTS = Path(__file__).parent / "results"
 # with this many, the standard error of a simulated variance is 1 % even where one direction of noise dominates (3.2 % at 2,000)

@@ -16,11 +16,11 @@ from count_queries import RESULTS, write_csv, write_text
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from optrr.estimation import estimate
-from optrr.protocols import sic_clusters
+from optrr.domain.datasets import adult, adult_domain
 from optrr.records.counts import count_many
-from optrr.records.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
+from optrr.tables.estimation import estimate
+from optrr.ways.protocols import sic_clusters
 
 CLUSTERS = {
     0.9: "workclass education / race native-country / marital-status occupation relationship sex income",

@@ -17,12 +17,12 @@ import numpy as np
 from count_queries import write_csv, write_text
 from paper_settings import SIC_TABLE1
 
-from optrr.cluster import power_iteration_clusters
-from optrr.cluster.power_iteration import Clusters
-from optrr.dependence.measures import cramers_v
+from optrr.designs.cluster import power_iteration_clusters
+from optrr.designs.cluster.power_iteration import Clusters
+from optrr.designs.dependence.measures import cramers_v
+from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import count_many
-from optrr.records.datasets import adult, adult_domain
 from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_normaliser
 
 # the table's three digits, and one unit of truncation

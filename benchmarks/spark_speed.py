@@ -22,8 +22,8 @@ from pathlib import Path
 from passing_through import RESULTS, make
 
 import optrr
+from optrr.domain.datasets import adult_domain
 from optrr.records.counts import count
-from optrr.records.datasets import adult_domain
 from optrr.records.origins import check_design
 
 PLAIN = "import sys; from optrr.cli.main import run; sys.exit(run(sys.argv[1:]))"
@@ -35,7 +35,7 @@ session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fa
 frame = session.read.parquet(sys.argv[1])
 ready = time.perf_counter()
 import optrr
-from optrr.engines.spark import perturb_once
+from optrr.mechanisms.engines.spark import perturb_once
 mechanism = optrr.Design.load(sys.argv[2]).mechanism
 out = perturb_once(frame, mechanism, sys.argv[3])
 written = time.perf_counter()

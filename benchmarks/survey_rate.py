@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from optrr import design
-from optrr.records.datasets import adult_domain
+from optrr.domain.datasets import adult_domain
 from optrr.survey.answers import json_response
 from optrr.survey.app import survey_app
 from optrr.survey.database import begin_survey, database_url, open_database

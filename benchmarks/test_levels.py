@@ -30,14 +30,14 @@ import numpy as np
 from inference_level import RESULTS, markdown, write
 
 from optrr import InvalidInput, design
-from optrr.inference.calibration import chi_square_limit, is_separable, simulated
-from optrr.inference.conditional import calibrated
-from optrr.inference.exact import goodness_tests, homogeneity_tests
-from optrr.inference.genotypes import GENOTYPE_TESTS
-from optrr.inference.score import ScoreTests
-from optrr.inference.simulation import Simulation
-from optrr.inference.testing import SPARSE, association
-from optrr.kernel import Kernel
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.tests.calibration import chi_square_limit, is_separable, simulated
+from optrr.models.tests.conditional import calibrated
+from optrr.models.tests.exact import goodness_tests, homogeneity_tests
+from optrr.models.tests.genotypes import GENOTYPE_TESTS
+from optrr.models.tests.score import ScoreTests
+from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.testing import SPARSE, association
 
 RUNS = 20_000
 # Runs of a row that was not within the limits: with so many, a true 0.1 % stays within them but once in 10^12.

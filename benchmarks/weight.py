@@ -47,9 +47,9 @@ COMMANDS = {
 IMPORTS = (
     "optrr",
     "optrr.cli.main",
-    "optrr.designing.design",
-    "optrr.estimation.estimator",
-    "optrr.inference",
+    "optrr.designs.design",
+    "optrr.tables.estimation.estimator",
+    "optrr.models.tests",
     "cvxpy",
 )
 

@@ -30,13 +30,13 @@ import numpy as np
 from derived_coverage import markdown
 
 from optrr import Domain, Mechanism, design
-from optrr.estimation.score_interval import rejected
-from optrr.estimation.weighted_mean import WeightedMeans, cell_means
-from optrr.records.public import PublicColumns
-from optrr.weighting.estimating import estimate_sample
-from optrr.weighting.intervals import alike_cells, effective_records
-from optrr.weighting.linearised import Clusters, WeightedReports, through
-from optrr.weighting.sampled import SampledRecords
+from optrr.domain.public import PublicColumns
+from optrr.tables.estimation.score_interval import rejected
+from optrr.tables.estimation.weighted_mean import WeightedMeans, cell_means
+from optrr.tables.weighting.estimating import estimate_sample
+from optrr.tables.weighting.intervals import alike_cells, effective_records
+from optrr.tables.weighting.linearised import Clusters, WeightedReports, through
+from optrr.tables.weighting.sampled import SampledRecords
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, MORE_RUNS = 2000, 10_000

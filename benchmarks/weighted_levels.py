@@ -27,11 +27,11 @@ from scipy.stats import f as f_distribution
 from test_levels import MECHANISMS, WITHIN_01, WITHIN_5
 
 from optrr import Domain, InvalidInput, design
+from optrr.domain.public import PublicColumns
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.public import PublicColumns
-from optrr.weighting.association import rao_scott
-from optrr.weighting.sampled import SampledRecords
-from optrr.weighting.testing import is_rough, tested_sample
+from optrr.models.weighted.association import rao_scott
+from optrr.models.weighted.testing import is_rough, tested_sample
+from optrr.tables.weighting.sampled import SampledRecords
 from optrr_solvers.arrays import FloatArray, IntArray
 
 RUNS, MORE_RUNS, TOGETHER, CHECKED = 10_000, 60_000, 100, 3

@@ -13,18 +13,18 @@ one, randomized records, and estimates with honest errors. In the order of use:
     count       count, count_many, Counts
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
-    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.measures;
+    measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.tables.measures;
                 estimate_among: a table without the people whose true answer is missing, say
     weight      estimate_weighted, test_weighted, WeightedEstimate, PublicColumns: survey weights, strata, clusters, groups
-    model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models
-    regress     regress, Regression: linear and logistic, formulas; optrr.regression
+    model       fit_loglinear, stepwise, compare_models, LogLinear; optrr.models.loglinear
+    regress     regress, Regression: linear and logistic, formulas; optrr.models.regression
     hand on     synthesize, Synthetic: records drawn from a model with the estimated pair tables
     test        stratified_test, test, homogeneity, goodness_of_fit, TestResult; power, predicted_power,
                 required_records of an Alternative (alternative_of)
     errors      OptrrError and the kinds below it (optrr.errors); OptrrWarning, the Python warnings about records
 
-More: optrr.longitudinal (people who are asked again), optrr.genomics, optrr.cluster, optrr.protocols, optrr.matrix,
-optrr.studies, optrr.solvers, optrr.records.datasets.
+More: optrr.ways.longitudinal (people who are asked again), optrr.genomics, optrr.designs.cluster, optrr.ways.protocols,
+optrr.mechanisms.matrix, optrr.studies, optrr.solvers, optrr.domain.datasets.
 """
 
 from __future__ import annotations
@@ -36,22 +36,24 @@ from optrr.lazy_names import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from optrr.allocating.advice import Advice, advise
-    from optrr.allocating.allocate import Allocation, allocate
-    from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-    from optrr.allocating.workload import WantedTable, Workload
-    from optrr.asking import Asking
-    from optrr.auditing.audit import AuditOptions, audit
-    from optrr.auditing.result import Audit
-    from optrr.bayes import Posterior, posterior
-    from optrr.deployment.fit import Fitted, export
-    from optrr.designing.design import Design
-    from optrr.designing.proposing import Proposing
-    from optrr.designing.solving import design
-    from optrr.designing.specification import Specification, read_specification
-    from optrr.designing.verify import Verification, verify
-    from optrr.designing.wishes import Wishes
-    from optrr.designing.worksheet import Worksheet, worksheet
+    from optrr.budgets.advice import Advice, advise
+    from optrr.budgets.allocate import Allocation, allocate
+    from optrr.budgets.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+    from optrr.budgets.workload import WantedTable, Workload
+    from optrr.designs.asking import Asking
+    from optrr.designs.design import Design
+    from optrr.designs.proposing import Proposing
+    from optrr.designs.solving import design
+    from optrr.designs.specification import Specification, read_specification
+    from optrr.designs.verify import Verification, verify
+    from optrr.designs.wishes import Wishes
+    from optrr.designs.worksheet import Worksheet, worksheet
+    from optrr.devices.auditing.audit import AuditOptions, audit
+    from optrr.devices.auditing.result import Audit
+    from optrr.devices.deployment.fit import Fitted, export
+    from optrr.domain.bins import Bins
+    from optrr.domain.domain import Attribute, Domain
+    from optrr.domain.public import PublicColumns
     from optrr.errors import (
         Infeasible,
         InvalidInput,
@@ -62,17 +64,15 @@ if TYPE_CHECKING:
         SolveFailed,
         TooFewRecords,
     )
-    from optrr.estimation import (
-        Derived,
-        Estimate,
-        Poisoning,
-        consistent_tables,
-        count_query,
-        derive,
-        estimate,
-        poisoning,
-    )
-    from optrr.inference import (
+    from optrr.mechanisms.kernel import SingularMarginal
+    from optrr.mechanisms.matrix import MatrixMechanism
+    from optrr.mechanisms.mechanism import Mechanism
+    from optrr.mechanisms.perturb import perturb
+    from optrr.mechanisms.randomizer import Randomizer
+    from optrr.models.loglinear import LogLinear, compare_models, fit_loglinear, stepwise, stratified_test
+    from optrr.models.regression.fitting import regress
+    from optrr.models.regression.result import Regression
+    from optrr.models.tests import (
         Alternative,
         PredictedPower,
         TestResult,
@@ -84,63 +84,63 @@ if TYPE_CHECKING:
         required_records,
         test,
     )
-    from optrr.kernel import SingularMarginal
-    from optrr.matrix import MatrixMechanism
-    from optrr.measures import Comparing, Measures, estimate_among, measure
-    from optrr.mechanisms.mechanism import Mechanism
-    from optrr.mechanisms.perturb import perturb
-    from optrr.mechanisms.randomizer import Randomizer
-    from optrr.models import LogLinear, compare_models, fit_loglinear, stepwise, stratified_test
-    from optrr.protocols.sampled_tables import SampledTables
-    from optrr.protocols.saved import load_asking
-    from optrr.records.bins import Bins
+    from optrr.models.weighted.testing import test_weighted
     from optrr.records.counts import Counts, count, count_many
-    from optrr.records.domain import Attribute, Domain
-    from optrr.records.public import PublicColumns
     from optrr.records.reading.source import RecordsAt
-    from optrr.regression.fitting import regress
-    from optrr.regression.result import Regression
     from optrr.solvers import SolveOptions
-    from optrr.synthesis.drawing import synthesize
-    from optrr.synthesis.result import Synthetic
-    from optrr.weighting.estimating import estimate_weighted
-    from optrr.weighting.result import WeightedEstimate
-    from optrr.weighting.testing import test_weighted
+    from optrr.tables.bayes import Posterior, posterior
+    from optrr.tables.estimation import (
+        Derived,
+        Estimate,
+        Poisoning,
+        consistent_tables,
+        count_query,
+        derive,
+        estimate,
+        poisoning,
+    )
+    from optrr.tables.measures import Comparing, Measures, estimate_among, measure
+    from optrr.tables.synthesis.drawing import synthesize
+    from optrr.tables.synthesis.result import Synthetic
+    from optrr.tables.weighting.estimating import estimate_weighted
+    from optrr.tables.weighting.result import WeightedEstimate
+    from optrr.ways.protocols.sampled_tables import SampledTables
+    from optrr.ways.protocols.saved import load_asking
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
-    "allocating.advice": (
+    "budgets.advice": (
         "Advice",
         "advise",
     ),
-    "allocating.allocate": (
+    "budgets.allocate": (
         "Allocation",
         "allocate",
     ),
-    "allocating.tradeoffs": (
+    "budgets.tradeoffs": (
         "Tradeoff",
         "cap_tradeoff",
         "tradeoff",
     ),
-    "allocating.workload": (
+    "budgets.workload": (
         "WantedTable",
         "Workload",
     ),
-    "asking": ("Asking",),
-    "auditing.audit": ("AuditOptions", "audit"),
-    "auditing.result": ("Audit",),
-    "bayes": ("Posterior", "posterior"),
-    "deployment.fit": ("Fitted", "export"),
-    "designing.design": ("Design",),
-    "designing.solving": ("design",),
-    "designing.proposing": ("Proposing",),
-    "designing.specification": (
+    "designs.asking": ("Asking",),
+    "devices.auditing.audit": ("AuditOptions", "audit"),
+    "devices.auditing.result": ("Audit",),
+    "tables.bayes": ("Posterior", "posterior"),
+    "devices.deployment.fit": ("Fitted", "export"),
+    "designs.design": ("Design",),
+    "designs.solving": ("design",),
+    "designs.proposing": ("Proposing",),
+    "designs.specification": (
         "Specification",
         "read_specification",
     ),
-    "designing.verify": ("Verification", "verify"),
-    "designing.wishes": ("Wishes",),
-    "designing.worksheet": ("Worksheet", "worksheet"),
+    "designs.verify": ("Verification", "verify"),
+    "designs.wishes": ("Wishes",),
+    "designs.worksheet": ("Worksheet", "worksheet"),
     "errors": (
         "Infeasible",
         "InvalidInput",
@@ -151,7 +151,7 @@ _HOMES = {
         "SolveFailed",
         "TooFewRecords",
     ),
-    "estimation": (
+    "tables.estimation": (
         "Derived",
         "Estimate",
         "Poisoning",
@@ -161,7 +161,7 @@ _HOMES = {
         "estimate",
         "poisoning",
     ),
-    "inference": (
+    "models.tests": (
         "Alternative",
         "PredictedPower",
         "TestResult",
@@ -174,9 +174,9 @@ _HOMES = {
         "test",
         "test_weighted",
     ),
-    "kernel": ("SingularMarginal",),
-    "matrix": ("MatrixMechanism",),
-    "measures": (
+    "mechanisms.kernel": ("SingularMarginal",),
+    "mechanisms.matrix": ("MatrixMechanism",),
+    "tables.measures": (
         "Comparing",
         "Measures",
         "estimate_among",
@@ -185,35 +185,35 @@ _HOMES = {
     "mechanisms.mechanism": ("Mechanism",),
     "mechanisms.perturb": ("perturb",),
     "mechanisms.randomizer": ("Randomizer",),
-    "models": (
+    "models.loglinear": (
         "LogLinear",
         "compare_models",
         "fit_loglinear",
         "stepwise",
         "stratified_test",
     ),
-    "protocols.sampled_tables": ("SampledTables",),
-    "protocols.saved": ("load_asking",),
-    "regression.fitting": ("regress",),
-    "regression.result": ("Regression",),
-    "records.bins": ("Bins",),
+    "ways.protocols.sampled_tables": ("SampledTables",),
+    "ways.protocols.saved": ("load_asking",),
+    "models.regression.fitting": ("regress",),
+    "models.regression.result": ("Regression",),
+    "domain.bins": ("Bins",),
     "records.counts": (
         "Counts",
         "count",
         "count_many",
     ),
-    "records.public": ("PublicColumns",),
+    "domain.public": ("PublicColumns",),
     "records.reading.source": ("RecordsAt",),
-    "records.domain": (
+    "domain.domain": (
         "Attribute",
         "Domain",
     ),
     "solvers": ("SolveOptions",),
-    "synthesis.drawing": ("synthesize",),
-    "synthesis.result": ("Synthetic",),
-    "weighting.estimating": ("estimate_weighted",),
-    "weighting.result": ("WeightedEstimate",),
-    "weighting.testing": ("test_weighted",),
+    "tables.synthesis.drawing": ("synthesize",),
+    "tables.synthesis.result": ("Synthetic",),
+    "tables.weighting.estimating": ("estimate_weighted",),
+    "tables.weighting.result": ("WeightedEstimate",),
+    "models.weighted.testing": ("test_weighted",),
 }
 
 __all__ = [

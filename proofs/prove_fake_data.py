@@ -10,8 +10,8 @@ BACKS = (
     "optrr.studies.baselines.protocols.FieldProtocol.published_epsilon",
     "optrr.studies.baselines.protocols.FieldProtocol.support",
     "optrr.studies.baselines.protocols.FieldProtocol._variance",
-    "optrr.protocols.oracles.support_probabilities",
-    "optrr.protocols.oracles.drawn_epsilon",
+    "optrr.ways.protocols.oracles.support_probabilities",
+    "optrr.ways.protocols.oracles.drawn_epsilon",
 )
 
 E = sp.Symbol("E", positive=True)

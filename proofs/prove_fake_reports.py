@@ -16,12 +16,12 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.estimation.fake_reports import reaches
+from optrr.tables.estimation.fake_reports import reaches
 
 BACKS = (
-    "optrr.estimation.fake_reports.reaches",
-    "optrr.estimation.fake_reports.sum_of_smallest",
-    "optrr.estimation.fake_reports._projected_shift",
+    "optrr.tables.estimation.fake_reports.reaches",
+    "optrr.tables.estimation.fake_reports.sum_of_smallest",
+    "optrr.tables.estimation.fake_reports._projected_shift",
 )
 
 

@@ -11,17 +11,17 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from optrr.matrix import laplace_enclosure
-from optrr.matrix.enclosures import exp_enclosure
+from optrr.mechanisms.matrix import laplace_enclosure
+from optrr.mechanisms.matrix.enclosures import exp_enclosure
 
 BACKS = (
-    "optrr.matrix.families.laplace_enclosure",
-    "optrr.matrix.families.laplace",
-    "optrr.matrix.families._distribution",
-    "optrr.matrix.families._between",
-    "optrr.matrix.enclosures.exp_enclosure",
-    "optrr.matrix.enclosures.minus",
-    "optrr.matrix.reconstruction.reconstruction_error",
+    "optrr.mechanisms.matrix.families.laplace_enclosure",
+    "optrr.mechanisms.matrix.families.laplace",
+    "optrr.mechanisms.matrix.families._distribution",
+    "optrr.mechanisms.matrix.families._between",
+    "optrr.mechanisms.matrix.enclosures.exp_enclosure",
+    "optrr.mechanisms.matrix.enclosures.minus",
+    "optrr.mechanisms.matrix.reconstruction.reconstruction_error",
 )
 
 X = sp.Symbol("x", positive=True)

@@ -10,14 +10,14 @@ from fractions import Fraction
 import sympy as sp
 
 BACKS = (
-    "optrr.longitudinal.drawn.composed",
-    "optrr.longitudinal.drawn._to_effects",
-    "optrr.longitudinal.growth.WholeGrowth.conditionals",
-    "optrr.longitudinal.growth.WholeGrowth.mass",
-    "optrr.longitudinal.growth.WholeGrowth.total",
-    "optrr.longitudinal.growth.cascade",
-    "optrr.longitudinal.sharpen._sharper",
-    "optrr.longitudinal.whole.WholeOrUniform.growth",
+    "optrr.ways.longitudinal.drawn.composed",
+    "optrr.ways.longitudinal.drawn._to_effects",
+    "optrr.ways.longitudinal.growth.WholeGrowth.conditionals",
+    "optrr.ways.longitudinal.growth.WholeGrowth.mass",
+    "optrr.ways.longitudinal.growth.WholeGrowth.total",
+    "optrr.ways.longitudinal.growth.cascade",
+    "optrr.ways.longitudinal.sharpen._sharper",
+    "optrr.ways.longitudinal.whole.WholeOrUniform.growth",
 )
 
 

@@ -9,12 +9,12 @@ from itertools import product
 import sympy as sp
 
 BACKS = (
-    "optrr.matrix.families.randomized_response",
-    "optrr.matrix.reconstruction.posterior",
-    "optrr.matrix.reconstruction.reconstruction_probability",
-    "optrr.matrix.reconstruction.reconstruction_error",
-    "optrr.kernel.operator.Kernel.exact_covariance",
-    "optrr.kernel.operator.Kernel.covariance",
+    "optrr.mechanisms.matrix.families.randomized_response",
+    "optrr.mechanisms.matrix.reconstruction.posterior",
+    "optrr.mechanisms.matrix.reconstruction.reconstruction_probability",
+    "optrr.mechanisms.matrix.reconstruction.reconstruction_error",
+    "optrr.mechanisms.kernel.operator.Kernel.exact_covariance",
+    "optrr.mechanisms.kernel.operator.Kernel.covariance",
 )
 
 E, EXTRA, PI, S = sp.symbols("E extra pi s", positive=True)

@@ -15,15 +15,15 @@ from random import Random
 import numpy as np
 import sympy as sp
 
-from optrr.inference.nullfit import NullFit
-from optrr.inference.score import all_contrasts, influence
-from optrr.kernel import MatrixKernel
+from optrr.mechanisms.kernel import MatrixKernel
+from optrr.models.tests.nullfit import NullFit
+from optrr.models.tests.score import all_contrasts, influence
 
 BACKS = (
-    "optrr.inference.score._piece",
-    "optrr.inference.score._solved",
-    "optrr.inference.score.all_contrasts",
-    "optrr.inference.score.influence",
+    "optrr.models.tests.score._piece",
+    "optrr.models.tests.score._solved",
+    "optrr.models.tests.score.all_contrasts",
+    "optrr.models.tests.score.influence",
 )
 
 

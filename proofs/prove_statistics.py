@@ -1,4 +1,4 @@
-"""Gradients and second derivatives of the derived statistics (optrr.estimation.statistics, RVL §5.2), symbolically.
+"""Gradients and second derivatives of the derived statistics (optrr.tables.estimation.statistics, RVL §5.2), symbolically.
 
 φ² is a sum of h(x, r, c) over all or some cells, x the cell, r and c its row's and column's sum: first and second derivatives
 of h, and the chain rule on a whole table with symbols in its cells. Pearson correlation: the gradient in standardised scores,
@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from optrr.estimation.logarithms import LAST_KNOT, debiased
-from optrr.estimation.statistics import _phi_terms, pearson_correlation, phi_squared
+from optrr.tables.estimation.logarithms import LAST_KNOT, debiased
+from optrr.tables.estimation.statistics import _phi_terms, pearson_correlation, phi_squared
 
 BACKS = (
-    "optrr.estimation.logarithms.debiased",
-    "optrr.estimation.statistics.pearson_correlation",
-    "optrr.estimation.statistics.phi_squared",
-    "optrr.estimation.statistics._chained",
-    "optrr.estimation.statistics._moment_hessian",
-    "optrr.estimation.statistics._phi_terms",
+    "optrr.tables.estimation.logarithms.debiased",
+    "optrr.tables.estimation.statistics.pearson_correlation",
+    "optrr.tables.estimation.statistics.phi_squared",
+    "optrr.tables.estimation.statistics._chained",
+    "optrr.tables.estimation.statistics._moment_hessian",
+    "optrr.tables.estimation.statistics._phi_terms",
 )
 
 X, ROW, COLUMN = sp.symbols("x r c", positive=True)

@@ -136,7 +136,7 @@ LONGER = {
     # its arguments, and the Solution that it builds from them, are one line a field
     "optrr_solvers.solution.checked": 48,
     # one path from the counts to the result, which is one line a field
-    "optrr.estimation.derived.derive": 41,
+    "optrr.tables.estimation.derived.derive": 41,
     # one argument an option
     "optrr.cli.estimating.estimate": 41,
 }

@@ -12,7 +12,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.records.datasets import adult_domain
+from optrr.domain.datasets import adult_domain
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -258,7 +258,7 @@ def test_a_run_is_traced_into_the_processes_that_it_starts(tmp_path: Path, monke
     (folder / "sample.py").write_text(
         "import subprocess, sys\n"
         "from pathlib import Path\n"
-        "code = 'from optrr.records.datasets import adult; print(len(adult()))'\n"
+        "code = 'from optrr.domain.datasets import adult; print(len(adult()))'\n"
         "printed = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout\n"
         "(Path(__file__).parent / 'results' / 'sample.csv').write_text(printed)\n"
     )
@@ -272,6 +272,6 @@ def test_a_run_is_traced_into_the_processes_that_it_starts(tmp_path: Path, monke
     with runner.finished(cheap("sample", 0.0)) as run:
         assert run.written == ("benchmarks/results/sample.csv",)
         assert (run.root / run.written[0]).read_text() == "32561\n"
-        assert run.read == ("optrr/records/data/adult.csv.gz",)
-        assert "adult" in run.executed["optrr.records.datasets"]
+        assert run.read == ("optrr/domain/data/adult.csv.gz",)
+        assert "adult" in run.executed["optrr.domain.datasets"]
     sources.forget()

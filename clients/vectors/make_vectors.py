@@ -24,10 +24,10 @@ from laws import LAWS, law_of  # noqa: E402
 from reference import Bytes, randomized, thresholds  # noqa: E402
 from refusals import refused_files, refused_records  # noqa: E402
 
-from optrr.deployment.canonical import canonical, digest_of  # noqa: E402
-from optrr.deployment.export import deployment_of  # noqa: E402
+from optrr.devices.deployment.canonical import canonical, digest_of  # noqa: E402
+from optrr.devices.deployment.export import deployment_of  # noqa: E402
+from optrr.domain.domain import Attribute, Domain  # noqa: E402
 from optrr.mechanisms.mechanism import Mechanism  # noqa: E402
-from optrr.records.domain import Attribute, Domain  # noqa: E402
 
 CASES = 16
 # Cases for each kind of threshold that show it to be off by one, and how many streams are tried for them.

@@ -19,7 +19,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
-_ALSO = ("optrr.records.datasets",)
+_ALSO = ("optrr.domain.datasets",)
 _NOT_PYTHON = ("optrr.cli",)
 _INHERITED_FROM = "object, tuple, str, int, float, Enum, Struct, Exception, ABC, Protocol, Generic"
 

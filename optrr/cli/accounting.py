@@ -12,14 +12,14 @@ import click
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releases import limit_option, provenances_in
-from optrr.designing.signing import RECORDS, require_signed
+from optrr.designs.signing import RECORDS, require_signed
 from optrr.errors import InvalidInput
-from optrr.records.account import Release, distinct_releases, recomputed, total_epsilon
-from optrr.records.binding import Origin
-from optrr.records.provenance import PERSON, SEEDED, UNIT, Provenance
-from optrr.records.sidecar import origin_from_sidecar, sidecar_path
-from optrr.records.small_files import Content, content_of
-from optrr.rounding import epsilon_text
+from optrr.releases.account import Release, distinct_releases, recomputed, total_epsilon
+from optrr.releases.binding import Origin
+from optrr.releases.provenance import PERSON, SEEDED, UNIT, Provenance
+from optrr.releases.sidecar import origin_from_sidecar, sidecar_path
+from optrr.releases.small_files import Content, content_of
+from optrr.show.rounding import epsilon_text
 
 # Whose ε it is, in words.
 _UNITS = {
@@ -115,9 +115,9 @@ def _signed(file: Path, key: Path) -> Provenance:
 
 def _epsilons_of(designs: Sequence[Path]) -> dict[str, float]:
     """ε by digest, recomputed from design files of every kind."""
-    from optrr.longitudinal.design import LongitudinalDesign  # noqa: PLC0415 (both bring the arithmetic of laws)
-    from optrr.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
-    from optrr.protocols.saved import load_asking  # noqa: PLC0415
+    from optrr.ways.longitudinal.design import LongitudinalDesign  # noqa: PLC0415 (both bring the arithmetic of laws)
+    from optrr.ways.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
+    from optrr.ways.protocols.saved import load_asking  # noqa: PLC0415
 
     out: dict[str, float] = {}
     for path in designs:

@@ -8,11 +8,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from optrr.allocating.advice import Advice
-from optrr.allocating.advice import advise as make_advice
-from optrr.allocating.allocate import METHODS, Allocation
-from optrr.allocating.allocate import allocate as make_allocation
-from optrr.asking import Asking
+from optrr.budgets.advice import Advice
+from optrr.budgets.advice import advise as make_advice
+from optrr.budgets.allocate import METHODS, Allocation
+from optrr.budgets.allocate import allocate as make_allocation
 from optrr.cli.designing import (
     attribute_option,
     keep_specification,
@@ -25,11 +24,12 @@ from optrr.cli.outputs import design_output_option, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import carried
 from optrr.cli.targets import DESIGN
-from optrr.designing.specification import Specification
+from optrr.designs.asking import Asking
+from optrr.designs.specification import Specification
 from optrr.errors import InvalidInput
-from optrr.parts import Page
-from optrr.results import SHOWN
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.parts import Page
+from optrr.show.result import SHOWN
+from optrr.show.rounding import bound_text, epsilon_text
 
 workload_option = click.option(
     "--workload",

@@ -26,9 +26,9 @@ from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about
 from optrr.cli.targets import PLOT, TABBED
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.genomics.allele_names import aligned
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.associations import Associations
@@ -43,13 +43,13 @@ from optrr.genomics.scan_report import scan_page
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.genomics.tables import copy_tables
-from optrr.parts import Page
-from optrr.printable import amount
-from optrr.records.domain import Domain
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
-from optrr.results import in_json
-from optrr.rounding import epsilon_text
+from optrr.show.parts import Page
+from optrr.show.printable import amount
+from optrr.show.result import in_json
+from optrr.show.rounding import epsilon_text
+from optrr.tables.estimation.impossible import Observed, impossible_tables
 
 _TOP = 10
 

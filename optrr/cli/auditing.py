@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from optrr.auditing.audit import LEVEL, QUERIES, AuditOptions
-from optrr.auditing.audit import audit as audited
-from optrr.auditing.clients import CommandClient, LogClient
-from optrr.auditing.label import Label, label_of
-from optrr.auditing.messages import plant
-from optrr.auditing.questions import FEWEST, Layout, planned
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.refusals import refuse_options
 from optrr.cli.targets import Target
+from optrr.devices.auditing.audit import LEVEL, QUERIES, AuditOptions
+from optrr.devices.auditing.audit import audit as audited
+from optrr.devices.auditing.clients import CommandClient, LogClient
+from optrr.devices.auditing.label import Label, label_of
+from optrr.devices.auditing.messages import plant
+from optrr.devices.auditing.questions import FEWEST, Layout, planned
 from optrr.errors import InvalidInput
 
 _PLANTED = Target("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")

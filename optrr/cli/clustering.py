@@ -12,21 +12,21 @@ from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.targets import DESIGN
-from optrr.cluster.choose import Algorithm, NamedClusters, choose_clusters
-from optrr.cluster.greedy import combinations_of
-from optrr.dependence.from_records import dependences_from_tables, pair_tables
-from optrr.dependence.learned import Dependences
-from optrr.designing.design import Design
-from optrr.designing.design_file import save_design
-from optrr.estimation.impossible import impossible
-from optrr.protocols.cluster_design import cluster_design
-from optrr.protocols.cluster_laws import ClusterMatrix
-from optrr.records.account import Release
-from optrr.records.domain import Domain
+from optrr.designs.cluster.choose import Algorithm, NamedClusters, choose_clusters
+from optrr.designs.cluster.greedy import combinations_of
+from optrr.designs.dependence.from_records import dependences_from_tables, pair_tables
+from optrr.designs.dependence.learned import Dependences
+from optrr.designs.design import Design
+from optrr.designs.design_file import save_design
+from optrr.domain.domain import Domain
 from optrr.records.origins import origins_of
 from optrr.records.reading.source import RecordsAt
-from optrr.rounding import epsilon_text
-from optrr.spent import Spent
+from optrr.releases.account import Release
+from optrr.releases.spent import Spent
+from optrr.show.rounding import epsilon_text
+from optrr.tables.estimation.impossible import impossible
+from optrr.ways.protocols.cluster_design import cluster_design
+from optrr.ways.protocols.cluster_laws import ClusterMatrix
 
 
 @click.command()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from optrr.cli.printing import late_bar
 from optrr.cli.releases import doubts_about, public_beside
-from optrr.designing.design import Design
-from optrr.estimation.impossible import impossible
+from optrr.designs.design import Design
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count
 from optrr.records.reading.source import RecordsAt
+from optrr.tables.estimation.impossible import impossible
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import click
 from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_table
 from optrr.cli.targets import PAGE
 from optrr.pages.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.rounding import bound_text, epsilon_text
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
 
@@ -113,7 +113,7 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
     from optrr.pages.writing import write_page  # noqa: PLC0415
-    from optrr.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
+    from optrr.show.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
 
     sections = [
         Section("What the whole record costs", [Table(_COMPARED, _compared_rows(shown), note="Epsilons in nats.")])
@@ -130,7 +130,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
 
 
 def _chart(table: ShownTable) -> str:
-    from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, label_text, legend_below, new_figure  # noqa: PLC0415
+    from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, label_text, legend_below, new_figure  # noqa: PLC0415
 
     rows = list(_cells(table))
     figure = new_figure(PAGE_WIDTH, 1.2 + 0.26 * len(rows))

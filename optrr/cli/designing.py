@@ -12,16 +12,16 @@ from optrr.cli.inputs import FILE
 from optrr.cli.outputs import design_output_option, report_option, write_report
 from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
 from optrr.cli.public_columns import public_option
-from optrr.designing.design import Design
-from optrr.designing.design_file import save_design
-from optrr.designing.solving import design as make_design
-from optrr.designing.specification import Specification, parse_attributes, read_specification
-from optrr.designing.wishes import Wishes
+from optrr.designs.design import Design
+from optrr.designs.design_file import save_design
+from optrr.designs.solving import design as make_design
+from optrr.designs.specification import Specification, parse_attributes, read_specification
+from optrr.designs.wishes import Wishes
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
-from optrr.parts import Page
-from optrr.records.public import PublicColumns
-from optrr.results import SHOWN
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.parts import Page
+from optrr.show.result import SHOWN
+from optrr.show.rounding import bound_text, epsilon_text
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

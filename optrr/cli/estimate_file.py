@@ -11,7 +11,7 @@ import msgspec
 from optrr.cli.targets import OUTPUT
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
-from optrr.results import TableResult
+from optrr.show.result import TableResult
 
 _SUFFIXES = (".csv", ".parquet", ".json")
 
@@ -33,7 +33,7 @@ def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> 
         elif suffix == ".csv":
             from pyarrow.csv import write_csv  # noqa: PLC0415 (Arrow is slow to import, and the other kinds need none of it)
 
-            from optrr.spreadsheets import without_formulas  # noqa: PLC0415 (as above)
+            from optrr.records.spreadsheets import without_formulas  # noqa: PLC0415 (as above)
 
             write_csv(without_formulas(result.to_arrow()), partial)
         else:

@@ -29,23 +29,23 @@ from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
 from optrr.cli.releases import doubts_about
 from optrr.cli.scores import scores_of_two, scores_option
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.scores import GivenScores, told_scores
 from optrr.errors import InvalidInput
-from optrr.estimation.estimator import METHODS
-from optrr.estimation.estimator import estimate as estimate_table
-from optrr.estimation.statistics import STATISTICS
-from optrr.parts import Page
-from optrr.protocols.saved import load_asking
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
-from optrr.records.scores import GivenScores, told_scores
+from optrr.show.parts import Page
+from optrr.tables.estimation.estimator import METHODS
+from optrr.tables.estimation.estimator import estimate as estimate_table
+from optrr.tables.estimation.statistics import STATISTICS
+from optrr.ways.protocols.saved import load_asking
 
 if TYPE_CHECKING:
-    from optrr.asking import Asking
-    from optrr.estimation.derived import Derived
-    from optrr.estimation.reach import Poisoning
-    from optrr.estimation.result import Estimate
+    from optrr.designs.asking import Asking
     from optrr.mechanisms.randomizer import Randomizer
+    from optrr.tables.estimation.derived import Derived
+    from optrr.tables.estimation.reach import Poisoning
+    from optrr.tables.estimation.result import Estimate
 
 
 @click.command()
@@ -171,18 +171,18 @@ def _restriction(among: Sequence[str], others: dict[str, bool], fakes: int | Non
 def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
     (counts,) = known.counts
     if "among" in wished:
-        from optrr.measures.among import estimate_among  # noqa: PLC0415 (as in _derived)
+        from optrr.tables.measures.among import estimate_among  # noqa: PLC0415 (as in _derived)
 
         return estimate_among(counts, known.mechanism, **wished)
     if method == "adjusted":
-        from optrr.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
+        from optrr.tables.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
 
         return estimate_adjusted(input, known.mechanism, counts.domain.names, **wished)
     return estimate_table(counts, known.mechanism, method=method, **wished)
 
 
 def _moved(counts: Counts, mechanism: Randomizer, fakes: int, method: str) -> Poisoning:
-    from optrr.estimation.fake_reports import poisoning  # noqa: PLC0415 (as in _derived)
+    from optrr.tables.estimation.fake_reports import poisoning  # noqa: PLC0415 (as in _derived)
 
     return poisoning(counts, mechanism, fakes, method)
 
@@ -201,7 +201,7 @@ def _derived(
     counts: Counts, mechanism: Randomizer, statistics: Mapping[str, GivenScores | None], confidence: float
 ) -> list[Derived]:
     # takes longer to import than most tables take to estimate, and few ask for it
-    from optrr.estimation.derived import derive  # noqa: PLC0415
+    from optrr.tables.estimation.derived import derive  # noqa: PLC0415
 
     return [
         derive(counts, mechanism, s, confidence=confidence, scores=scores)  # type: ignore[arg-type]  # the literals
@@ -235,7 +235,7 @@ def _of_answers(
     asking: Asking, answers: RecordsAt, names: Sequence[str], confidence: float, fakes: int | None
 ) -> _Estimated:
     """A table from answers to one random table each."""
-    from optrr.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
+    from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
     doubts = tuple(doubts_about([answers], asking))
     known = asking.estimate(answers, names, confidence)

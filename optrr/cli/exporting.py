@@ -10,12 +10,12 @@ import click
 from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, split_names
 from optrr.cli.printing import json_option, late_bar, print_json, warn
 from optrr.cli.targets import OUTPUT, Target
-from optrr.designing.design import Design
-from optrr.designing.signing import require_signed
+from optrr.designs.design import Design
+from optrr.designs.signing import require_signed
 from optrr.errors import InvalidInput
-from optrr.records.small_files import content_of
-from optrr.rounding import epsilon_text
-from optrr.spreadsheets import formula_doubts
+from optrr.records.spreadsheets import formula_doubts
+from optrr.releases.small_files import content_of
+from optrr.show.rounding import epsilon_text
 
 # What --events means without names.
 _ALL = "*"
@@ -72,7 +72,7 @@ def export(
     if matrix is None and events is None and program is None:
         _deployment(design, design_file, output, size, as_json)
         return
-    from optrr.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
+    from optrr.devices.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
 
     if matrix is not None:
         what = save_matrix(design.mechanism, _named(design, matrix), output)
@@ -98,7 +98,7 @@ def _named(design: Design, text: str) -> tuple[str, ...]:
 
 def _keep(design_file: Path, written: Path) -> None:
     """Refuse to write over a design, the one that is exported or another, before any work is done."""
-    from optrr.deployment.fit import keep_design  # noqa: PLC0415
+    from optrr.devices.deployment.fit import keep_design  # noqa: PLC0415
 
     if written.exists() and written.samefile(design_file):
         raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
@@ -107,7 +107,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
     Target("a deployment file", ".json").convert(output, None, None)
-    from optrr.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
+    from optrr.devices.deployment.fit import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
 
     with late_bar() as show:
         fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, show)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from optrr.cli.printing import print_shown
-from optrr.printable import amount
+from optrr.show.printable import amount
 
 if TYPE_CHECKING:
-    from optrr.estimation.reach import Poisoning
+    from optrr.tables.estimation.reach import Poisoning
 
 fake_reports_option = click.option(
     "--fake-reports",

@@ -11,14 +11,14 @@ import click
 
 from optrr.cli.inputs import FILE
 from optrr.cli.refusals import refuse_options
-from optrr.designing.design import Design
-from optrr.designing.specification_record import refuse_specification
+from optrr.designs.design import Design
+from optrr.designs.specification_record import refuse_specification
 from optrr.errors import InvalidInput
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.tables import Progress
-from optrr.inference.genotypes import GENOTYPE_TESTS
-from optrr.records.small_files import content_of
+from optrr.models.tests.genotypes import GENOTYPE_TESTS
+from optrr.releases.small_files import content_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 input_argument = click.argument("input", metavar="INPUT", type=FILE)

@@ -35,9 +35,9 @@ from optrr.cli.releases import (
 )
 from optrr.cli.signals import cleaned_up
 from optrr.cli.targets import OUTPUT
-from optrr.designing.design import Design
-from optrr.designing.design_file import save_design
-from optrr.designing.design_warnings import solution_warnings
+from optrr.designs.design import Design
+from optrr.designs.design_file import save_design
+from optrr.designs.design_warnings import solution_warnings
 from optrr.errors import InvalidInput
 from optrr.genomics.allele_names import aligned
 from optrr.genomics.chromosomes import refuse_single_copies
@@ -54,8 +54,8 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
-from optrr.printable import amount
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.printable import amount
+from optrr.show.rounding import bound_text, epsilon_text
 from optrr_solvers.randomness import as_source
 
 _NAMES_KEPT = (

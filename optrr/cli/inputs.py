@@ -12,7 +12,7 @@ import click
 from optrr.errors import InvalidInput
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import RecordsAt
-from optrr.records.small_files import Given
+from optrr.releases.small_files import Given
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -134,7 +134,7 @@ def split_names(text: str) -> tuple[str, ...]:
 def refuse_longitudinal(file: Given) -> None:
     """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
     # with it comes the arithmetic of both stages
-    from optrr.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
+    from optrr.ways.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
 
     if is_longitudinal(file):
         raise InvalidInput(

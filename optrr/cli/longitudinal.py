@@ -38,15 +38,15 @@ from optrr.cli.releases import (
     report_release,
 )
 from optrr.cli.signals import cleaned_up
-from optrr.longitudinal.design import LongitudinalDesign
-from optrr.longitudinal.keyed import Key
-from optrr.longitudinal.panel import PanelEstimate, estimate_rounds
-from optrr.longitudinal.rounds import release_round
-from optrr.longitudinal.solving import SECONDS, Stages, longitudinal
 from optrr.mechanisms.release import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
-from optrr.rounding import bound_text, epsilon_text
-from optrr.spreadsheets import formula_doubts
+from optrr.records.spreadsheets import formula_doubts
+from optrr.show.rounding import bound_text, epsilon_text
+from optrr.ways.longitudinal.design import LongitudinalDesign
+from optrr.ways.longitudinal.keyed import Key
+from optrr.ways.longitudinal.panel import PanelEstimate, estimate_rounds
+from optrr.ways.longitudinal.rounds import release_round
+from optrr.ways.longitudinal.solving import SECONDS, Stages, longitudinal
 
 design_option = click.option(
     "--design",

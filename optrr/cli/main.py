@@ -22,7 +22,7 @@ from optrr.cli.own_output import keep_for_ourselves
 from optrr.cli.printing import Warned
 from optrr.cli.signals import Ended, die_of
 from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
-from optrr.printable import one_line
+from optrr.show.printable import one_line
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {

@@ -22,12 +22,12 @@ from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.tables import read_numbers
-from optrr.measures import MEASURES, Comparing, Measures
-from optrr.measures import measure as measure_table
-from optrr.measures.among import said_among
-from optrr.parts import Page
+from optrr.domain.scores import told_scores
 from optrr.records.reading.source import RecordsAt
-from optrr.records.scores import told_scores
+from optrr.show.parts import Page
+from optrr.tables.measures import MEASURES, Comparing, Measures
+from optrr.tables.measures import measure as measure_table
+from optrr.tables.measures.among import said_among
 
 
 @click.command()

@@ -21,11 +21,11 @@ from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.refusals import refuse_options
 from optrr.cli.targets import OUTPUT
 from optrr.errors import InvalidInput
-from optrr.models import Comparison, LogLinear, beside, fit_loglinear, stepwise
-from optrr.models.terms import parse_terms
-from optrr.parts import Page
-from optrr.printable import amount
+from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
+from optrr.models.loglinear.terms import parse_terms
 from optrr.records.reading.source import RecordsAt
+from optrr.show.parts import Page
+from optrr.show.printable import amount
 
 
 @click.command()

@@ -14,10 +14,10 @@ from optrr.cli.inputs import keep_input
 from optrr.cli.printing import print_json, warn
 from optrr.cli.targets import DESIGN, PAGE
 from optrr.records.reading.source import RecordsAt
-from optrr.results import TableResult
+from optrr.show.result import TableResult
 
 if TYPE_CHECKING:
-    from optrr.parts import Page
+    from optrr.show.parts import Page
 
 report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
 design_output_option = click.option("-o", "--output", type=DESIGN, help="Design file to write.")

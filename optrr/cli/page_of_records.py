@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optrr.asking import Asking
 from optrr.cli.inputs import said_of_input
-from optrr.designing.design import Design
+from optrr.designs.asking import Asking
+from optrr.designs.design import Design
 from optrr.records.origins import origins_of
 from optrr.records.reading.source import Place, RecordsAt
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from optrr.asking import Asking
 from optrr.cli.inputs import design_option, input_argument, key_option, signature_option
 from optrr.cli.printing import is_strict, json_option, late_bar, warn
 from optrr.cli.public_columns import public_option
@@ -24,18 +23,19 @@ from optrr.cli.releases import (
     seed_option,
 )
 from optrr.cli.signals import cleaned_up
-from optrr.designing.design import Design
-from optrr.designing.signing import DESIGN, SAMPLED_TABLES, require_signed
+from optrr.designs.asking import Asking
+from optrr.designs.design import Design
+from optrr.designs.signing import DESIGN, SAMPLED_TABLES, require_signed
+from optrr.domain.domain import listed
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
-from optrr.printable import amount
-from optrr.protocols.sampled_tables_file import is_sampled_tables
-from optrr.protocols.saved import load_asking
-from optrr.records.domain import listed
-from optrr.records.public import PublicColumns
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
-from optrr.records.small_files import content_of
-from optrr.spreadsheets import formula_doubts
+from optrr.records.spreadsheets import formula_doubts
+from optrr.releases.small_files import content_of
+from optrr.show.printable import amount
+from optrr.ways.protocols.sampled_tables_file import is_sampled_tables
+from optrr.ways.protocols.saved import load_asking
 
 
 @click.command()

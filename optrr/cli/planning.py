@@ -12,9 +12,12 @@ from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.refusals import refuse_options
 from optrr.cli.scores import scores_of_trend, scores_option
 from optrr.cli.tables import proportions_option, read_numbers, read_proportions
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.domain import Domain
+from optrr.domain.scores import PairScores, plain_scores, told_scores
 from optrr.errors import InvalidInput
-from optrr.inference import (
+from optrr.models.loglinear import STRATIFIED, stratified_alternative
+from optrr.models.tests import (
     TESTS,
     Alternative,
     IntervalWidths,
@@ -24,9 +27,6 @@ from optrr.inference import (
     predicted_power,
     required_records,
 )
-from optrr.models import STRATIFIED, stratified_alternative
-from optrr.records.domain import Domain
-from optrr.records.scores import PairScores, plain_scores, told_scores
 
 # What is said of a power that is not that of the χ² limit.
 _SOURCES = {

@@ -14,12 +14,12 @@ from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import print_shown, say
 from optrr.errors import InvalidInput
-from optrr.parts import Page
 from optrr.records.reading.source import RecordsAt
+from optrr.show.parts import Page
 
 if TYPE_CHECKING:
-    from optrr.bayes import Posterior
-    from optrr.designing.design import Design
+    from optrr.designs.design import Design
+    from optrr.tables.bayes import Posterior
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = (
@@ -60,7 +60,7 @@ def give_posterior(
     outputs: Outputs,
 ) -> None:
     """Draw the posterior of a table, and give it to whatever outputs are asked for; ``wished`` without those that are None."""
-    from optrr.bayes import posterior  # noqa: PLC0415 (few ask for it)
+    from optrr.tables.bayes import posterior  # noqa: PLC0415 (few ask for it)
 
     known = counted(design, [place], split_names(attributes))
     asked = {name: value for name, value in wished.items() if value is not None}
@@ -76,7 +76,7 @@ def give_posterior(
 
 
 def _print(result: Posterior) -> None:
-    from optrr.bayes.result import PROMISE  # noqa: PLC0415 (as above)
+    from optrr.tables.bayes.result import PROMISE  # noqa: PLC0415 (as above)
 
     print_shown(
         f"{' × '.join(result.domain.names)}: posterior of the proportions behind {result.n} records, "

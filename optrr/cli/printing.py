@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from optrr.printable import cell, one_line, printable
-from optrr.rounding import reads_as_number
+from optrr.show.printable import cell, one_line, printable
+from optrr.show.rounding import reads_as_number
 from optrr_solvers import SolveOptions
 
 if TYPE_CHECKING:
-    from optrr.parts import Table
+    from optrr.show.parts import Table
 
 # Decimals of a number in a table.
 TABLE_DECIMALS = 4

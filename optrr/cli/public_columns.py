@@ -14,20 +14,20 @@ from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_agreed
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.estimation.impossible import impossible
-from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.source import RecordsAt
+from optrr.tables.estimation.impossible import impossible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from optrr.asking import Asking
-    from optrr.parts import Page
-    from optrr.weighting.linearised import Single
-    from optrr.weighting.result import WeightedEstimate
-    from optrr.weighting.sampled import SampledRecords
+    from optrr.designs.asking import Asking
+    from optrr.show.parts import Page
+    from optrr.tables.weighting.linearised import Single
+    from optrr.tables.weighting.result import WeightedEstimate
+    from optrr.tables.weighting.sampled import SampledRecords
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -140,7 +140,7 @@ def sampled_records(
     design: Design, input: RecordsAt, names: Sequence[str], columns: PublicColumns
 ) -> tuple[SampledRecords, list[str]]:
     """The records with their public columns, and what is in doubt about them."""
-    from optrr.weighting.sampled import read_sample  # noqa: PLC0415 (most records have no weights)
+    from optrr.tables.weighting.sampled import read_sample  # noqa: PLC0415 (most records have no weights)
 
     doubts = doubts_about([input], design)
     columns.apart_from(design.domain)
@@ -154,7 +154,7 @@ def give_weighted(
     design: Design, design_file: Path, input: RecordsAt, attributes: str, outputs: Outputs, **asked: Any
 ) -> None:
     """The command's weighted estimate, with what is in doubt about its records; ``asked`` as of ``estimate_sample``."""
-    from optrr.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)
+    from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)
 
     sample, doubts = sampled_records(design, input, split_names(attributes), asked["columns"])
     result = estimate_sample(sample, design.mechanism, **asked)

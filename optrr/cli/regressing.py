@@ -13,15 +13,15 @@ from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
 from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.scores import scores_by_name, scores_option
-from optrr.designing.design import Design
-from optrr.estimation.impossible import impossible
-from optrr.estimation.result import check_confidence
-from optrr.parts import Page
+from optrr.designs.design import Design
+from optrr.models.regression.fitting import FAMILIES, modelled
+from optrr.models.regression.formulas import Formula, check_scores
+from optrr.models.regression.inferring import fitted
+from optrr.models.regression.reports import read_reports
 from optrr.records.reading.source import RecordsAt
-from optrr.regression.fitting import FAMILIES, modelled
-from optrr.regression.formulas import Formula, check_scores
-from optrr.regression.inferring import fitted
-from optrr.regression.reports import read_reports
+from optrr.show.parts import Page
+from optrr.tables.estimation.impossible import impossible
+from optrr.tables.estimation.result import check_confidence
 
 
 @click.command()

@@ -8,22 +8,22 @@ from typing import Any, TypeVar
 
 import click
 
-from optrr.asking import Asking
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import print_json, warn
 from optrr.cli.targets import OUTPUT
+from optrr.designs.asking import Asking
+from optrr.domain.domain import listed
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
-from optrr.printable import amount
-from optrr.records.account import Release, finite
-from optrr.records.domain import listed
 from optrr.records.origins import origins_of
-from optrr.records.provenance import PERSON, UNIT, Provenance
-from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.records.same_people import people_doubts
-from optrr.rounding import epsilon_text
+from optrr.releases.account import Release, finite
+from optrr.releases.provenance import PERSON, UNIT, Provenance
+from optrr.show.printable import amount
+from optrr.show.rounding import epsilon_text
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

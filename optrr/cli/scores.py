@@ -8,9 +8,9 @@ import click
 
 from optrr.cli.inputs import by_name
 from optrr.cli.tables import read_numbers
+from optrr.domain.domain import Domain, listed
+from optrr.domain.scores import GivenScores, PairScores, scores_of_pair
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain, listed
-from optrr.records.scores import GivenScores, PairScores, scores_of_pair
 
 _TRENDS = ("trend", "common-trend")
 scores_option = click.option(

@@ -11,10 +11,10 @@ import click
 from optrr.cli.designing import preserve_option
 from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option
 from optrr.cli.printing import json_option, print_json, warn, watched
-from optrr.designing.signing import require_signed
+from optrr.designs.signing import require_signed
 from optrr.errors import not_installed
-from optrr.records.small_files import content_of
-from optrr.rounding import epsilon_text
+from optrr.releases.small_files import content_of
+from optrr.show.rounding import epsilon_text
 
 _TOKEN = "OPTRR_RESULTS_TOKEN"
 _DATABASE = "OPTRR_DATABASE"

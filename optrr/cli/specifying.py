@@ -15,13 +15,13 @@ from optrr.cli.inputs import input_argument, said_of_input
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import public_option
 from optrr.cli.targets import OUTPUT
-from optrr.designing.proposing import Proposal, Proposing, propose
-from optrr.designing.specification import Specification
+from optrr.designs.proposing import Proposal, Proposing, propose
+from optrr.designs.specification import Specification
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
-from optrr.printable import amount
-from optrr.records.public import PublicColumns
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
+from optrr.show.printable import amount
 
 
 @click.command()

@@ -10,11 +10,11 @@ from optrr.cli.inputs import design_option, input_argument, keep_input, split_na
 from optrr.cli.printing import json_option, print_json, print_table, say, warn
 from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.targets import OUTPUT
-from optrr.designing.design import Design
+from optrr.designs.design import Design
 from optrr.records.reading.source import RecordsAt
+from optrr.records.spreadsheets import formula_doubts
 from optrr.records.writing import check_written_suffix
-from optrr.spreadsheets import formula_doubts
-from optrr.synthesis import synthesize as draw_records
+from optrr.tables.synthesis import synthesize as draw_records
 
 
 @click.command()

@@ -11,9 +11,9 @@ import click
 import msgspec
 import numpy as np
 
+from optrr.domain.domain import Category, Domain, listed, shown
 from optrr.errors import InvalidInput
-from optrr.records.domain import Category, Domain, listed, shown
-from optrr.records.small_files import read_small
+from optrr.releases.small_files import read_small
 from optrr_solvers.arrays import FloatArray
 
 _HELP = (

@@ -40,7 +40,7 @@ class Target(click.Path):
         if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
         if self.drawn:
-            from optrr.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
+            from optrr.show.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
 
             figure_class()
         return path

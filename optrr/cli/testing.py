@@ -18,23 +18,18 @@ from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.cli.refusals import refuse_options
 from optrr.cli.scores import check_trend, scores_of_two, scores_option
 from optrr.cli.tables import proportions_option, read_proportions
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.public import PublicColumns
+from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
-from optrr.inference import (
-    TESTS,
-    TestResult,
-    goodness_of_fit,
-    homogeneity,
-)
-from optrr.inference import test as test_table
-from optrr.inference.testing import CALIBRATIONS
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.models import STRATIFIED, stratified_test
-from optrr.parts import Page
+from optrr.models.loglinear import STRATIFIED, stratified_test
+from optrr.models.tests import TESTS, TestResult, goodness_of_fit, homogeneity
+from optrr.models.tests import test as test_table
+from optrr.models.tests.testing import CALIBRATIONS
 from optrr.records.counts import Counts
-from optrr.records.public import PublicColumns
 from optrr.records.reading.source import RecordsAt
-from optrr.records.scores import told_scores
+from optrr.show.parts import Page
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
@@ -164,7 +159,7 @@ def _give_sampled(
     **how: Any,
 ) -> None:
     """The test of independence that takes the sample into account."""
-    from optrr.weighting.testing import tested_sample  # noqa: PLC0415 (most tests have no weights)
+    from optrr.models.weighted.testing import tested_sample  # noqa: PLC0415 (most tests have no weights)
 
     why = "is for tests that ignore the sample; leave it out, or give --unweighted"
     refuse_options(why, "calibration", "bootstrap", "random_state")
@@ -173,7 +168,7 @@ def _give_sampled(
 
     def page() -> Page:
         from optrr.pages.test_page import test_page  # noqa: PLC0415 (pages bring charts)
-        from optrr.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
+        from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
 
         table = estimate_sample(sample, design.mechanism, columns, **how)
         return test_page(result, page_given(design, design_file, [input], doubts), [("", table)])
@@ -183,8 +178,8 @@ def _give_sampled(
 
 def _page(result: TestResult, known: Counted, design_file: Path, places: list[RecordsAt]) -> Page:
     """The result with an estimate of every table that it was made on."""
-    from optrr.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
     from optrr.pages.test_page import test_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.tables.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
 
     of = [f"of group {k}" for k in range(1, len(places) + 1)] if len(places) > 1 else [""]
     tables = [(each, estimate(counts, known.mechanism)) for each, counts in zip(of, known.counts, strict=True)]

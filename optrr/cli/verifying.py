@@ -11,10 +11,8 @@ import msgspec
 
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.cli.targets import OUTPUT
-from optrr.deployment.deployment_file import is_deployment
-from optrr.deployment.verify import verify_deployment
-from optrr.designing.checks import Check, Verification
-from optrr.designing.signing import (
+from optrr.designs.checks import Check, Verification
+from optrr.designs.signing import (
     DEPLOYMENT,
     DESIGN,
     LONGITUDINAL,
@@ -24,14 +22,16 @@ from optrr.designing.signing import (
     signature_check,
     signature_path,
 )
-from optrr.designing.specification_record import refuse_specification
-from optrr.designing.verify import verify as verified
-from optrr.designing.work import refuse_large
+from optrr.designs.specification_record import refuse_specification
+from optrr.designs.verify import verify as verified
+from optrr.designs.work import refuse_large
+from optrr.devices.deployment.deployment_file import is_deployment
+from optrr.devices.deployment.verify import verify_deployment
 from optrr.errors import InvalidInput
-from optrr.longitudinal.design_file import is_longitudinal
-from optrr.longitudinal.verify import verify_longitudinal
-from optrr.records.sidecar import SUFFIX, origin_from_sidecar
-from optrr.records.small_files import Content, content_of, read_named
+from optrr.releases.sidecar import SUFFIX, origin_from_sidecar
+from optrr.releases.small_files import Content, content_of, read_named
+from optrr.ways.longitudinal.design_file import is_longitudinal
+from optrr.ways.longitudinal.verify import verify_longitudinal
 
 
 class _Form(msgspec.Struct):

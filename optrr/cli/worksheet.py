@@ -8,9 +8,9 @@ import click
 
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.targets import Target
-from optrr.designing.design import Design
-from optrr.designing.worksheet import Worksheet
-from optrr.designing.worksheet import worksheet as answered
+from optrr.designs.design import Design
+from optrr.designs.worksheet import Worksheet
+from optrr.designs.worksheet import worksheet as answered
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Genotypes, Texts, Variants, allele_text
 from optrr.genomics.layout import Layout
-from optrr.printable import amount
-from optrr.records.domain import shown
+from optrr.show.printable import amount
 
 _COMPLEMENTS = ({"A", "T"}, {"C", "G"})
 

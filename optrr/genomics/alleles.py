@@ -24,9 +24,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
-from optrr.estimation.impossible import Observed, impossible_tables
-from optrr.estimation.simplex import clip
 from optrr.genomics.associations import Associations
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation, Visible
@@ -35,12 +34,13 @@ from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test
 from optrr.genomics.tables import Progress
-from optrr.inference.conditional import tail_of_one
-from optrr.inference.genotypes import ASSUMING, counts_alleles
-from optrr.kernel import EffectKernel
-from optrr.records.domain import Domain
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.models.tests.conditional import tail_of_one
+from optrr.models.tests.genotypes import ASSUMING, counts_alleles
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
+from optrr.tables.estimation.impossible import Observed, impossible_tables
+from optrr.tables.estimation.simplex import clip
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 

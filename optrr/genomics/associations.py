@@ -30,10 +30,10 @@ from optrr.genomics.inflation import Inflation
 from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
-from optrr.inference.genotypes import ASSUMING
-from optrr.printable import amount
+from optrr.models.tests.genotypes import ASSUMING
 from optrr.records.whole_files import whole_file
-from optrr.results import TableResult
+from optrr.show.printable import amount
+from optrr.show.result import TableResult
 from optrr_solvers.arrays import IntArray
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import MISSING, Codes, Texts
-from optrr.printable import amount
+from optrr.show.printable import amount
 
 # Chromosomes by the names that PLINK and VCF give them, in capitals and without "chr". XY, 25 and PAR are like any other.
 SINGLE = {"X": "X", "23": "X", "Y": "Y", "24": "Y", "MT": "MT", "M": "MT", "26": "MT"}

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts, Variants, checked_people
 from optrr.genomics.layout import variant_alleles
-from optrr.records.domain import Domain
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
 

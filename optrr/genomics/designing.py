@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from optrr.designing.design import Design
-from optrr.designing.design_warnings import FAINT
+from optrr.designs.design import Design
+from optrr.designs.design_warnings import FAINT
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.layout import Alleles, Kind, Layout, genomic_domain, layout_of
 from optrr.genomics.star import star_eigenvalues
-from optrr.records.domain import Domain
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate, scale_range

@@ -28,10 +28,10 @@ from scipy.stats import beta, chi2
 
 from optrr.genomics.multiple import genomic_control
 from optrr.genomics.scores import Scores
-from optrr.inference.genotypes import ASSUMING, GENOTYPES, genotype_test
-from optrr.inference.nullfit import NullFit
-from optrr.inference.score import influence
-from optrr.kernel import Kernel
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.tests.genotypes import ASSUMING, GENOTYPES, genotype_test
+from optrr.models.tests.nullfit import NullFit
+from optrr.models.tests.score import influence
 from optrr_solvers.arrays import FloatArray
 
 # Variants at once, so that their influences stay near the cache.

@@ -19,9 +19,9 @@ from typing import Literal
 
 import numpy as np
 
+from optrr.domain.domain import Attribute, Category, Domain, listed
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.records.domain import Attribute, Category, Domain, listed
 from optrr_solvers.arrays import IntArray
 
 Kind = Literal["genotype", "alleles"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2, false_discovery_control
 
-from optrr.distributions import chi_squared_tails
+from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 
 # Genome-wide significance for common variants (Pe'er et al. 2008).

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, ncx2
 
-from optrr.inference.genotypes import ASSUMING, GENOTYPES, genotype_test
-from optrr.inference.nullfit import NullFit
-from optrr.inference.score import influence, score_tests
-from optrr.kernel import Kernel, unrandomized
+from optrr.mechanisms.kernel import Kernel, unrandomized
+from optrr.models.tests.genotypes import ASSUMING, GENOTYPES, genotype_test
+from optrr.models.tests.nullfit import NullFit
+from optrr.models.tests.score import influence, score_tests
 from optrr_solvers.arrays import FloatArray
 
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.

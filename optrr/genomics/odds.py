@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from optrr.genomics.ratio_test import RatioTest, in_one_status
-from optrr.inference.genotypes import GENOTYPES
-from optrr.inference.nullfit import NullFit, independence_fit
-from optrr.kernel import Kernel
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.tests.genotypes import GENOTYPES
+from optrr.models.tests.nullfit import NullFit, independence_fit
 from optrr_solvers.arrays import FloatArray
 
 # Variants at once, so that what their tests hold stays near the cache.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.designing.design import Design
+from optrr.designs.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
@@ -29,7 +29,7 @@ from optrr.genomics.randomize import randomize_records
 from optrr.genomics.scores import score_test
 from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import genotype_tables
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers import Problem
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import FewChangesLaw

@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.allele_names import refuse_turned
 from optrr.genomics.chromosomes import refuse_single_copies, with_single_copies
@@ -32,8 +33,7 @@ from optrr.genomics.layout import Layout
 from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tables import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
-from optrr.records.domain import Domain
-from optrr.records.provenance import KEPT, Provenance
+from optrr.releases.provenance import KEPT, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, permutation
 
 MissingPolicy = Literal["refuse", "exclude"]
@@ -220,7 +220,7 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
     """
     import pyarrow as pa  # noqa: PLC0415 (PLINK output needs none of it)
 
-    from optrr.records.columns import ColumnCodec  # noqa: PLC0415
+    from optrr.domain.columns import ColumnCodec  # noqa: PLC0415
     from optrr.records.writing import check_written_suffix, released_file  # noqa: PLC0415
 
     check_written_suffix(target)

@@ -20,9 +20,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.inference.genotypes import GENOTYPES
-from optrr.inference.nullfit import NullFit
-from optrr.kernel import Kernel
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.tests.genotypes import GENOTYPES
+from optrr.models.tests.nullfit import NullFit
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Odds ratios beyond these are written as 0 and infinity.

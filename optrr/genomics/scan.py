@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.domain.domain import listed
 from optrr.errors import InvalidInput, warn
-from optrr.estimation.impossible import Observed, impossible_tables
 from optrr.genomics.allele_names import refuse_turned
 from optrr.genomics.associations import Associations
 from optrr.genomics.chromosomes import copies, single_copy_chromosomes
@@ -18,19 +18,14 @@ from optrr.genomics.layout import Layout
 from optrr.genomics.noise import naive_is_harmless, naive_shift
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test, score_test
-from optrr.genomics.single_copies import (
-    WARNING,
-    single_copy_scores,
-    with_odds_of_single_copies,
-    with_single_copies,
-)
+from optrr.genomics.single_copies import WARNING, single_copy_scores, with_odds_of_single_copies, with_single_copies
 from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import CopyTables, Progress, copy_tables
-from optrr.inference.conditional import FEW_EXPECTED
-from optrr.inference.genotypes import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
-from optrr.kernel import EffectKernel, unrandomized
-from optrr.printable import amount
-from optrr.records.domain import listed
+from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.models.tests.conditional import FEW_EXPECTED
+from optrr.models.tests.genotypes import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
+from optrr.show.printable import amount
+from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from optrr.charts import figure_svg
-from optrr.designing.design import Design
+from optrr.designs.design import Design
 from optrr.genomics.associations import Associations
 from optrr.genomics.multiple import genomic_control
 from optrr.genomics.plots import manhattan, qq
-from optrr.inference.genotypes import ASSUMING
+from optrr.models.tests.genotypes import ASSUMING
 from optrr.pages.sections import Given, warnings
-from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.charts import figure_svg
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.show.rounding import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray
 
 _TOP = 30

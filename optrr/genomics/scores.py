@@ -1,7 +1,7 @@
 """Association of genotype and status from randomized tables of many variants: trend, genotypic and allelic tests.
 
-The tests are those of :mod:`optrr.inference`, contrasts and null hypotheses from :mod:`optrr.inference.genotypes`, null fit,
-statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
+The tests are those of :mod:`optrr.models.tests`, contrasts and null hypotheses from :mod:`optrr.models.tests.genotypes`, null
+fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
 from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
 part in the estimate, and the hypothesis is about the other three.
 """
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.inference.conditional import calibrated
-from optrr.inference.genotypes import ASSUMING, GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
-from optrr.inference.nullfit import NullFit
-from optrr.inference.score import score_tests
-from optrr.kernel import Kernel, unrandomized
+from optrr.mechanisms.kernel import Kernel, unrandomized
+from optrr.models.tests.conditional import calibrated
+from optrr.models.tests.genotypes import ASSUMING, GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
+from optrr.models.tests.nullfit import NullFit
+from optrr.models.tests.score import score_tests
 from optrr_solvers.arrays import FloatArray, IntArray
 
 ASSUMPTION = (
@@ -63,11 +63,11 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
         counted one drawn on its own (not for genotypic). Columns control, case.
     kernel
         of the mechanism that randomized them, one for all variants or one for each;
-        :func:`optrr.kernel.unrandomized` for data that are not randomized.
+        :func:`optrr.mechanisms.kernel.unrandomized` for data that are not randomized.
     test
         trend, genotypic, allelic or allelic-hwe.
     tail
-        whether small p-values come from :mod:`optrr.inference.conditional`, which is more accurate there; False takes all of
+        whether small p-values come from :mod:`optrr.models.tests.conditional`, which is more accurate there; False takes all of
         them from the χ² limit.
 
     Raises

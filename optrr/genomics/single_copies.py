@@ -25,9 +25,9 @@ from scipy.special import ndtri
 from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
 from optrr.genomics.scores import Scores
 from optrr.genomics.tables import CopyTables
-from optrr.inference.conditional import tail_of_one
-from optrr.inference.genotypes import ASSUMING, GENOTYPES
-from optrr.kernel import Kernel
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.tests.conditional import tail_of_one
+from optrr.models.tests.genotypes import ASSUMING, GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Frequencies and shares are kept this far from 0 and 1, so that no variance is 0.

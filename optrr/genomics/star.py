@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 

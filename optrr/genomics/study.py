@@ -38,8 +38,8 @@ from optrr.genomics.protocols import METHODS, VariantReports, noncentralities, p
 from optrr.genomics.randomize import MissingPolicy, records_of
 from optrr.genomics.scan import ScanOptions
 from optrr.genomics.scores import Scores, naive_score_test, score_test
-from optrr.kernel import unrandomized
-from optrr.results import TableResult
+from optrr.mechanisms.kernel import unrandomized
+from optrr.show.result import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The fewest variants whose ranks are compared: two ranks are always perfectly correlated.

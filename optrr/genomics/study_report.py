@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student
 
-from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
 from optrr.genomics.plots import manhattan, qq
 from optrr.genomics.scores import ASSUMPTION
 from optrr.genomics.study import Outcome, Study
-from optrr.inference.genotypes import ASSUMING
-from optrr.parts import Chart, Page, Part, Section, Table, Text
+from optrr.models.tests.genotypes import ASSUMING
+from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.labelled import Labelled
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.printable import amount
-from optrr.records.domain import Domain
-from optrr.records.provenance import digest_of
-from optrr.rounding import epsilon_text
+from optrr.releases.provenance import digest_of
+from optrr.show.printable import amount
+from optrr.show.rounding import epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform

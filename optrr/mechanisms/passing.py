@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from optrr.domain.public import PublicColumns
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import released_by
 from optrr.records.frames import marked, recode_frame
 from optrr.records.origins import randomized_before
 from optrr.records.passing import attributes_alone, beside
-from optrr.records.public import PublicColumns
 from optrr.records.spark_frames import refuse_spark_frame
 from optrr_solvers.randomness import RandomState, as_source
 

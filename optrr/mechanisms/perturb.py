@@ -4,7 +4,7 @@ A target file appears complete or not at all: batches go to a file in a private 
 the end (:mod:`optrr.records.whole_files`). Files are in random order, because a record's place may tell its value
 (:mod:`optrr.records.shuffling`); frames, and batches without a target, keep the order of the data. A half-written release
 would otherwise be a second look at the same people once the run is repeated. What is written says by which design it was
-randomized (:mod:`optrr.records.provenance`), and what says so already is not randomized again by accident.
+randomized (:mod:`optrr.releases.provenance`), and what says so already is not randomized again by accident.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from optrr.domain.domain import Domain, listed
+from optrr.domain.frame_kinds import is_polars_lazyframe
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
-from optrr.records.domain import Domain, listed
-from optrr.records.frame_kinds import is_polars_lazyframe
 from optrr.records.frames import FrameCodec
 from optrr.records.passing import PassingCodec, codec_for
-from optrr.records.provenance import COLUMN, Provenance
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Once, Places, RecordsAt, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
+from optrr.releases.provenance import COLUMN, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 Progress = Callable[[int], None]

@@ -14,10 +14,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.domain.codes import checked_codes
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.kernel import Kernel
-from optrr.records.codes import checked_codes
-from optrr.records.domain import Domain
+from optrr.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -28,7 +28,7 @@ class Randomizer(ABC):
     """A mechanism over the records of ``domain``.
 
     There are two kinds: :class:`~optrr.mechanisms.mechanism.Mechanism`, a law of change sets, and
-    :class:`~optrr.matrix.MatrixMechanism`, a distortion matrix for each attribute.
+    :class:`~optrr.mechanisms.matrix.MatrixMechanism`, a distortion matrix for each attribute.
     """
 
     domain: Domain

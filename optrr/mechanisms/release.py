@@ -1,4 +1,4 @@
-"""What a mechanism's output says of itself, and the refusal to randomize it again (:mod:`optrr.records.provenance`)."""
+"""What a mechanism's output says of itself, and the refusal to randomize it again (:mod:`optrr.releases.provenance`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from optrr.records.account import Release, check_limit
+from optrr.domain.public import NONE, PublicColumns
 from optrr.records.origins import randomized_before
-from optrr.records.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance
-from optrr.records.public import NONE, PublicColumns
 from optrr.records.reading.source import Source
 from optrr.records.shuffling import shuffled
+from optrr.releases.account import Release, check_limit
+from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance
 from optrr_solvers.randomness import BitSource, SystemSource
 
 

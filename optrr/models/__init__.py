@@ -1,28 +1,5 @@
-"""Log-linear models of a table's true proportions, fitted to randomized records, and tests of one model against another.
+"""Models of the true table and tests between them: independence, log-linear models, regressions, survey-weighted tests.
 
-``terms`` reads a model, ``fitting`` fits it, ``estimating`` is the front door and chooses among models, and
-``loglinear`` is the result. ``coefficients`` makes intervals, and ``unbounded`` says which coefficients are infinite.
-``comparing`` is the front door of tests, within strata too; ``margins`` fits the smaller model of many tables at
-once; ``power`` is theirs.
+``tests`` asks whether attributes are independent and plans for it, ``loglinear`` fits and compares models of a table,
+``regression`` relates one attribute to others, and ``weighted`` corrects tests for a survey's design.
 """
-
-from optrr.models.comparing import STRATIFIED, compare_models, stratified_test
-from optrr.models.estimating import fit_loglinear, stepwise
-from optrr.models.likelihood_ratio import Comparison, beside
-from optrr.models.loglinear import LogLinear
-from optrr.models.power import model_alternative, stratified_alternative
-from optrr.models.terms import Terms
-
-__all__ = [
-    "STRATIFIED",
-    "Comparison",
-    "LogLinear",
-    "Terms",
-    "beside",
-    "compare_models",
-    "fit_loglinear",
-    "model_alternative",
-    "stepwise",
-    "stratified_alternative",
-    "stratified_test",
-]

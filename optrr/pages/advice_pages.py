@@ -1,4 +1,4 @@
-"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.parts.Page`."""
+"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.show.parts.Page`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.allocating.advice import Advice
-from optrr.allocating.allocate import Allocation
-from optrr.allocating.options import sampling
-from optrr.allocating.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.asking import Asking
-from optrr.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
-from optrr.designing.design import Design
+from optrr.budgets.advice import Advice
+from optrr.budgets.allocate import Allocation
+from optrr.budgets.options import sampling
+from optrr.budgets.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
+from optrr.designs.asking import Asking
+from optrr.designs.design import Design
 from optrr.pages.design_page import MEANING, PAIRS, bought
 from optrr.pages.sections import ROWS, checked, told, warnings
-from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import amount, crossed
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text
+from optrr.show.printable import amount, crossed
+from optrr.show.rounding import bound_text, epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

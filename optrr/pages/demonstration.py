@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from optrr.designing.design import Design
-from optrr.designing.solving import design
-from optrr.estimation import estimate
+from optrr.designs.design import Design
+from optrr.designs.solving import design
+from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.domain.domain import Domain
 from optrr.records.counts import count
-from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.records.domain import Domain
+from optrr.tables.estimation import estimate
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from optrr.charts import figure_svg
-from optrr.designing.design import Design
+from optrr.designs.design import Design
 from optrr.pages.sections import CHARTED, ROWS, checked, told, warnings
-from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import amount
-from optrr.promise import changed_of_hundred
-from optrr.rounding import bound_text, epsilon_text
+from optrr.show.charts import figure_svg
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text
+from optrr.show.printable import amount
+from optrr.show.promise import changed_of_hundred
+from optrr.show.rounding import bound_text, epsilon_text
 from optrr_solvers import Status
 
 MEANING = (

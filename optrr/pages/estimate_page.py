@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from optrr.charts import figure_svg
-from optrr.estimation.derived import Derived
-from optrr.estimation.reach import Poisoning
-from optrr.estimation.result import Estimate
+from optrr.domain.scores import told_scores
 from optrr.pages.sections import CHARTED, ROWS, Given
-from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import amount, crossed, sentence
 from optrr.records.counts import Counts
-from optrr.records.scores import told_scores
+from optrr.show.charts import figure_svg
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text
+from optrr.show.printable import amount, crossed, sentence
+from optrr.tables.estimation.derived import Derived
+from optrr.tables.estimation.reach import Poisoning
+from optrr.tables.estimation.result import Estimate
 
 # Cells of a shaded table on a page.
 _SHADED = 400

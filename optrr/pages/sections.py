@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from optrr.asking import Asking
-from optrr.parts import Commands, Page, Part, Section, Table, Text, warned
-from optrr.promise import example, promise
-from optrr.rounding import epsilon_text
+from optrr.designs.asking import Asking
+from optrr.show.parts import Commands, Page, Part, Section, Table, Text, warned
+from optrr.show.promise import example, promise
+from optrr.show.rounding import epsilon_text
 
 # Rows of a table on a page; files and JSON have all.
 ROWS = 200

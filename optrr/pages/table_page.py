@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from optrr.bayes.result import PROMISE, Posterior
-from optrr.charts import figure_svg
-from optrr.measures.measure import Measures
-from optrr.models.likelihood_ratio import Comparison
-from optrr.models.loglinear import LogLinear
+from optrr.domain.scores import told_scores
+from optrr.models.loglinear.likelihood_ratio import Comparison
+from optrr.models.loglinear.loglinear import LogLinear
+from optrr.models.regression.result import Regression
 from optrr.pages.sections import CHARTED, ROWS, Given
-from optrr.parts import Chart, Page, Part, Section, Table, Text
-from optrr.printable import amount, cell, crossed, sentence
-from optrr.records.scores import told_scores
-from optrr.regression.result import Regression
-from optrr.weighting.result import WeightedEstimate
+from optrr.show.charts import figure_svg
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text
+from optrr.show.printable import amount, cell, crossed, sentence
+from optrr.tables.bayes.result import PROMISE, Posterior
+from optrr.tables.measures.measure import Measures
+from optrr.tables.weighting.result import WeightedEstimate
 
 _Warned = Measures | LogLinear | Regression | WeightedEstimate | Posterior
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optrr.charts import figure_svg
-from optrr.estimation.result import Estimate
-from optrr.inference.result import TestResult
+from optrr.domain.scores import told_scores
+from optrr.models.tests.result import TestResult
 from optrr.pages.estimate_page import estimate_parts
 from optrr.pages.sections import ROWS, Given
-from optrr.parts import Chart, Page, Part, Section, Table, Text, warned
-from optrr.printable import crossed, sentence
-from optrr.records.scores import told_scores
-from optrr.weighting.result import WeightedEstimate
+from optrr.show.charts import figure_svg
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.show.printable import crossed, sentence
+from optrr.tables.estimation.result import Estimate
+from optrr.tables.weighting.result import WeightedEstimate
 
 _MEANING = (
     "The p-value is the chance of a statistic at least as large as this one where the hypothesis holds: a small one speaks "

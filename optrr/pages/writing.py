@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from optrr.parts import Page, page_html
 from optrr.records.whole_files import whole_file
+from optrr.show.parts import Page, page_html
 
 __all__ = ["write_page"]
 

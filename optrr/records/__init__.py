@@ -1,9 +1,6 @@
-"""Records: domains, columns, data frames, files, counts of them, and what they say of themselves.
+"""Records from anywhere: data frames, files, databases and Spark; their counts; and whole files written or none.
 
-``domain`` declares attributes and their categories, ``bins`` those of numbers and dates. ``columns`` turns values
-into codes and back, and refuses what is not declared; ``frames`` and ``encoded`` do so for whole data sets,
-``counts`` counts them, ``scores`` are the numbers that categories count by. Files are read in ``reading/``, a module
-for each kind, and written whole or not at all by ``writing`` and ``whole_files``; ``small_files`` bounds what is read
-whole. ``provenance`` is what randomized records say of themselves, ``account`` what their people have spent over
-releases (one protocol's steps are in :mod:`optrr.spent`), ``binding`` the refusal of another design's.
+Files are read in ``reading/``, a module for each kind, and written by ``writing``, ``shuffling`` and ``whole_files``.
+``frames`` and ``encoded`` turn whole data sets into codes, ``counts`` counts them, and ``same_people`` asks whether
+two releases are of the same people. What values mean is in :mod:`optrr.domain`.
 """

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optrr.domain.cells import cells_table
+from optrr.domain.codes import checked_codes
+from optrr.domain.domain import Domain, listed
 from optrr.errors import InvalidInput
-from optrr.printable import amount
-from optrr.records.binding import Origin
-from optrr.records.cells import cells_table
-from optrr.records.codes import checked_codes
-from optrr.records.domain import Domain, listed
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import record_batches
 from optrr.records.spark_frames import is_spark_frame, summed
-from optrr.results import TableResult
+from optrr.releases.binding import Origin
+from optrr.show.printable import amount
+from optrr.show.result import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.

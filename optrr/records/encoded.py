@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.records.domain import Domain
+from optrr.domain.domain import Domain
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import record_batches
 

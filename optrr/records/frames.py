@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optrr.domain.columns import ColumnCodec
+from optrr.domain.domain import Domain, listed, shown
+from optrr.domain.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
+from optrr.domain.pandas_types import as_plain, back_from_plain, is_interval_or_period
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.records.columns import ColumnCodec
-from optrr.records.domain import Domain, listed, shown
-from optrr.records.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
-from optrr.records.pandas_types import as_plain, back_from_plain, is_interval_or_period
-from optrr.records.provenance import Provenance
+from optrr.releases.provenance import Provenance
 
 Frame = TypeVar("Frame")
 Kernel = Callable[[NDArray[np.int32]], None]
@@ -227,7 +227,7 @@ def frame_table(data: Any) -> pa.Table:
     if is_polars_dataframe(data):
         return data.to_arrow()
     if not is_frame(data):
-        one = "; optrr.protocols.Client randomizes one record" if isinstance(data, dict) else ""
+        one = "; optrr.ways.protocols.Client randomizes one record" if isinstance(data, dict) else ""
         raise InvalidInput(
             f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table{one}"
         )

@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from optrr.domain.frame_kinds import is_polars_lazyframe
 from optrr.errors import InvalidInput
-from optrr.records.binding import Origin, doubts, require_design, require_unrandomized
-from optrr.records.frame_kinds import is_polars_lazyframe
-from optrr.records.provenance import COLUMN, KEY, Provenance
 from optrr.records.reading.registry import names_places, open_source
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source
-from optrr.records.sidecar import origin_from_sidecar
 from optrr.records.spark_frames import is_spark_frame, notes_of
+from optrr.releases.binding import Origin, doubts, require_design, require_unrandomized
+from optrr.releases.provenance import COLUMN, KEY, Provenance
+from optrr.releases.sidecar import origin_from_sidecar
 
 
 def origins_of(data: Any) -> list[Origin]:
@@ -48,7 +48,7 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
     Raises
     ------
     InvalidInput
-        see :func:`optrr.records.binding.require_unrandomized`; also for records of several releases, and for those that can
+        see :func:`optrr.releases.binding.require_unrandomized`; also for records of several releases, and for those that can
         be read only once and would have to be read to see what they have been through.
     """
     origins = _of_stream(data, opened) or origins_of(data)
@@ -65,7 +65,7 @@ def check_design(data: Any, digest: str) -> list[str]:
     Raises
     ------
     InvalidInput
-        see :func:`optrr.records.binding.require_design`.
+        see :func:`optrr.releases.binding.require_design`.
     """
     origins = origins_of(data)
     for origin in origins:

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from optrr.domain.domain import Domain, listed, shown
+from optrr.domain.frame_kinds import is_pandas_dataframe, is_polars_dataframe
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.records.domain import Domain, listed, shown
-from optrr.records.frame_kinds import is_pandas_dataframe, is_polars_dataframe
 from optrr.records.frames import Frame, FrameCodec, Kernel, column_names, frame_table
-from optrr.records.public import PublicColumns
 
 
 class PassingCodec:

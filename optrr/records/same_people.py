@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from optrr.errors import InvalidInput
-from optrr.records.account import Release
-from optrr.records.binding import Origin, doubts, require_design
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import names_places, open_source
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import Place, RecordsAt
+from optrr.releases.account import Release
+from optrr.releases.binding import Origin, doubts, require_design
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def people_doubts(given: Sequence[Any], digest: str, apart: Iterable[Release] = 
     Raises
     ------
     InvalidInput
-        see :func:`optrr.records.binding.require_design` and :func:`counted_twice`.
+        see :func:`optrr.releases.binding.require_design` and :func:`counted_twice`.
     """
     parts = _parts(given)
     for part in parts:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
-from optrr.records.provenance import KEY
+from optrr.releases.provenance import KEY
 from optrr_solvers.arrays import IntArray
 
 # From the batches of one partition to other batches.
@@ -52,7 +52,7 @@ def refuse_spark_frame(data: object) -> None:
     if is_spark_frame(data):
         raise InvalidInput(
             "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
-            "optrr.engines.spark.perturb_once(frame, mechanism, path), and count them with optrr.count(frame, …)"
+            "optrr.mechanisms.engines.spark.perturb_once(frame, mechanism, path), and count them with optrr.count(frame, …)"
         )
 
 

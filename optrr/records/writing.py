@@ -11,10 +11,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from optrr.errors import InvalidInput
-from optrr.records.provenance import Provenance, SyntheticNote
 from optrr.records.reading.source import Source
-from optrr.records.sidecar import sidecar_path, write_sidecar
 from optrr.records.whole_files import whole_files
+from optrr.releases.provenance import Provenance, SyntheticNote
+from optrr.releases.sidecar import sidecar_path, write_sidecar
 
 WRITTEN = (".csv", ".parquet")
 
@@ -55,7 +55,7 @@ class RecordWriter:
 def released_file(target: Path, schema: pa.Schema, provenance: Provenance | SyntheticNote) -> Iterator[RecordWriter]:
     """A writer of randomized records to ``target``: the file appears, bound to its provenance, when the block ends, or not.
 
-    Parquet carries it in its metadata, CSV in a sidecar (:mod:`optrr.records.sidecar`).
+    Parquet carries it in its metadata, CSV in a sidecar (:mod:`optrr.releases.sidecar`).
 
     Raises
     ------

@@ -12,8 +12,8 @@ import re
 import msgspec
 from starlette.requests import Request
 
-from optrr.designing.design_file import refuse_repeats
-from optrr.records.domain import Attribute, Domain
+from optrr.designs.design_file import refuse_repeats
+from optrr.domain.domain import Attribute, Domain
 from optrr.survey.packing import Packing
 from optrr.survey.store import Report
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain
 from optrr_solvers.arrays import IntArray
 
 # The struct module's letters for unsigned integers of 1, 2 and 4 bytes, by the number of categories they hold.

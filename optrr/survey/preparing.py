@@ -11,18 +11,18 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from optrr.deployment.canonical import digest_of
-from optrr.deployment.deployment_file import Deployment
-from optrr.deployment.fit import Fitted, fitted_deployment
-from optrr.designing.design import Design
-from optrr.designing.design_file import FORMAT as DESIGN_FORMAT
-from optrr.designing.solving import design
-from optrr.designing.specification import Specification, Wording, read_specification
-from optrr.designing.wishes import Preserve, Wishes
+from optrr.designs.design import Design
+from optrr.designs.design_file import FORMAT as DESIGN_FORMAT
+from optrr.designs.solving import design
+from optrr.designs.specification import Specification, Wording, read_specification
+from optrr.designs.wishes import Preserve, Wishes
+from optrr.devices.deployment.canonical import digest_of
+from optrr.devices.deployment.deployment_file import Deployment
+from optrr.devices.deployment.fit import Fitted, fitted_deployment
 from optrr.errors import InvalidInput
-from optrr.records.account import Release
-from optrr.records.provenance import Provenance
-from optrr.records.small_files import Content, Given, content_of, path_of, read_small
+from optrr.releases.account import Release
+from optrr.releases.provenance import Provenance
+from optrr.releases.small_files import Content, Given, content_of, path_of, read_small
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 

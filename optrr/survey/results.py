@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from optrr.designing.design import Design
+from optrr.designs.design import Design
 from optrr.errors import InvalidInput, OptrrError
-from optrr.estimation import estimate, poisoning
-from optrr.inference import test as test_association
+from optrr.models.tests import test as test_association
 from optrr.pages.estimate_page import estimate_parts
-from optrr.parts import Page, Part, Section, Text, warned
-from optrr.printable import crossed, sentence
 from optrr.records.counts import Counts, count_many
-from optrr.rounding import epsilon_text
+from optrr.show.parts import Page, Part, Section, Text, warned
+from optrr.show.printable import crossed, sentence
+from optrr.show.rounding import epsilon_text
 from optrr.survey.stored_records import StoredRecords
+from optrr.tables.estimation import estimate, poisoning
 
 # Attributes whose tables stand on the page when none are named.
 MOST_TABLES = 30

@@ -24,8 +24,8 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from optrr.errors import OptrrError
-from optrr.parts import Page, page_environment, page_html
-from optrr.spreadsheets import without_formulas
+from optrr.records.spreadsheets import without_formulas
+from optrr.show.parts import Page, page_environment, page_html
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.session import COOKIE, LASTS, Admission

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from optrr.designing.wishes import Preserve
+from optrr.designs.wishes import Preserve
 from optrr.errors import InvalidInput
-from optrr.records.small_files import Given, path_of
+from optrr.releases.small_files import Given, path_of
 from optrr.survey.app import SurveyApp, survey_app
 from optrr.survey.database import database_url, open_database, shown
 from optrr.survey.preparing import prepared

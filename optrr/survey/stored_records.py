@@ -14,13 +14,13 @@ import msgspec
 import pyarrow as pa
 import sqlalchemy as sa
 
+from optrr.domain.columns import ColumnCodec
+from optrr.domain.declaration import DeclaredAttribute
+from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.columns import ColumnCodec
-from optrr.records.declaration import DeclaredAttribute
-from optrr.records.domain import Attribute, Domain
 from optrr.records.frames import RECORDS
-from optrr.records.provenance import KEY
 from optrr.records.reading.source import RecordsAt, Source
+from optrr.releases.provenance import KEY
 from optrr.survey.database import database_url, held_survey, open_database, readable, reports, shown
 from optrr.survey.packing import Packing
 

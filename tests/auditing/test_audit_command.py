@@ -12,10 +12,10 @@ import pytest
 from vectors import CLIENTS
 
 import optrr
-from optrr.auditing.clients import LogClient
-from optrr.auditing.label import label_of
-from optrr.auditing.messages import read_planted
 from optrr.cli.main import run
+from optrr.devices.auditing.clients import LogClient
+from optrr.devices.auditing.label import label_of
+from optrr.devices.auditing.messages import read_planted
 
 # A client in ten lines: the plain Python client behind the protocol of lines.
 CLIENT = f"""

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from vectors import VECTORS, load_script
 
-from optrr.auditing.label import label_of
-from optrr.deployment.export import deployment_of
+from optrr.devices.auditing.label import label_of
+from optrr.devices.deployment.export import deployment_of
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
 
 LAWS = load_script(VECTORS / "laws.py")
 SMALL = [n for n in LAWS.LAWS if n not in ("many", "optimum-11", "optimum-12")]

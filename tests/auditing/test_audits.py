@@ -10,15 +10,15 @@ from vectors import CLIENTS, VECTORS, load_script
 
 import optrr
 from optrr import AuditOptions
-from optrr.auditing import bounds
-from optrr.auditing.answers import Answers
-from optrr.auditing.label import Label, label_of
-from optrr.auditing.questions import Layout, planned
-from optrr.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
-from optrr.deployment.export import deployment_of
+from optrr.devices.auditing import bounds
+from optrr.devices.auditing.answers import Answers
+from optrr.devices.auditing.label import Label, label_of
+from optrr.devices.auditing.questions import Layout, planned
+from optrr.devices.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
+from optrr.devices.deployment.export import deployment_of
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
 from optrr_solvers import Problem, solve
 
 LAWS = load_script(VECTORS / "laws.py")

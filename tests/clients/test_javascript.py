@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 
-from optrr.deployment.canonical import canonical, digest_of
-from optrr.deployment.export import deployment_of
+from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.devices.deployment.export import deployment_of
+from optrr.domain.domain import Attribute, Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Attribute, Domain
 from tests import browsers, vectors
 from tests.javascript import CLIENT, TESTS, run
 from tests.solvers.test_automaton import KINDS, random_law

@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from optrr.deployment.canonical import canonical, digest_of
-from optrr.deployment.deployment_file import read_deployment_text
-from optrr.deployment.exact import total_epsilon
-from optrr.deployment.verify import verify_deployment
+from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.devices.deployment.deployment_file import read_deployment_text
+from optrr.devices.deployment.exact import total_epsilon
+from optrr.devices.deployment.verify import verify_deployment
 from optrr.errors import InvalidInput
 from tests import vectors
 from tests.javascript import run

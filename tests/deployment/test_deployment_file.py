@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from optrr.deployment.deployment_file import read_deployment_text
+from optrr.devices.deployment.deployment_file import read_deployment_text
 from optrr.errors import InvalidInput
 from tests import vectors
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.deployment.deployment_file import Deployment, read_deployment_text
-from optrr.deployment.export import deployment_of
-from optrr.deployment.fit import fitted_deployment
+from optrr.devices.deployment.deployment_file import Deployment, read_deployment_text
+from optrr.devices.deployment.export import deployment_of
+from optrr.devices.deployment.fit import fitted_deployment
 from optrr.errors import OptrrError
 from tests import naive
 from tests.brackets import Bracket

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 
-from optrr.deployment.canonical import canonical
-from optrr.deployment.deployment_file import read_deployment_text
-from optrr.deployment.exact import MOST_WORK, total_epsilon, work
+from optrr.devices.deployment.canonical import canonical
+from optrr.devices.deployment.deployment_file import read_deployment_text
+from optrr.devices.deployment.exact import MOST_WORK, total_epsilon, work
 from tests import vectors
 
 CLIENT = vectors.CLIENTS / "python" / "optrr_client.py"

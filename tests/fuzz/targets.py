@@ -19,34 +19,34 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 
 import optrr
-from optrr.allocating.workload import workload_of
-from optrr.auditing.clients import LogClient
-from optrr.auditing.messages import answered_codes, plant, read_planted
-from optrr.auditing.questions import Layout, planned
+from optrr.budgets.workload import workload_of
 from optrr.cli.tables import read_proportions
-from optrr.deployment.canonical import canonical, digest_of
-from optrr.deployment.export import deployment_of
-from optrr.deployment.verify import load_deployment, verify_deployment
-from optrr.designing import design_file
-from optrr.designing.design import Design
-from optrr.designing.signing import sign_file, signature_check
-from optrr.designing.specification import Specification, parse_attributes, read_specification
-from optrr.designing.verify import verify
+from optrr.designs import design_file
+from optrr.designs.design import Design
+from optrr.designs.signing import sign_file, signature_check
+from optrr.designs.specification import Specification, parse_attributes, read_specification
+from optrr.designs.verify import verify
+from optrr.devices.auditing.clients import LogClient
+from optrr.devices.auditing.messages import answered_codes, plant, read_planted
+from optrr.devices.auditing.questions import Layout, planned
+from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.devices.deployment.export import deployment_of
+from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
 from optrr.genomics.cohort import read_cohort
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.longitudinal import Key, LongitudinalDesign, longitudinal, verify_longitudinal
-from optrr.longitudinal import design_file as longitudinal_file
-from optrr.protocols.message import Message
-from optrr.protocols.sampled_tables import SampledTables
-from optrr.protocols.saved import load_asking
-from optrr.records.account import Release
 from optrr.records.counts import count
-from optrr.records.domain import Domain
 from optrr.records.origins import origins_of
-from optrr.records.provenance import Provenance
 from optrr.records.reading.source import RecordsAt
-from optrr.records.sidecar import sidecar_path, write_sidecar
+from optrr.releases.account import Release
+from optrr.releases.provenance import Provenance
+from optrr.releases.sidecar import sidecar_path, write_sidecar
+from optrr.ways.longitudinal import Key, LongitudinalDesign, longitudinal, verify_longitudinal
+from optrr.ways.longitudinal import design_file as longitudinal_file
+from optrr.ways.protocols.message import Message
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.saved import load_asking
 from tests.fuzz import commands, web
 from tests.fuzz.engine import Feed
 from tests.fuzz.kept import kept
@@ -314,7 +314,7 @@ def _design_seeds() -> list[bytes]:
 
 def _longitudinal_seeds() -> list[bytes]:
     made = [
-        longitudinal({"a": 2, "b": 3}, 0.5, 2.0, stages=optrr.longitudinal.Stages(second))
+        longitudinal({"a": 2, "b": 3}, 0.5, 2.0, stages=optrr.ways.longitudinal.Stages(second))
         for second in ("whole", "kronecker")
     ]  # type: ignore[arg-type]
     return [json.dumps(json.loads(_saved(d.save))).encode() for d in made]

@@ -10,8 +10,8 @@ from itertools import combinations_with_replacement, islice
 import mpmath as mp
 import numpy as np
 
-from optrr.longitudinal import LongitudinalDesign, WholeOrUniform
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.ways.longitudinal import LongitudinalDesign, WholeOrUniform
 from tests import naive
 
 # Multisets that are looked at in doubles at once.

@@ -9,11 +9,11 @@ from cases import spread
 from table_simulation import simulated, skewed_codes
 
 from optrr import InvalidInput, advise
-from optrr.allocating.options import partition, sampled_tables
+from optrr.budgets.options import partition, sampled_tables
 from optrr.cli.main import run
+from optrr.domain.datasets import adult_domain
+from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.datasets import adult_domain
-from optrr.records.domain import Domain
 from optrr_solvers.allocating.split import best_split, cluster_blocks
 from optrr_solvers.laws import BlockLaw, ProductLaw, TableLaw
 

@@ -7,14 +7,14 @@ import pytest
 from table_simulation import simulated, skewed_codes
 
 from optrr import InvalidInput, allocate, count_many, design
-from optrr.allocating.allocate import METHODS
-from optrr.allocating.workload import WantedTable, Workload, workload_of
-from optrr.designing.checks import checks
-from optrr.designing.design import Design
-from optrr.designing.design_file import save_design
-from optrr.estimation import estimate
-from optrr.records.datasets import adult_domain
-from optrr.records.domain import Domain
+from optrr.budgets.allocate import METHODS
+from optrr.budgets.workload import WantedTable, Workload, workload_of
+from optrr.designs.checks import checks
+from optrr.designs.design import Design
+from optrr.designs.design_file import save_design
+from optrr.domain.datasets import adult_domain
+from optrr.domain.domain import Domain
+from optrr.tables.estimation import estimate
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
 from optrr_solvers.certificates.certificate import lower_bound
 

@@ -7,7 +7,7 @@ import pytest
 
 from optrr import InvalidInput, allocate, load_asking
 from optrr.cli.main import run
-from optrr.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_tables import SampledTables
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
 

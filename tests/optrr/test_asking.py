@@ -5,13 +5,13 @@ import pyarrow as pa
 import pytest
 
 from optrr import InvalidInput, advise, design, load_asking
-from optrr.designing.baseline import baseline_design
-from optrr.protocols import Protocol, rr_clusters, rr_joint
-from optrr.protocols.oracles import ORACLES
-from optrr.protocols.sampled_tables import SampledTables
-from optrr.records.domain import Domain
-from optrr.spent import Account
+from optrr.designs.baseline import baseline_design
+from optrr.domain.domain import Domain
+from optrr.releases.spent import Account
 from optrr.studies.baselines import fake_data, sample, split
+from optrr.ways.protocols import Protocol, rr_clusters, rr_joint
+from optrr.ways.protocols.oracles import ORACLES
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.laws import ProductLaw
 
 

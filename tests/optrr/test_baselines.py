@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation import expected_squared_error
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.protocols.oracles import drawn_epsilon
-from optrr.records.domain import Domain
 from optrr.studies.baselines import (
     FieldProtocol,
     best_oracle,
@@ -25,6 +23,8 @@ from optrr.studies.baselines import (
     support_probabilities,
 )
 from optrr.studies.baselines.protocols import mean_reciprocal
+from optrr.tables.estimation import expected_squared_error
+from optrr.ways.protocols.oracles import drawn_epsilon
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import threshold
 

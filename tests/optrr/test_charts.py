@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from scipy.stats import chi2
 
 import optrr
-from optrr import parts
-from optrr.charts import figure_svg, interval_figure, new_figure
-from optrr.inference.result import TestResult
-from optrr.longitudinal import Panel, longitudinal
+from optrr.models.tests.result import TestResult
+from optrr.show import parts
+from optrr.show.charts import figure_svg, interval_figure, new_figure
+from optrr.ways.longitudinal import Panel, longitudinal
 
 DOMAIN = optrr.Domain.of({"a": ["low", None, "high"], "b": ["x", "y"], "c": 2})
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.cluster import (
+from optrr.designs.cluster import (
     checked_clusters,
     choose_clusters,
     drop_near_duplicates,
@@ -17,12 +17,12 @@ from optrr.cluster import (
     power_iteration_clusters,
     spectral_clusters,
 )
-from optrr.cluster.power_iteration import interval_means, power_iteration
-from optrr.dependence import Dependences, cramers_v
+from optrr.designs.cluster.power_iteration import interval_means, power_iteration
+from optrr.designs.dependence import Dependences, cramers_v
+from optrr.domain.datasets import adult, adult_domain
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count_many
-from optrr.records.datasets import adult, adult_domain
-from optrr.records.domain import Domain
 
 
 def literal_algorithm_1(dependence, sizes, t_v, t_d):

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from optrr.cli.main import run
-from optrr.designing.design import Design
-from optrr.designing.design_file import save_design
-from optrr.designing.solving import design
+from optrr.designs.design import Design
+from optrr.designs.design_file import save_design
+from optrr.designs.solving import design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation import estimate
-from optrr.protocols import of_design
-from optrr.protocols.cluster_design import cluster_design
-from optrr.protocols.cluster_laws import ClusterMatrix
-from optrr.protocols.kinds import block_names
 from optrr.records.counts import count
-from optrr.records.domain import Domain
 from optrr.records.reading.registry import open_source
+from optrr.tables.estimation import estimate
+from optrr.ways.protocols import of_design
+from optrr.ways.protocols.cluster_design import cluster_design
+from optrr.ways.protocols.cluster_laws import ClusterMatrix
+from optrr.ways.protocols.kinds import block_names
 from optrr_solvers import Status
 from optrr_solvers.laws import BlockLaw
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.cluster import coarsen
+from optrr.designs.cluster import coarsen
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain
 
 DOMAIN = Domain.of({"a": 4, "b": 5, "c": 3, "d": 2})
 

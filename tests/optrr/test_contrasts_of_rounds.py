@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from optrr.longitudinal import Panel, longitudinal
-from optrr.longitudinal.panel import ABSENT
+from optrr.ways.longitudinal import Panel, longitudinal
+from optrr.ways.longitudinal.panel import ABSENT
 
 
 def two_rounds(epsilon, counts, sizes):

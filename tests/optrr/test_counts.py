@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records import counts as module
 from optrr.records import frames
 from optrr.records.counts import Counts, count, count_many
-from optrr.records.domain import Domain
 from optrr.records.reading import memory
 from optrr.records.reading import parquet_files as batches
 
@@ -215,7 +215,7 @@ MEASURE = """
 import sys
 from itertools import combinations
 from optrr.records.counts import count_many
-from optrr.records.domain import Domain
+from optrr.domain.domain import Domain
 domain = Domain.of({f"a{i}": 4 for i in range(8)})
 tables = count_many(sys.argv[1], domain, combinations(domain.names, 2))
 assert len(tables) == 28 and all(t.n == int(sys.argv[2]) for t in tables.values())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, elementwise
 
-from optrr.estimation.crossings import crossings
+from optrr.tables.estimation.crossings import crossings
 
 RNG = np.random.default_rng(5)
 ROOTS, STEEP = RNG.uniform(-3, 7, 300), 10.0 ** RNG.uniform(-3, 3, 300)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from optrr.designs.observed import observed_domain
+from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.counts import count_many
-from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.records.observed import observed_domain
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT.parent / "shared" / "data" / "adult.csv"
@@ -50,7 +50,7 @@ def test_same_records_as_the_source():
 
 
 def test_source_and_licence_are_stated():
-    from optrr.records import datasets  # noqa: PLC0415
+    from optrr.domain import datasets  # noqa: PLC0415
 
     for part in ("UCI", "Becker", "Kohavi", "1996", "CC BY 4.0"):
         assert part in datasets.__doc__

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats.contingency import association
 
-from optrr.dependence import (
+from optrr.designs.dependence import (
     RandomizedPair,
     bias_corrected_v,
     cramers_v,
@@ -17,11 +17,11 @@ from optrr.dependence import (
     pearson,
     phi_squared,
 )
-from optrr.designing.solving import design
+from optrr.designs.solving import design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.kernel import SingularMarginal
+from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
 from optrr.studies.secure_sum import dependences_by_randomized_pairs, dependences_by_secure_sum, summed_pair_tables
 from optrr.studies.secure_sum.dependences import (
     cells_of,

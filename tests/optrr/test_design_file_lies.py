@@ -17,11 +17,11 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing import apart, design_file, work
-from optrr.designing.checks import OPTIMAL_GAP
-from optrr.designing.design import Design
-from optrr.designing.design_file import read_design_file
-from optrr.designing.verify import verify
+from optrr.designs import apart, design_file, work
+from optrr.designs.checks import OPTIMAL_GAP
+from optrr.designs.design import Design
+from optrr.designs.design_file import read_design_file
+from optrr.designs.verify import verify
 from optrr.errors import InvalidInput
 from optrr_solvers import Law, Problem, ProductLaw, SolveOptions, TableLaw
 from optrr_solvers.laws.block import BlockLaw

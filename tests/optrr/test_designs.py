@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.designing import design_file
-from optrr.designing.checks import Verification, checks
-from optrr.designing.design import Design
-from optrr.designing.design_file import encoded_design, read_design_file, save_design
-from optrr.designing.solving import epsilon_vector
-from optrr.designing.specification import parse_attributes, read_specification
-from optrr.designing.specification_record import refuse_specification
-from optrr.designing.verify import verify
+from optrr.designs import design_file
+from optrr.designs.checks import Verification, checks
+from optrr.designs.design import Design
+from optrr.designs.design_file import encoded_design, read_design_file, save_design
+from optrr.designs.solving import epsilon_vector
+from optrr.designs.specification import parse_attributes, read_specification
+from optrr.designs.specification_record import refuse_specification
+from optrr.designs.verify import verify
 from optrr.errors import InvalidInput
 from optrr_solvers import (
     BallLaw,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optrr.distributions import chi2, chi_squared_tails, norm
+from optrr.tables.distributions import chi2, chi_squared_tails, norm
 
 
 @pytest.mark.parametrize("tail", [1e-300, 1e-12, 0.001, 0.025, 0.5, 0.975, 1 - 1e-9])

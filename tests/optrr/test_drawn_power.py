@@ -11,14 +11,14 @@ from scipy.stats import binom, chi2, hypergeom, multinomial, ncx2
 
 from optrr import Counts, Domain, design, goodness_of_fit, power, predicted_power, required_records, stratified_test
 from optrr.errors import InvalidInput
-from optrr.inference import Alternative, alternative_of, drawn_power, goodness_alternative, homogeneity_alternative
-from optrr.inference.calibration import chi_square_limit, simulated
-from optrr.inference.drawn_power import TwoReports, dealt_p_values
-from optrr.inference.exact import homogeneity_tests
-from optrr.inference.simulation import Simulation
-from optrr.inference.testing import association
-from optrr.kernel import Kernel
-from optrr.models import stratified_alternative
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.loglinear import stratified_alternative
+from optrr.models.tests import Alternative, alternative_of, drawn_power, goodness_alternative, homogeneity_alternative
+from optrr.models.tests.calibration import chi_square_limit, simulated
+from optrr.models.tests.drawn_power import TwoReports, dealt_p_values
+from optrr.models.tests.exact import homogeneity_tests
+from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.testing import association
 
 
 def kernel(size: int, epsilon: float) -> Kernel:

@@ -20,16 +20,16 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.engines.spark import perturb_once
+from optrr.designs.observed import observed_domain
+from optrr.domain.bins import Bins
+from optrr.domain.domain import Domain, binned
 from optrr.errors import InvalidInput
+from optrr.mechanisms.engines.spark import perturb_once
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
-from optrr.protocols.sampled_tables import SampledTables
-from optrr.records.bins import Bins
 from optrr.records.counts import count, count_many, distinct
-from optrr.records.domain import Domain, binned
-from optrr.records.observed import observed_domain
 from optrr.records.origins import check_design, origins_of
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.laws import ProductLaw
 
 # a Java machine starts for them
@@ -261,9 +261,9 @@ KILLED = """
 import sys
 from pyspark.sql import SparkSession
 import numpy as np
-from optrr.engines.spark import perturb_once
+from optrr.mechanisms.engines.spark import perturb_once
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
+from optrr.domain.domain import Domain
 from optrr_solvers.laws import ProductLaw
 
 session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

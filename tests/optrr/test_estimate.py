@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, count, design
-from optrr.estimation import METHODS, estimate
-from optrr.estimation.simplex import clip, norm_sub, projection
-from optrr.kernel import EffectKernel, SingularMarginal
-from optrr.matrix import MatrixMechanism, from_probabilities
-from optrr.records import datasets
+from optrr.domain import datasets
+from optrr.mechanisms.kernel import EffectKernel, SingularMarginal
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
+from optrr.tables.estimation import METHODS, estimate
+from optrr.tables.estimation.simplex import clip, norm_sub, projection
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 2, "c": 3})

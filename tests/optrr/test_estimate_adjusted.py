@@ -5,13 +5,13 @@ import pytest
 
 from optrr import Domain, InvalidInput, Mechanism, count, design
 from optrr.cli import main
-from optrr.designing.design_file import save_design
-from optrr.estimation import adjust, estimate, estimate_adjusted
-from optrr.estimation.simplex import clip
-from optrr.protocols import Collector, rr_clusters, rr_independent
-from optrr.protocols.cluster_design import cluster_design
-from optrr.protocols.kinds import of_design
+from optrr.designs.design_file import save_design
 from optrr.records.counts import distinct
+from optrr.tables.estimation import adjust, estimate, estimate_adjusted
+from optrr.tables.estimation.simplex import clip
+from optrr.ways.protocols import Collector, rr_clusters, rr_independent
+from optrr.ways.protocols.cluster_design import cluster_design
+from optrr.ways.protocols.kinds import of_design
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})

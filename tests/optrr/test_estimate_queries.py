@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.estimation import (
+from optrr.tables.estimation import (
     absolute_error,
     consistent_tables,
     count_query,
@@ -17,8 +17,8 @@ from optrr.estimation import (
     query_errors,
     relative_error,
 )
-from optrr.estimation.accuracy import bonferroni_quantile
-from optrr.estimation.queries import box, records
+from optrr.tables.estimation.accuracy import bonferroni_quantile
+from optrr.tables.estimation.queries import box, records
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
 

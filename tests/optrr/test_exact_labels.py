@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.deployment.export import deployment_of
+from optrr.devices.deployment.export import deployment_of
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer
 from tests import naive

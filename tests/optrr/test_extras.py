@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from optrr import InvalidInput, design
-from optrr.charts import new_figure
-from optrr.cluster.spectral import spectral_clusters
+from optrr.designs.cluster.spectral import spectral_clusters
 from optrr.genomics.optional import required
-from optrr.regression.formulas import Formula
+from optrr.models.regression.formulas import Formula
+from optrr.show.charts import new_figure
 from optrr.studies.secure_sum.group import _bindings
 
 USES: dict[str, tuple[str, Callable[[], Any], str]] = {

@@ -13,13 +13,13 @@ import pytest
 import optrr
 from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal, poisoning
 from optrr.cli.main import run
-from optrr.estimation import METHODS, simplex
-from optrr.estimation.reach import Reach
-from optrr.longitudinal.two_stage import TwoStage
-from optrr.longitudinal.whole import WholeOrUniform
-from optrr.matrix import MatrixMechanism, from_probabilities
-from optrr.protocols.cluster_design import cluster_design
-from optrr.protocols.oracles import ORACLES, subset_size, support_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
+from optrr.tables.estimation import METHODS, simplex
+from optrr.tables.estimation.reach import Reach
+from optrr.ways.longitudinal.two_stage import TwoStage
+from optrr.ways.longitudinal.whole import WholeOrUniform
+from optrr.ways.protocols.cluster_design import cluster_design
+from optrr.ways.protocols.oracles import ORACLES, subset_size, support_probabilities
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 
 # Entries of inverses are sums of a few hundred products of doubles; relative to the largest of them.

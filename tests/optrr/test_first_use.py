@@ -10,10 +10,10 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.proposing import Proposing, propose
+from optrr.designs.proposing import Proposing, propose
+from optrr.domain.datasets import adult, adult_domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
-from optrr.records.datasets import adult, adult_domain
 
 NAMES = ["sex", "income"]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optrr.domain.domain import Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records import frames
-from optrr.records.domain import Domain, category_text
 from optrr.records.frames import FrameCodec, recode_frame
 from optrr.records.reading.registry import record_batches
 from optrr_solvers.laws import ProductLaw

@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from optrr.genomics.odds import odds_ratios
-from optrr.inference.nullfit import independence_fit
-from optrr.kernel import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.models.tests.nullfit import independence_fit
 
 FARTHEST = np.log(1e4)
 GOALS = {"low": float(ndtri(0.975)), "ratio": 0.0, "high": -float(ndtri(0.975))}

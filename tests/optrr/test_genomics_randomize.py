@@ -29,11 +29,11 @@ from optrr.genomics.scan import ScanOptions, scan
 from optrr.genomics.scores import naive_score_test, score_test
 from optrr.genomics.star import star_kernel
 from optrr.genomics.tables import all_tables
-from optrr.kernel import unrandomized
-from optrr.records.account import Release
+from optrr.mechanisms.kernel import unrandomized
 from optrr.records.frames import FrameCodec
-from optrr.records.provenance import KEPT, Provenance
 from optrr.records.reading.registry import open_source
+from optrr.releases.account import Release
+from optrr.releases.provenance import KEPT, Provenance
 from optrr_solvers.laws import ProductLaw
 
 RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),), order=KEPT)

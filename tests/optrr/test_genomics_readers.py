@@ -16,7 +16,7 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.randomize import write_plink
 from optrr.genomics.scan import ScanOptions, associations
 from optrr.genomics.tables import all_tables, cohort_tables, copy_tables, genotype_tables
-from optrr.kernel import unrandomized
+from optrr.mechanisms.kernel import unrandomized
 
 HEADER = '##fileformat=VCFv4.2\n##contig=<ID=1,length=1000>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
 COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t"

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import binom, chi2_contingency, norm
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.inflation import Inflation, Visible, visible_share
 from optrr.genomics.multiple import genomic_control
@@ -16,11 +17,10 @@ from optrr.genomics.noise import association_chi_squared, naive_is_harmless, nai
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.scores import naive_score_test, score_test
 from optrr.genomics.star import star_kernel
-from optrr.inference.conditional import tail_of_one
-from optrr.inference.genotypes import GENOTYPE_TESTS as TESTS
-from optrr.kernel import EffectKernel, unrandomized
+from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
+from optrr.models.tests.conditional import tail_of_one
+from optrr.models.tests.genotypes import GENOTYPE_TESTS as TESTS
 from optrr_solvers import Problem, solve
 
 COPIES = np.arange(3.0)

@@ -21,7 +21,7 @@ from optrr.genomics.scores import score_test
 from optrr.genomics.single_copies import single_copy_odds, single_copy_scores
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.tables import CopyTables, copy_tables
-from optrr.kernel import EffectKernel, unrandomized
+from optrr.mechanisms.kernel import EffectKernel, unrandomized
 
 PLAIN = unrandomized((3, 2))
 RANDOMIZED = EffectKernel((3, 2), [[1.0, 0.5], [0.45, 0.3]])

@@ -17,9 +17,9 @@ from optrr.genomics.protocols import VariantReports, noncentralities, protocol_f
 from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.kernel import EffectKernel
-from optrr.parts import page_html
-from optrr.promise import promise
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.show.parts import page_html
+from optrr.show.promise import promise
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 KIDD = DATA / "kidd.aisnp.1kg.vcf"

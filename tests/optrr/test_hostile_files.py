@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.deployment.canonical import canonical, digest_of
-from optrr.designing.design_file import encoded_design
-from optrr.longitudinal.solving import longitudinal
+from optrr.designs.design_file import encoded_design
+from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.ways.longitudinal.solving import longitudinal
 from tests.mutations import Content, cost_of_command
 from tests.optrr.test_design_file_lies import each_ball, resealed
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import optrr
+from optrr.domain.bins import Bins
 from optrr.errors import OptrrError
-from optrr.records.bins import Bins
 
 DOMAIN = {"a": 2, "b": 3}
 TAKEN: dict[str, Callable[[int], object]] = {

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import binom
 
 import optrr
-from optrr.estimation.impossible import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
-from optrr.matrix import MatrixMechanism, from_probabilities
+from optrr.domain.domain import Domain
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count
-from optrr.records.domain import Domain
+from optrr.tables.estimation.impossible import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
 from optrr_solvers.laws import ProductLaw
 
 

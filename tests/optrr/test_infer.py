@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 from scipy.stats import binom, chi2, chi2_contingency, chisquare, multivariate_hypergeom, norm
 
 from optrr import Counts, Domain, InvalidInput, design, estimate
-from optrr.inference import (
+from optrr.mechanisms.kernel import ProductKernel, SingularMarginal, unrandomized
+from optrr.models.tests import (
     TESTS,
     IntervalWidths,
     all_contrasts,
@@ -26,9 +27,8 @@ from optrr.inference import (
     test,
     trend_contrast,
 )
-from optrr.inference.likelihood_ratio import likelihood_ratios
-from optrr.inference.nullfit import independence_fit
-from optrr.kernel import ProductKernel, SingularMarginal, unrandomized
+from optrr.models.tests.likelihood_ratio import likelihood_ratios
+from optrr.models.tests.nullfit import independence_fit
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])

@@ -8,11 +8,11 @@ from scipy.optimize import minimize
 from scipy.stats import binom, chi2_contingency, fisher_exact, multinomial
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.inference import goodness_of_fit, homogeneity
-from optrr.inference.exact import goodness_tests, homogeneity_tests
-from optrr.inference.homogeneity import DifferentMechanisms
-from optrr.inference.simulation import Simulation, simulated_p_values
-from optrr.kernel import unrandomized
+from optrr.mechanisms.kernel import unrandomized
+from optrr.models.tests import goodness_of_fit, homogeneity
+from optrr.models.tests.exact import goodness_tests, homogeneity_tests
+from optrr.models.tests.homogeneity import DifferentMechanisms
+from optrr.models.tests.simulation import Simulation, simulated_p_values
 
 ONE = Domain.of({"a": 2})
 

@@ -7,10 +7,10 @@ from scipy.optimize import minimize
 from scipy.stats import binom, chi2
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.inference import likelihood_ratio, test
-from optrr.inference.calibration import is_separable
-from optrr.inference.likelihood_ratio import likeliest_product, likelihood_ratios, padded_null
-from optrr.kernel import MatrixKernel, unrandomized
+from optrr.mechanisms.kernel import MatrixKernel, unrandomized
+from optrr.models.tests import likelihood_ratio, test
+from optrr.models.tests.calibration import is_separable
+from optrr.models.tests.likelihood_ratio import likeliest_product, likelihood_ratios, padded_null
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from optrr import Domain, InvalidInput, Mechanism, design
-from optrr.kernel import MIN_EIGENVALUE, EffectKernel, MatrixKernel, ProductKernel, SingularMarginal, unrandomized
+from optrr.mechanisms.kernel import (
+    MIN_EIGENVALUE,
+    EffectKernel,
+    MatrixKernel,
+    ProductKernel,
+    SingularMarginal,
+    unrandomized,
+)
 from optrr_solvers.laws import ProductLaw, TableLaw
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4})

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.designing.design import Design
-from optrr.designing.solving import design
+from optrr.designs.design import Design
+from optrr.designs.solving import design
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.solution import CAP_TOLERANCE
 from tests import naive

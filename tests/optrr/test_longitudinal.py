@@ -16,9 +16,11 @@ from scipy.stats import binom, chisquare
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.longitudinal import (
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.ways.longitudinal import (
     Key,
     LongitudinalDesign,
     Panel,
@@ -30,11 +32,9 @@ from optrr.longitudinal import (
     release_round,
     verify_longitudinal,
 )
-from optrr.longitudinal.growth import cascade
-from optrr.longitudinal.keyed import permanent_answers, reports
-from optrr.longitudinal.sharpen import sharpened
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
+from optrr.ways.longitudinal.growth import cascade
+from optrr.ways.longitudinal.keyed import permanent_answers, reports
+from optrr.ways.longitudinal.sharpen import sharpened
 from optrr_solvers.laws import BallLaw, CountLaw, ProductLaw, TableLaw
 from tests import naive
 from tests.optrr import longitudinal_truth as truth

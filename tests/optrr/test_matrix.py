@@ -11,11 +11,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
-from optrr import inference as infer
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation import estimate
-from optrr.kernel import SingularMarginal
-from optrr.matrix import (
+from optrr.mechanisms.kernel import SingularMarginal
+from optrr.mechanisms.matrix import (
     MatrixMechanism,
     from_probabilities,
     laplace,
@@ -29,10 +28,11 @@ from optrr.matrix import (
     reconstruction_squared_error,
     truncated_geometric,
 )
-from optrr.matrix.enclosures import exp_enclosure
+from optrr.mechanisms.matrix.enclosures import exp_enclosure
 from optrr.mechanisms.perturb import perturb_file
+from optrr.models import tests as infer
 from optrr.records.counts import Counts, count
-from optrr.records.domain import Domain
+from optrr.tables.estimation import estimate
 
 SIZES = (2, 3, 6, 11)
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 8.0)

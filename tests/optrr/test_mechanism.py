@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms import mechanism as module
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.domain import Domain
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 
 # How often a test of this file that compares frequencies would fail by chance; seeds are fixed besides.

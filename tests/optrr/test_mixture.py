@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from optrr.estimation import mixture
-from optrr.estimation.mixture import likeliest_weights, nonnegative_minimum
+from optrr.tables.estimation import mixture
+from optrr.tables.estimation.mixture import likeliest_weights, nonnegative_minimum
 
 
 def cases(seed, batch, k, outputs):

@@ -17,11 +17,9 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 
 from optrr import Counts, Design, Domain, InvalidInput, count, design
 from optrr.cli.main import run
-from optrr.inference import required_records
-from optrr.inference import test as tested
-from optrr.inference.simulation import Simulation
-from optrr.kernel import Kernel, SingularMarginal
-from optrr.models import (
+from optrr.domain.datasets import adult, adult_domain
+from optrr.mechanisms.kernel import Kernel, SingularMarginal
+from optrr.models.loglinear import (
     STRATIFIED,
     Terms,
     compare_models,
@@ -30,12 +28,14 @@ from optrr.models import (
     stratified_alternative,
     stratified_test,
 )
-from optrr.models.coefficients import PinnedModel, coefficient_intervals
-from optrr.models.comparing import within_strata
-from optrr.models.estimating import fitted_model
-from optrr.models.margins import NullModel, TableFits
-from optrr.models.terms import parse_terms
-from optrr.records.datasets import adult, adult_domain
+from optrr.models.loglinear.coefficients import PinnedModel, coefficient_intervals
+from optrr.models.loglinear.comparing import within_strata
+from optrr.models.loglinear.estimating import fitted_model
+from optrr.models.loglinear.margins import NullModel, TableFits
+from optrr.models.loglinear.terms import parse_terms
+from optrr.models.tests import required_records
+from optrr.models.tests import test as tested
+from optrr.models.tests.simulation import Simulation
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 PLAIN = design(DOMAIN, 20.0).mechanism

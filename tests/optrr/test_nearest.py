@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from optrr.estimation.statistics import Expansion
-from optrr.measures.nearest import signed_distance
+from optrr.tables.estimation.statistics import Expansion
+from optrr.tables.measures.nearest import signed_distance
 
 
 def searched(equation: Expansion, covariance: np.ndarray, rng: np.random.Generator) -> float:

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optrr.designing.checks import checks
-from optrr.designing.design import Design
-from optrr.designing.design_file import save_design
+from optrr.designs.checks import checks
+from optrr.designs.design import Design
+from optrr.designs.design_file import save_design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation.estimator import estimate
 from optrr.records.counts import count
-from optrr.records.domain import Domain
+from optrr.tables.estimation.estimator import estimate
 from optrr_solvers import Problem, Solution, Status, lower_bound
 from optrr_solvers.automaton.diagram import MOST_STATES, Totals, totals_diagram
 from optrr_solvers.laws.base import Law, checked_subset

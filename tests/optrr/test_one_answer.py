@@ -11,16 +11,16 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from optrr.cli.main import run
-from optrr.designing.design_file import save_design
+from optrr.designs.design_file import save_design
+from optrr.domain.domain import Domain
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.scores import score_test
 from optrr.genomics.star import star_kernel
-from optrr.inference import test as pair_test
-from optrr.inference.genotypes import GENOTYPE_TESTS
-from optrr.inference.power_analysis import alternative_of
-from optrr.kernel import unrandomized
+from optrr.mechanisms.kernel import unrandomized
+from optrr.models.tests import test as pair_test
+from optrr.models.tests.genotypes import GENOTYPE_TESTS
+from optrr.models.tests.power_analysis import alternative_of
 from optrr.records.counts import Counts
-from optrr.records.domain import Domain
 
 VARIANTS = ["common", "rare", "strong", "none"]
 # A1's frequency in controls and cases.

@@ -8,7 +8,7 @@ from math import copysign, inf, nan
 import numpy as np
 import pytest
 
-from optrr.estimation.outward import crossing, outward
+from optrr.tables.estimation.outward import crossing, outward
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])

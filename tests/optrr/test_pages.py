@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from optrr import advise, allocate, design
-from optrr.charts import figure_svg, new_figure
 from optrr.cli.main import run
+from optrr.domain.domain import Domain
 from optrr.pages.advice_pages import advice_page, allocation_page, comparison_page, curves_around
 from optrr.pages.writing import write_page
-from optrr.parts import Chart, Page, Section, Table, Text, page_html
-from optrr.records.domain import Domain
+from optrr.show.charts import figure_svg, new_figure
+from optrr.show.parts import Chart, Page, Section, Table, Text, page_html
 
 
 def chart(label="rising"):

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr import promise
-from optrr.charts import figure_svg
 from optrr.cli.main import run
-from optrr.inference.result import TestResult
+from optrr.models.tests.result import TestResult
+from optrr.show import promise
+from optrr.show.charts import figure_svg
 from tests.javascript import called
 
-WORDS = Path(promise.__file__).parent / "survey" / "page" / "words.js"
+WORDS = Path(__file__).parents[2] / "optrr" / "survey" / "page" / "words.js"
 ODD = "<b>$x^ & 'y'</b>"
 CALL = ("--design", "design.json", "--attributes")
 

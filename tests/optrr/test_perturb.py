@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms import perturb
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
-from optrr.records.domain import Domain
 from optrr.records.reading import csv_files, parquet_files
 from optrr_solvers.laws import ProductLaw, TableLaw
 
@@ -320,7 +320,7 @@ STREAMING_SLACK_MB = 90
 MEASURE = """
 import sys
 import numpy as np
-from optrr.records.domain import Domain
+from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
 from optrr_solvers.laws import ProductLaw

@@ -10,9 +10,9 @@ from scipy.special import digamma
 from scipy.stats import beta, kstest
 
 import optrr
-from optrr.bayes import sampling, settling
 from optrr.cli.main import run
-from optrr.kernel import MatrixKernel
+from optrr.mechanisms.kernel import MatrixKernel
+from optrr.tables.bayes import sampling, settling
 
 
 class Fixed(optrr.Randomizer):
@@ -210,13 +210,13 @@ def test_chains_that_have_not_met_count_for_little():
 def test_what_does_not_settle_is_not_shown(monkeypatch):
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
-    monkeypatch.setattr("optrr.bayes.settling.FEWEST", 10**9)
-    monkeypatch.setattr("optrr.bayes.estimating._MOST", 256)
+    monkeypatch.setattr("optrr.tables.bayes.settling.FEWEST", 10**9)
+    monkeypatch.setattr("optrr.tables.bayes.estimating._MOST", 256)
     with pytest.raises(optrr.SolveFailed, match="no limit is shown"):
         optrr.posterior(counts, mechanism)
     monkeypatch.undo()
     drawn = optrr.posterior(counts, mechanism, random_state=1)
-    monkeypatch.setattr("optrr.bayes.settling.FEWEST", 10**9)
+    monkeypatch.setattr("optrr.tables.bayes.settling.FEWEST", 10**9)
     with pytest.raises(optrr.SolveFailed, match="for this number"):
         drawn.quantity(lambda t: t[:, 0])
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.proposing import Proposing, propose
-from optrr.designing.specification import Specification, read_specification
+from optrr.designs.proposing import Proposing, propose
+from optrr.designs.specification import Specification, read_specification
+from optrr.domain.bins import Bins
+from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
-from optrr.records.bins import Bins
 from optrr.records.counts import count
-from optrr.records.domain import Attribute, Domain, binned
 
 N = 600
 FRAME = pd.DataFrame(

@@ -8,14 +8,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optrr.cluster import choose_clusters
-from optrr.dependence import dependences_from_randomized
-from optrr.designing.solving import design
+from optrr.designs.cluster import choose_clusters
+from optrr.designs.dependence import dependences_from_randomized
+from optrr.designs.solving import design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation import Estimate
-from optrr.estimation.adjustment import adjust
-from optrr.kernel import SingularMarginal
-from optrr.protocols import (
+from optrr.mechanisms.kernel import SingularMarginal
+from optrr.show.rounding import bound_text, epsilon_text
+from optrr.tables.estimation import Estimate
+from optrr.tables.estimation.adjustment import adjust
+from optrr.ways.protocols import (
     Account,
     Client,
     Collector,
@@ -29,9 +31,7 @@ from optrr.protocols import (
     rr_joint,
     sic_clusters,
 )
-from optrr.protocols.cluster_laws import clusters_law, optimum_at_total
-from optrr.records.domain import Domain
-from optrr.rounding import bound_text, epsilon_text
+from optrr.ways.protocols.cluster_laws import clusters_law, optimum_at_total
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import BlockLaw
 

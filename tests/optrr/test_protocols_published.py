@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from optrr.cluster import choose_clusters
-from optrr.dependence import dependences_of
-from optrr.protocols import Collector, optimum, rr_clusters
-from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.designs.cluster import choose_clusters
+from optrr.designs.dependence import dependences_of
+from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.frames import FrameCodec
+from optrr.ways.protocols import Collector, optimum, rr_clusters
 from optrr_solvers.laws.joint import retention_epsilons
 
 

@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
-from optrr.dependence.from_records import dependences_from_randomized
-from optrr.designing.design import Design
+from optrr.designs.dependence.from_records import dependences_from_randomized
+from optrr.designs.design import Design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.matrix import MatrixMechanism, from_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file, release_file
 from optrr.mechanisms.release import ReleaseOptions, is_seeded
-from optrr.protocols.sampled_tables import SampledTables
-from optrr.records.account import Release, distinct_releases, total_epsilon
-from optrr.records.domain import Domain
 from optrr.records.origins import check_design, origins_of, randomized_before
-from optrr.records.provenance import COLUMN, KEY, Provenance
-from optrr.records.sidecar import sidecar_path
+from optrr.releases.account import Release, distinct_releases, total_epsilon
+from optrr.releases.provenance import COLUMN, KEY, Provenance
+from optrr.releases.sidecar import sidecar_path
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import METHODS
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import SystemSource, as_source

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from optrr.cli.main import run
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
-from optrr.records.domain import Domain
 from optrr.records.reading import csv_files, json_files
 from optrr.records.reading.registry import READERS, Reader, open_source
 from optrr.records.reading.source import RecordsAt, Source

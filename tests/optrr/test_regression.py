@@ -18,15 +18,15 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design, regress
 from optrr.cli.main import run
-from optrr.matrix import MatrixMechanism
-from optrr.matrix.distortion import from_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism
+from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.regression.equations import Equations
-from optrr.regression.fieller import fieller_limits
-from optrr.regression.fitting import equations, model
-from optrr.regression.formulas import Formula, Predictors
-from optrr.regression.reports import Reports, read_reports
-from optrr.regression.solving import covariance, searched_limits, solve, test
+from optrr.models.regression.equations import Equations
+from optrr.models.regression.fieller import fieller_limits
+from optrr.models.regression.fitting import equations, model
+from optrr.models.regression.formulas import Formula, Predictors
+from optrr.models.regression.reports import Reports, read_reports
+from optrr.models.regression.solving import covariance, searched_limits, solve, test
 
 DOMAIN = Domain(
     (

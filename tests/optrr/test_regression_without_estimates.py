@@ -16,12 +16,12 @@ from scipy.stats import chi2
 
 from optrr import Attribute, Design, Domain, InvalidInput, Regression, design, regress
 from optrr.cli.main import run
-from optrr.regression import solving
-from optrr.regression.fitting import equations, model
-from optrr.regression.formulas import Formula
-from optrr.regression.law import MOST_FROM_CURVATURE, law_holds, share_from_curvature, tested_with_law
-from optrr.regression.reports import Reports, every_combination, read_reports
-from optrr.regression.solving import searched_limits, solve
+from optrr.models.regression import solving
+from optrr.models.regression.fitting import equations, model
+from optrr.models.regression.formulas import Formula
+from optrr.models.regression.law import MOST_FROM_CURVATURE, law_holds, share_from_curvature, tested_with_law
+from optrr.models.regression.reports import Reports, every_combination, read_reports
+from optrr.models.regression.solving import searched_limits, solve
 
 DOMAIN = Domain(
     (

@@ -18,12 +18,12 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.design import Design
+from optrr.designs.design import Design
+from optrr.domain.public import PublicColumns
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.randomize import write_plink
 from optrr.mechanisms.piping import release_pipe
-from optrr.records.public import PublicColumns
 
 N = 3000
 

@@ -11,8 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import optrr
-from optrr import genomics, longitudinal
-from optrr.results import Result, TableResult
+from optrr import genomics
+from optrr.show.result import Result, TableResult
+from optrr.ways import longitudinal
 
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 # Public data classes that are asked for or worked with, or that are files and their pages, not results; the others must be.

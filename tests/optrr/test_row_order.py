@@ -19,18 +19,18 @@ from scipy.stats import chi2
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.design_file import save_design
+from optrr.designs.design_file import save_design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.longitudinal.keyed import Key
-from optrr.longitudinal.rounds import release_round
-from optrr.longitudinal.solving import longitudinal
 from optrr.mechanisms.perturb import perturb_file
 from optrr.mechanisms.release import ReleaseOptions
-from optrr.protocols.sampled_tables import SampledTables
 from optrr.records import shuffling
-from optrr.records.domain import Domain
-from optrr.records.provenance import KEPT, SHUFFLED, Provenance
 from optrr.records.shuffling import shuffled
+from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
+from optrr.ways.longitudinal.keyed import Key
+from optrr.ways.longitudinal.rounds import release_round
+from optrr.ways.longitudinal.solving import longitudinal
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.randomness import as_source
 
 # How often a statistical test of this file would fail by chance.
@@ -306,7 +306,7 @@ def test_places_tell_nothing_in_the_parts_that_spark_writes(tmp_path, design, tr
         pytest.skip("PySpark needs Java")
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from optrr.engines.spark import perturb_once  # noqa: PLC0415
+    from optrr.mechanisms.engines.spark import perturb_once  # noqa: PLC0415
 
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     pq.write_table(_table(truth), tmp_path / "true.parquet", row_group_size=1000)

@@ -14,10 +14,10 @@ import pytest
 import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
-from optrr.designing.design import Design
-from optrr.protocols.sampled_tables import SampledTables
+from optrr.designs.design import Design
 from optrr.records.origins import origins_of
-from optrr.records.sidecar import sidecar_path
+from optrr.releases.sidecar import sidecar_path
+from optrr.ways.protocols.sampled_tables import SampledTables
 
 DOMAIN = {"a": ["x", "y"], "b": 3}
 N = 400

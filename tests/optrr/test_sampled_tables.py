@@ -13,7 +13,8 @@ import pytest
 
 from optrr import InvalidInput
 from optrr.cli.main import run
-from optrr.protocols.oracles import (
+from optrr.domain.domain import Domain
+from optrr.ways.protocols.oracles import (
     ORACLES,
     best_report,
     drawn_epsilon,
@@ -22,9 +23,8 @@ from optrr.protocols.oracles import (
     subset_size,
     support_probabilities,
 )
-from optrr.protocols.sampled_tables import SampledTables
-from optrr.protocols.supports import estimate_of_supports
-from optrr.records.domain import Domain
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.supports import estimate_of_supports
 from optrr_solvers.randomness import as_source, threshold
 
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 4, "c": 2})

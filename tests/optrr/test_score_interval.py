@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import binom, multinomial, norm
 
 from optrr import Counts, Domain, Mechanism, design
-from optrr.estimation import METHODS, estimate
-from optrr.estimation.score_interval import _split, rejected, score_intervals
-from optrr.estimation.weighted_mean import NullLaw, cell_means, subset_mean
-from optrr.estimation.weighted_tail import _heavy_reports, tails
-from optrr.kernel import MatrixKernel
+from optrr.mechanisms.kernel import MatrixKernel
+from optrr.tables.estimation import METHODS, estimate
+from optrr.tables.estimation.score_interval import _split, rejected, score_intervals
+from optrr.tables.estimation.weighted_mean import NullLaw, cell_means, subset_mean
+from optrr.tables.estimation.weighted_tail import _heavy_reports, tails
 from optrr_solvers.laws import ProductLaw
 
 SPARSE = Domain.of({"a": 4, "b": 4, "c": 3})

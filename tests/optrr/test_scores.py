@@ -16,14 +16,14 @@ from statsmodels.stats.contingency_tables import Table as Reference
 
 from optrr import alternative_of, derive, design, measure, test
 from optrr.cli.main import run
-from optrr.dependence import dependences_from_randomized, dependences_of
+from optrr.designs.dependence import dependences_from_randomized, dependences_of
+from optrr.domain.domain import Attribute, Domain
+from optrr.domain.scores import checked_scores, told_scores
 from optrr.errors import InvalidInput
-from optrr.kernel import unrandomized
+from optrr.mechanisms.kernel import unrandomized
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.models import stratified_alternative, stratified_test
+from optrr.models.loglinear import stratified_alternative, stratified_test
 from optrr.records.counts import Counts
-from optrr.records.domain import Attribute, Domain
-from optrr.records.scores import checked_scores, told_scores
 from optrr_solvers.laws import ProductLaw
 
 PLAIN = 32.0

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
-from optrr.charts import figure_svg, label_text, new_figure
 from optrr.cli.main import run
-from optrr.printable import LONGEST_LINE, amount, printable
+from optrr.show.charts import figure_svg, label_text, new_figure
+from optrr.show.printable import LONGEST_LINE, amount, printable
 
 NAMES = [
     "[/b][red]",

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing import signing
+from optrr.designs import signing
 from optrr.errors import InvalidInput
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")

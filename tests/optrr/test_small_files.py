@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from optrr.allocating.workload import read_workload
+from optrr.budgets.workload import read_workload
 from optrr.cli.main import main
-from optrr.deployment.deployment_file import read_deployment
-from optrr.designing.design_file import read_design_file
-from optrr.designing.specification import read_specification
+from optrr.designs.design_file import read_design_file
+from optrr.designs.specification import read_specification
+from optrr.devices.deployment.deployment_file import read_deployment
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.longitudinal.design_file import read_longitudinal_file
-from optrr.longitudinal.keyed import Key
-from optrr.protocols.sampled_tables_file import read_sampled_tables
-from optrr.records import small_files
-from optrr.records.domain import Domain
-from optrr.records.small_files import read_small
+from optrr.releases import small_files
+from optrr.releases.small_files import read_small
+from optrr.ways.longitudinal.design_file import read_longitudinal_file
+from optrr.ways.longitudinal.keyed import Key
+from optrr.ways.protocols.sampled_tables_file import read_sampled_tables
 
 ENDLESS = Path("/dev/zero")
 READERS: list[Callable[[Path], object]] = [

@@ -8,9 +8,8 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.design_file import save_design
-from optrr.estimation import STATISTICS, derive
-from optrr.inference import (
+from optrr.designs.design_file import save_design
+from optrr.models.tests import (
     IntervalWidths,
     alternative_of,
     drawn_power,
@@ -22,6 +21,7 @@ from optrr.inference import (
     predicted_power,
     required_records,
 )
+from optrr.tables.estimation import STATISTICS, derive
 
 TRUTH = np.array([[0.20, 0.10], [0.15, 0.25], [0.05, 0.25]])
 SHARES = ",".join(str(x) for x in TRUTH.ravel())

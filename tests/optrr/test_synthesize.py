@@ -12,12 +12,12 @@ import pytest
 
 from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design, estimate, fit_loglinear, synthesize
 from optrr.cli.main import run
-from optrr.matrix import MatrixMechanism
-from optrr.matrix.distortion import from_probabilities
-from optrr.records.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.synthesis.pairs import proper_pairs
-from optrr.synthesis.raking import candidates, raked
-from optrr.synthesis.result import kept
+from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.mechanisms.matrix import MatrixMechanism
+from optrr.mechanisms.matrix.distortion import from_probabilities
+from optrr.tables.synthesis.pairs import proper_pairs
+from optrr.tables.synthesis.raking import candidates, raked
+from optrr.tables.synthesis.result import kept
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "c": [1.5, 2.0, None], "d": [True, False]})
 
@@ -91,7 +91,7 @@ def test_raking_all_records_gives_the_likeliest_model_of_all_pairs() -> None:
 def test_candidates_from_a_tree_have_the_pair_tables_of_its_edges_and_raking_those_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("optrr.synthesis.raking.EVERY_RECORD", 1)
+    monkeypatch.setattr("optrr.tables.synthesis.raking.EVERY_RECORD", 1)
     tables = {pair: c.proportions for pair, c in pair_counts(people(3000)).items()}
     drawn = candidates(tables, tuple(map(int, DOMAIN.sizes)), 10, np.random.default_rng(1))
     assert len(drawn) == 1 << 17

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from optrr import InvalidInput, allocate, cap_tradeoff, tradeoff
-from optrr.records.domain import Domain
+from optrr.domain.domain import Domain
 from optrr_solvers.allocating.split import best_split, single_blocks
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})

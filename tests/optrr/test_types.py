@@ -21,13 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optrr
+from optrr.designs.observed import observed_domain
+from optrr.domain.bins import Bins, bins_of
+from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
-from optrr.records.bins import Bins, bins_of
 from optrr.records.counts import count
-from optrr.records.domain import Attribute, Domain, binned
-from optrr.records.observed import observed_domain
 from optrr_solvers.laws import ProductLaw
 
 LEVELS = ["never", "often", "always"]  # not alphabetical
@@ -219,7 +219,7 @@ def test_periods_and_intervals_that_pandas_wrote_to_a_file(tmp_path, kind, regis
     (frame.to_parquet if kind == "parquet" else frame.to_feather)(path)
     script = (
         f"import sys; {'import pandas, pandas.core.arrays.arrow.extension_types' if registered else ''}\n"
-        "from optrr.records.observed import observed_domain\n"
+        "from optrr.designs.observed import observed_domain\n"
         "import json\n"
         "from optrr.records.counts import count\n"
         "names = ['month', 'age', 'share', 'day']\n"

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from optrr import Counts, Domain, derive, design, estimate, fit_loglinear, measure, regress
-from optrr.estimation.statistics import STATISTICS
 from optrr.genomics.odds import odds_ratios
-from optrr.measures import MEASURES
+from optrr.tables.estimation.statistics import STATISTICS
+from optrr.tables.measures import MEASURES
 
 DOMAIN = Domain.of({"a": [0, 1], "b": [0, 1, 2]})
 MECHANISM = design(DOMAIN, [1.0, 1.5], preserve="pairs").mechanism

@@ -8,9 +8,9 @@ import pytest
 
 from optrr import InvalidInput, allocate, design
 from optrr.cli.main import run
-from optrr.designing.wishes import Wishes
+from optrr.designs.wishes import Wishes
+from optrr.domain.domain import Domain
 from optrr.errors import Infeasible, MethodTooLarge
-from optrr.records.domain import Domain
 
 DOMAIN = Domain.of({"a": 3, "b": 5, "c": 2})
 

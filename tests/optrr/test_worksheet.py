@@ -10,9 +10,9 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designing.design import Design
-from optrr.designing.worksheet import worksheet
-from optrr.records.account import Release
+from optrr.designs.design import Design
+from optrr.designs.worksheet import worksheet
+from optrr.releases.account import Release
 
 TOPICS = {
     "epsilon", "unit of privacy", "composition", "trust model", "correct implementation", "side channels", "utility", "bias",

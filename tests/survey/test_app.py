@@ -25,15 +25,14 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 import sqlalchemy as sa
 
-from optrr.deployment.export import deployment_of
-from optrr.deployment.fit import compressed_size, fitted_deployment
-from optrr.designing.design import Design
-from optrr.designing.solving import design
-from optrr.designing.specification import read_specification
+from optrr.designs.design import Design
+from optrr.designs.solving import design
+from optrr.designs.specification import read_specification
+from optrr.devices.deployment.export import deployment_of
+from optrr.devices.deployment.fit import compressed_size, fitted_deployment
 from optrr.errors import InvalidInput
-from optrr.estimation import estimate, poisoning
 from optrr.records.counts import count
-from optrr.records.provenance import Provenance
+from optrr.releases.provenance import Provenance
 from optrr.survey import incoming
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
@@ -43,6 +42,7 @@ from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.session import Admission, new_token
 from optrr.survey.store import Report, Store
+from optrr.tables.estimation import estimate, poisoning
 
 SPECIFICATION = """
 title = "Wie es Ihnen geht <b>"
@@ -225,7 +225,7 @@ def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
     """However a JSON writer escapes it, whatever the categories are."""
     rng = random.Random(seed)
     texts = [chr(rng.choice([0x41, 0xE9, 0x20AC, 0x1F600, 0x22, 0x5C, 1])) * rng.randint(1, 200) for _ in range(40)]
-    from optrr.records.domain import Attribute, Domain  # noqa: PLC0415
+    from optrr.domain.domain import Attribute, Domain  # noqa: PLC0415
 
     domain = Domain(tuple(Attribute(f"a{i}", (text, None)) for i, text in enumerate(texts)))
     reader = incoming.ReportReader("d" * 64, "e" * 64, domain)

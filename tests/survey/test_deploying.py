@@ -22,8 +22,8 @@ import pytest
 from packaging.requirements import Requirement
 from survey_client import free_port
 
-from optrr.designing.solving import design
-from optrr.records.domain import Domain
+from optrr.designs.solving import design
+from optrr.domain.domain import Domain
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 

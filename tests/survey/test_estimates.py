@@ -20,15 +20,15 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 from survey_client import Server, called
 
-from optrr.designing.design import Design
-from optrr.designing.solving import design
-from optrr.estimation import estimate
+from optrr.designs.design import Design
+from optrr.designs.solving import design
+from optrr.domain.datasets import adult, adult_domain
 from optrr.records.counts import count_many
-from optrr.records.datasets import adult, adult_domain
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import prepared
 from optrr.survey.session import Admission, new_token
+from optrr.tables.estimation import estimate
 
 ATTRIBUTES = ("education", "marital-status", "race", "sex", "income")
 # Of all cells together: the largest of them lies beyond its limit once in a million runs of these tests.

@@ -13,7 +13,7 @@ from survey_client import Server
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
-from optrr.designing.design import Design
+from optrr.designs.design import Design
 from optrr.survey.database import database_url, open_database
 from optrr.survey.packing import Packing
 from optrr.survey.store import Report, Store

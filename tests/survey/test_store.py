@@ -20,30 +20,22 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 import sqlalchemy as sa
 
 from optrr.cli.main import run as run_command
-from optrr.designing.design import Design
-from optrr.designing.solving import design
+from optrr.designs.design import Design
+from optrr.designs.solving import design
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation import estimate
-from optrr.records.account import Release
 from optrr.records.counts import count
-from optrr.records.domain import Domain
-from optrr.records.provenance import Provenance
 from optrr.records.reading.registry import open_source
+from optrr.releases.account import Release
+from optrr.releases.provenance import Provenance
 from optrr.survey import group_commit
-from optrr.survey.database import (
-    SurveyFiles,
-    begin_survey,
-    database_url,
-    held_survey,
-    open_database,
-    reports,
-    shown,
-)
+from optrr.survey.database import SurveyFiles, begin_survey, database_url, held_survey, open_database, reports, shown
 from optrr.survey.group_commit import GroupCommit
 from optrr.survey.packing import Packing
 from optrr.survey.preparing import prepared
 from optrr.survey.store import Outcome, Report, Store, StoreUnavailable
 from optrr.survey.stored_records import StoredRecords, is_sqlite
+from optrr.tables.estimation import estimate
 
 DOMAIN = Domain.of({"income": ["low", "high", None], "age": 300, "member": [True, False], "mixed": [1, "one"]})
 OTHERS = iter(range(1_000_000))

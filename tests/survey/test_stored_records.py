@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 from optrr.cli.main import run as run_command
-from optrr.designing.specification import read_specification
+from optrr.designs.specification import read_specification
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.reading.registry import open_source
 from optrr.survey.database import begin_survey, database_url, open_database

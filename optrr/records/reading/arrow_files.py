@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
 from optrr.records.reading.arrow_messages import CheckedStream, check_file
 from optrr.records.reading.bytes_in import ByteSource, readable

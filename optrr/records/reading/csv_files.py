@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain
 from optrr.records.reading.bytes_in import ByteSource, readable
 from optrr.records.reading.decoded import bounded
 from optrr.records.reading.dialect import dialect_of

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
-from optrr.records.domain import shown
 
 MOST_BYTES = 1 << 28
 # Sorted categories shrink to less than a hundredth, so that large files may grow, too; a small one may grow to MOST_BYTES.

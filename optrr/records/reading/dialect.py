@@ -14,8 +14,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from optrr.domain.domain import Domain, listed, shown
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain, listed, shown
 from optrr.records.reading.bytes_in import ByteSource, plain_suffix
 from optrr.records.reading.source import RecordsAt
 

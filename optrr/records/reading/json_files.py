@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain
 from optrr.records.reading.bytes_in import ByteSource, readable
 from optrr.records.reading.decoded import bounded
 from optrr.records.reading.sound import sound, sound_schema

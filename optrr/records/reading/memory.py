@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from optrr.domain.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from optrr.errors import InvalidInput
-from optrr.records.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame
 from optrr.records.reading.decoded import bounded
 from optrr.records.reading.source import Once, Source

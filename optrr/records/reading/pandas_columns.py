@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from optrr.domain.bins import interval_text
+from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
-from optrr.records.bins import interval_text
-from optrr.records.domain import shown
 from optrr.records.reading.source import Source
 
 _NAME, _DETAILS = b"ARROW:extension:name", b"ARROW:extension:metadata"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
 from optrr.records.reading.bytes_in import readable
 from optrr.records.reading.decoded import MOST_BYTES, bounded, fixed_width

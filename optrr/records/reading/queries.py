@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line, not_installed
-from optrr.records.domain import Domain
 from optrr.records.frames import RECORDS
 from optrr.records.reading.decoded import bounded
 from optrr.records.reading.source import RecordsAt, Source

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.records.domain import Domain
 from optrr.records.frames import checked_columns
 from optrr.records.reading.bytes_in import COMPRESSIONS, ByteSource, plain_suffix
 from optrr.records.reading.memory import in_memory

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
-from optrr.records.domain import shown
 from optrr.records.reading.partitions import WILD, partition_of, with_partition
 from optrr.records.reading.source import Place, RecordsAt, Source
-from optrr.records.sidecar import SUFFIX
+from optrr.releases.sidecar import SUFFIX
 
 
 def files_at(place: Place | Sequence[Place]) -> list[Path] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
-from optrr.records.provenance import Provenance
+from optrr.releases.provenance import Provenance
 
 # Records read so far, and their share of all where that is known.
 Watch = Callable[[int, float | None], None]

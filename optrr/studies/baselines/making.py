@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
-from optrr.kernel.matrices import WRITTEN_SUM
-from optrr.protocols.oracles import Oracle, report_error
-from optrr.spent import checked_epsilon
+from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
+from optrr.releases.spent import checked_epsilon
 from optrr.studies.baselines.protocols import FieldProtocol
+from optrr.ways.protocols.oracles import Oracle, report_error
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import SIZE_RANGE
 

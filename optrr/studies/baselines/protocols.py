@@ -37,14 +37,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from optrr.asking import Asking
+from optrr.designs.asking import Asking
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.estimation.result import Estimate, check_confidence
-from optrr.protocols.oracles import Oracle, drawn_epsilon, support_probabilities
-from optrr.records.domain import Domain
 from optrr.records.encoded import encoded_batches
-from optrr.rounding import sum_of_epsilons
+from optrr.show.rounding import sum_of_epsilons
 from optrr.studies.baselines.reports import Reports, collect, pair_variance
+from optrr.tables.estimation.result import Estimate, check_confidence
+from optrr.ways.protocols.oracles import Oracle, drawn_epsilon, support_probabilities
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import RandomState
 

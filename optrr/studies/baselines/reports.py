@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.protocols.oracles import indicators, report, support_probabilities, supports
+from optrr.ways.protocols.oracles import indicators, report, support_probabilities, supports
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
 

@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
-from optrr.matrix.enclosures import exp_enclosure
-from optrr.spent import checked_epsilon
+from optrr.mechanisms.matrix.enclosures import exp_enclosure
+from optrr.releases.spent import checked_epsilon
 from optrr.studies.graphs.graph import Graph, as_graph, from_slots
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.enclosure import log_ceiling

@@ -32,10 +32,10 @@ from scipy.optimize import brentq
 from scipy.stats import gamma
 
 from optrr.errors import InvalidInput
-from optrr.estimation.outward import outward
-from optrr.spent import checked_epsilon
+from optrr.releases.spent import checked_epsilon
 from optrr.studies.graphs.estimates import triangles
 from optrr.studies.graphs.graph import Graph, as_graph
+from optrr.tables.estimation.outward import outward
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 

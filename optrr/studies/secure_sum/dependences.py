@@ -16,15 +16,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.dependence.learned import Dependences, dependence_matrix, needing_pairs
-from optrr.dependence.measures import dependence_of
-from optrr.dependence.randomized_pair import RandomizedPair
+from optrr.designs.dependence.learned import Dependences, dependence_matrix, needing_pairs
+from optrr.designs.dependence.measures import dependence_of
+from optrr.designs.dependence.randomized_pair import RandomizedPair
+from optrr.domain.codes import checked_codes
+from optrr.domain.domain import Domain
+from optrr.domain.scores import PairScores
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.codes import checked_codes
-from optrr.records.domain import Domain
-from optrr.records.scores import PairScores
-from optrr.rounding import sum_of_epsilons
-from optrr.spent import Account, Spent, checked_epsilon
+from optrr.releases.spent import Account, Spent, checked_epsilon
+from optrr.show.rounding import sum_of_epsilons
 from optrr.studies.secure_sum.in_memory import run_in_memory
 from optrr.studies.secure_sum.messages import SecureSumFailed
 from optrr.studies.secure_sum.party import SecureSumParty

@@ -47,14 +47,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.studies.secure_sum.group import Group, edwards25519, scalars
-from optrr.studies.secure_sum.messages import (
-    Commitment,
-    Message,
-    Partial,
-    SecureSumFailed,
-    Share,
-    encode,
-)
+from optrr.studies.secure_sum.messages import Commitment, Message, Partial, SecureSumFailed, Share, encode
 from optrr.studies.secure_sum.sealed import (
     SCALAR_BYTES,
     PublicChecks,

@@ -1,6 +1,6 @@
 // What the page says in numbers. Pure functions of numbers and texts, so that they can be tested without a page.
 
-// What an ε means, in words. Reports say the same, and read it from here (optrr/promise.py), so this object is JSON as well.
+// What an ε means, in words. Reports say the same, and read it from here (optrr/show/promise.py), so this object is JSON as well.
 export const SENTENCES = {
   "promise": "Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of {factor}.",
   "before": "Suppose someone wonders which of two sets of answers is yours, and holds both to be equally likely, 50 to 50. After seeing what is sent, ",

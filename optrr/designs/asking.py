@@ -1,0 +1,227 @@
+"""A way of asking: what everybody is asked, what answering costs, how large the errors will be, and how answers become tables.
+
+There is one type for all of them: people give a randomized record (:class:`optrr.Design`), answer one random table each
+(:class:`optrr.SampledTables`), follow one of the papers' protocols (:mod:`optrr.ways.protocols`) or one that the field compares
+with (:mod:`optrr.studies.baselines`). Advice and allocations compare ways of asking by what this type promises:
+
+    epsilon              what one person spends in all, of the answers as they are drawn, rounded up
+    table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
+    perturb, estimate    the answers, and a table from them, with the error that is promised
+    save                 a file that both sides work from; :func:`optrr.load_asking` reads it back
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from math import inf, prod, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.mechanisms.kernel import SingularMarginal
+
+if TYPE_CHECKING:
+    from optrr.domain.public import PublicColumns
+    from optrr.mechanisms.mechanism import Mechanism
+    from optrr.mechanisms.release import FileRelease, ReleaseOptions
+    from optrr.records.reading.source import Places
+    from optrr.releases.account import Release
+    from optrr.tables.estimation.result import Estimate
+    from optrr_solvers.randomness import RandomState
+
+
+class Asking(ABC):
+    """One way of asking people for the attributes of ``domain``."""
+
+    if TYPE_CHECKING:
+        # some subclasses have fields of these names and others properties, so they are declared for type checkers only
+        @property
+        def name(self) -> str:
+            """What it is called in tables and messages."""
+            ...
+
+        @property
+        def domain(self) -> Domain:
+            """The attributes asked for."""
+            ...
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Total ε in nats of everything one person answers, rounded up."""
+
+    @property
+    @abstractmethod
+    def keeps_records(self) -> bool:
+        """Whether everybody answers for every attribute, so that any table can be estimated later."""
+
+    @abstractmethod
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """V of the table over these attributes: n E‖π̂ − π‖² is at most this for every population of many people.
+
+        ``inf`` where the table cannot be estimated without bias.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown or repeated attributes.
+        """
+
+    @abstractmethod
+    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+        """Everybody's randomized answer to records in a data frame, in its order, which no ε covers.
+
+        None draws random bits from the operating system.
+        """
+
+    @abstractmethod
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Unbiased proportions over these attributes from the answers, with standard errors and intervals.
+
+        Raises
+        ------
+        InvalidInput
+            for answers that this way of asking cannot give, or a table that it cannot estimate.
+        """
+
+    @property
+    def digest(self) -> str:
+        """What identifies it wherever its answers go (:mod:`optrr.releases.provenance`)."""
+        raise InvalidInput(f"{self.name} is for studies, and its answers are not bound to it; use a design")
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """Releases of the same people that this way of asking follows."""
+        return ()
+
+    @property
+    def public(self) -> PublicColumns:
+        """Columns that stand beside the attributes and are not randomized."""
+        from optrr.domain.public import NONE  # noqa: PLC0415 (as in FullRecords)
+
+        return NONE
+
+    def perturb_file(  # noqa: PLR0913 (all but two have defaults)
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        *,
+        progress: Callable[[int], None] | None = None,
+        drop: Collection[str] = (),
+        keep_order: bool = False,
+    ) -> int:
+        """The answers to the records of one file, in another, shuffled, whole or not at all; returns how many there are."""
+        from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
+
+        return self.release_file(
+            source, target, random_state, ReleaseOptions(progress, drop, keep_order=keep_order)
+        ).records
+
+    def release_file(
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """The same, with what the file says of its answers (:class:`optrr.mechanisms.release.ReleaseOptions`)."""
+        raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
+
+    def save(self, path: str | Path) -> None:
+        """Write the file that both sides work from."""
+        raise InvalidInput(f"{self.name} is for studies and has no file; save a design or sampled tables")
+
+    def standard_error(self, names: str | Iterable[str], n: int) -> float:
+        """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most."""
+        cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
+        return sqrt(self.table_error(names) / (n * cells))
+
+
+class FullRecords(Asking):
+    """Everybody's whole record, randomized by one mechanism: any table can be estimated, now or later."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def mechanism(self) -> Mechanism:
+            """What randomizes each record."""
+            ...
+
+    @property
+    def keeps_records(self) -> bool:
+        """True."""
+        return True
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """Σ_{∅≠W⊆U} c_W/λ_W² (design §3.2); ``inf`` where the mechanism hides an effect of the table."""
+        # statistics take longer to import than most designs take to solve, so they come where they are used
+        from optrr.tables.estimation.accuracy import expected_squared_error  # noqa: PLC0415
+
+        try:
+            return expected_squared_error(self.mechanism.kernel(names), 1)
+        except SingularMarginal:
+            return inf
+
+    def perturb(self, data: Any, random_state: RandomState = None) -> Any:
+        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
+
+        Public columns go through as they are.
+        """
+        if self.public:
+            from optrr.mechanisms.passing import perturb_with_public  # noqa: PLC0415 (data frames bring Arrow)
+
+            return perturb_with_public(data, self.mechanism, self.public, random_state)
+        return self.mechanism.perturb(data, random_state)
+
+    @property
+    def digest(self) -> str:
+        """The mechanism's."""
+        digest: str = self.mechanism.digest
+        return digest
+
+    def release_file(
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """Randomize a file into another; see :func:`optrr.mechanisms.perturb.release_file`. Public columns go through."""
+        from optrr.mechanisms.perturb import release_file  # noqa: PLC0415 (files bring Arrow's readers)
+
+        return release_file(source, self.mechanism, target, random_state, self.with_public(options))
+
+    def with_public(self, options: ReleaseOptions | None) -> ReleaseOptions | None:
+        """The options of a release with the public columns that were declared, beside those that it declares itself."""
+        if not self.public:
+            return options
+        from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as above)
+
+        how = options or ReleaseOptions()
+        return replace(how, public=self.public.merged(how.public))
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
+
+        Records that say they were randomized by another design, or twice, are refused, and so is a file that is given twice.
+        Weights, strata and clusters among public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes
+        them into account.
+        """
+        from optrr.records.counts import count  # noqa: PLC0415
+        from optrr.records.origins import check_design  # noqa: PLC0415
+        from optrr.records.reading.registry import open_source  # noqa: PLC0415
+        from optrr.records.same_people import counted_twice  # noqa: PLC0415
+        from optrr.tables.estimation import estimate  # noqa: PLC0415 (as above)
+
+        # what can be read only once is opened, to see what it says of itself before it is counted
+        records = open_source(answers, self.domain) if isinstance(answers, Iterator) else answers
+        check_design(records, self.digest)
+        doubts = counted_twice(records, self.earlier)
+        counts = count(records, self.domain, attributes, allow_extra=True)
+        out = estimate(counts, self.mechanism, confidence=confidence)
+        return replace(out, warnings=(*doubts, *out.warnings, *self.public.ignored()))

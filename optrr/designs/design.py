@@ -1,0 +1,312 @@
+"""Design: the smallest total ε for the accuracies asked for, with the mechanism that reaches it and the bound below it.
+
+Three numbers belong together and are always shown together: the total ε of the whole record; each attribute ε, the
+accuracy that was bought; and each conditional ε, what an observer who already knows a person's other attributes learns
+about this one. Under Kronecker the last two agree; at the optimum the conditional ε goes up to the total.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.designs.apart import checked_apart, is_long
+from optrr.designs.asking import FullRecords
+from optrr.designs.checks import Verification, checks
+from optrr.designs.design_file import DesignRecord, decoded_design, save_design
+from optrr.designs.design_warnings import design_warnings
+from optrr.designs.work import is_heavy
+from optrr.domain.domain import Domain
+from optrr.domain.public import NONE, PublicColumns
+from optrr.errors import InvalidInput, in_one_line
+from optrr.mechanisms.labelled import Labelled
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.releases.account import Release, total_epsilon
+from optrr.releases.small_files import Given, read_named
+from optrr.show.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
+from optrr.show.parts import Table
+from optrr.show.printable import amount
+from optrr.show.result import TableResult
+from optrr.show.rounding import bound_text, epsilon_text
+from optrr_solvers import Solution, Status
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.laws import Law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What is asked of another process (optrr.designs.apart).
+_CHECKS = "optrr.designs.verify:verification_of"
+# Pair eigenvalues are listed for at most this many attributes (2016 pairs).
+MAX_PAIRS_REPORTED = 64
+# Decimals of an epsilon in a table for people.
+_DECIMALS = 4
+# Attributes up to which a chart of pairs has room for numbers.
+_MOST_NUMBERED = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(Labelled, FullRecords, TableResult):
+    """A domain, the accuracies asked for, and a solution: law, bounds, certificate. A table of its attributes.
+
+    As a way of asking it keeps records: everybody's record, randomized, comes back with the same attributes. ``earlier`` are
+    releases of the same people that it follows, such as the round its clusters were learned from; ``public`` are columns that
+    stand beside the attributes and are not randomized.
+    """
+
+    domain: Domain
+    solution: Solution
+    earlier: tuple[Release, ...] = ()
+    public: PublicColumns = NONE
+
+    def __post_init__(self) -> None:
+        self.public.apart_from(self.domain)
+        if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
+            raise InvalidInput("the solution is for other sizes than the domain's; design for this domain")
+
+    def save(self, path: str | Path) -> None:
+        """Write a design file, whole or not at all; it carries everything that :meth:`load` and ``optrr verify`` need."""
+        save_design(self, path)
+
+    @staticmethod
+    def load(path: Given, *, limited: bool = True) -> Design:
+        """Read a design file and recompute every number in it.
+
+        Parameters
+        ----------
+        limited
+            refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.apart.Limits` allows to a
+            file of its size.
+
+        Raises
+        ------
+        InvalidInput
+            where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+        """
+        raw = read_named(path, "design file")
+        if limited and is_long(raw):
+            _refuse_wrong(checked_apart(_CHECKS, raw, path, loading=True), path)
+            record = decoded_design(raw, path)
+        else:
+            record = decoded_design(raw, path)
+            _refuse_wrong(verified_record(record, path, limited=limited), path)
+        return Design(record.domain, record.solution, record.earlier, record.public)
+
+    def verify(self) -> Verification:
+        """Recompute every number from the law and the certificate alone."""
+        return Verification(tuple(checks(self)))
+
+    def headline(self) -> str:
+        """Total, bound, method, and how many attributes; no bound of a baseline, which claims nothing by it."""
+        baseline = self.solution.status is Status.BASELINE
+        bound = ", not claimed to be the smallest" if baseline else f" >= {bound_text(self.lower_bound)}"
+        return (
+            f"total epsilon {epsilon_text(self.epsilon)}{bound}, Kronecker "
+            f"{epsilon_text(self.kronecker_epsilon)}, {amount(self.domain.m, 'attribute')}, method {self.method}"
+            + (f"; {epsilon_text(self.epsilon_in_all)} in all with earlier releases" if self.earlier else "")
+        )
+
+    @property
+    def epsilon_in_all(self) -> float:
+        """What a person has spent, in nats, who took part in the earlier releases as well: the sum, rounded up."""
+        return total_epsilon((*self.earlier, Release(self.digest, self.epsilon)))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""
+        return pa.table(
+            {
+                "name": list(self.domain.names),
+                "size": self.domain.sizes,
+                "requested_epsilon": self.requested_epsilons,
+                "epsilon": self.attribute_epsilons,
+                "conditional_epsilon": self.conditional_epsilons,
+            }
+        )
+
+    def shown(self, most: int | None = None) -> Table:
+        """One row per attribute, every ε rounded up."""
+        chosen = slice(0, most)
+        columns = (self.requested_epsilons, self.attribute_epsilons, self.conditional_epsilons)
+        rows = [
+            (a.name, a.size, requested, achieved, epsilon_text(conditional, _DECIMALS))
+            for a, requested, achieved, conditional in zip(
+                self.domain.attributes[chosen], *(c[chosen].tolist() for c in columns), strict=True
+            )
+        ]
+        heads = ["attribute", "categories", "requested epsilon", "attribute epsilon", "conditional epsilon"]
+        more = self.domain.m - len(rows)
+        return Table(heads, rows, note=f"… and {amount(more, 'more attribute')}" if more else "")
+
+    def plot(self) -> Figure:
+        """Attribute and conditional ε of every attribute, beside the total, as bars."""
+        figure = new_figure(PAGE_WIDTH, 1.4 + 0.4 * self.domain.m)
+        axes = figure.subplots()
+        places = np.arange(self.domain.m)
+        axes.barh(places - 0.2, self.attribute_epsilons, 0.36, color=COLOURS[0], label="attribute (accuracy)")
+        axes.barh(places + 0.2, self.conditional_epsilons, 0.36, color=COLOURS[1], label="conditional (others known)")
+        axes.axvline(self.epsilon, color=COLOURS[5], linewidth=1, label="total")
+        axes.set_yticks(places, [label_text(name) for name in self.domain.names])
+        axes.invert_yaxis()
+        axes.set_xlabel("epsilon, nats")
+        legend_below(figure)
+        return figure
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """The mechanism to perturb with."""
+        return Mechanism(self.domain, self.law)
+
+    @property
+    def law(self) -> Law:
+        """Probability of each change set."""
+        return self.solution.law
+
+    @property
+    def method(self) -> str:
+        """The solver that produced the law."""
+        return self.solution.method
+
+    @property
+    def name(self) -> str:
+        """The method."""
+        return self.method
+
+    @property
+    def lower_bound(self) -> float:
+        """No mechanism with these accuracies has a total ε below this many nats."""
+        return self.solution.lower
+
+    @property
+    def gap(self) -> float:
+        """Total ε minus lower bound, in nats."""
+        return self.epsilon - self.lower_bound
+
+    @property
+    def requested_epsilons(self) -> FloatArray:
+        """ε_i asked for, in nats, shape (m,)."""
+        return self.solution.problem.epsilons
+
+    @property
+    def kronecker_epsilon(self) -> float:
+        """Σ ε_i: the total of randomizing every attribute on its own."""
+        return self.solution.problem.kronecker_epsilon
+
+    @cached_property
+    def faintest_pair(self) -> tuple[float, str, str] | None:
+        """λ_ij/(λ_i λ_j) nearest to 0, with its sign, and the two names; None for one attribute or more than 64.
+
+        λ_i is that of the *requested* ε_i, so that the ratio compares with Kronecker at the same request: preserved pairs have
+        at least kappa, although an attribute that is more accurate than requested has a larger λ_i. A table's error grows as
+        the ratio nears 0 from either side; a negative one turns the association's sign, which estimates undo.
+        """
+        ratio = self.pair_visibilities
+        if ratio is None:
+            return None
+        i, j = np.triu_indices(self.domain.m, 1)
+        k = int(np.argmin(np.abs(ratio[i, j])))
+        return float(ratio[i[k], j[k]]), self.domain.names[i[k]], self.domain.names[j[k]]
+
+    @cached_property
+    def pair_visibilities(self) -> FloatArray | None:
+        """λ_ij/(λ_i λ_j) of every pair, shape (m, m), NaN on the diagonal; None for one attribute or more than 64.
+
+        λ_i is that of the *requested* ε_i; 1 is what randomizing each attribute on its own would show.
+        """
+        if not 2 <= self.domain.m <= MAX_PAIRS_REPORTED:
+            return None
+        requested = self.solution.problem.eigenvalues
+        ratio = np.asarray(self.law.pair_eigenvalues() / np.outer(requested, requested))
+        np.fill_diagonal(ratio, np.nan)
+        return ratio
+
+    def plot_pairs(self) -> Figure:
+        """How much of the association of each pair comes through, relative to Kronecker: darker is more, red turns its sign.
+
+        Raises
+        ------
+        InvalidInput
+            for one attribute, or more than 64.
+        """
+        ratio = self.pair_visibilities
+        if ratio is None:
+            raise InvalidInput(f"{self.domain.m} attributes have no chart of pairs; 2 to {MAX_PAIRS_REPORTED} have one")
+        lower = np.where(np.tri(self.domain.m, k=-1, dtype=bool), ratio, np.nan)[1:, :-1]
+        numbered = self.domain.m <= _MOST_NUMBERED
+        texts = np.array(
+            [[f"{v:.2f}" if numbered and np.isfinite(v) else "" for v in row] for row in lower], dtype=object
+        )
+        most = float(max(1.0, np.nanmax(np.abs(lower))))
+        said = "visibility of the pair, 1 under Kronecker"
+        shading = Shading(lower, texts, said, (-most, most), "RdBu")
+        return heat_figure(("", ""), (self.domain.names[1:], self.domain.names[:-1]), shading)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a user must know before using this design, one line each."""
+        return design_warnings(self)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
+        out: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "epsilon_in_all": self.epsilon_in_all,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "method": self.method,
+            "status": str(self.solution.status),
+            "kronecker_epsilon": self.kronecker_epsilon,
+            "seconds": self.solution.seconds,
+            "attributes": [
+                {"name": a.name, "size": a.size, "requested_epsilon": r, "epsilon": e, "conditional_epsilon": c}
+                for a, r, e, c in zip(
+                    self.domain,
+                    self.requested_epsilons.tolist(),
+                    self.attribute_epsilons.tolist(),
+                    self.conditional_epsilons.tolist(),
+                    strict=True,
+                )
+            ],
+        }
+        if self.faintest_pair is not None:
+            ratio, a, b = self.faintest_pair
+            out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
+        if self.public:
+            out["public"] = self.public.summary()
+        out["warnings"] = list(self.warnings())
+        return out
+
+
+def _refuse_wrong(result: Verification, path: Given) -> None:
+    if not result.digest:
+        raise InvalidInput(f"design file {path} was changed after it was written (its digest differs); design again")
+    if result.failed:
+        raise InvalidInput(f"design file {path} does not hold: {result.failed[0].line()}; design again")
+
+
+def verified_bytes(raw: bytes, source: Given, *, limited: bool) -> Verification:
+    """All checks of a design file's content; errors as :func:`verified_record`, and where it is no design."""
+    if limited and is_long(raw):
+        return checked_apart(_CHECKS, raw, source)
+    return verified_record(decoded_design(raw, source), source, limited=limited)
+
+
+def verified_record(record: DesignRecord, source: Given, *, limited: bool) -> Verification:
+    """All checks of what a design file holds; where they may take long and are ``limited``, in a process of their own.
+
+    Raises
+    ------
+    InvalidInput
+        where the law cannot be computed with, or the checks take too long.
+    """
+    try:
+        if not (limited and is_heavy(record.solution)):
+            made = Design(record.domain, record.solution)
+            return Verification(tuple(checks(made, record.stated)), record.intact, made.digest, record.public)
+    # laws compute their numbers only when asked, so that a wrong law may be refused only here
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
+    return checked_apart(_CHECKS, record.raw, source)

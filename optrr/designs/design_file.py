@@ -1,0 +1,284 @@
+"""Design files: versioned JSON that carries everything needed to perturb, estimate and re-check (design §5.2).
+
+One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
+``attributes`` (what :mod:`optrr.domain.declaration` writes of one, requested_epsilon, epsilon, conditional_epsilon,
+conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
+law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``,
+``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where columns that are not
+randomized stand beside the attributes (:mod:`optrr.domain.public`). The ε are labels of what is drawn
+(:class:`optrr_solvers.laws.base.Labels`).
+
+Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
+of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
+to pass :mod:`optrr.designs.verify`, which trusts no number in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from optrr import __version__
+from optrr.designs.checks import provable_status
+from optrr.designs.specification_record import refuse_specification
+from optrr.domain.declaration import DeclaredAttribute, declaration
+from optrr.domain.domain import Domain
+from optrr.domain.public import NONE, PublicColumns, PublicRecord
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.whole_files import whole_file
+from optrr.releases.account import Release, ReleaseRecord
+from optrr.releases.small_files import Given, read_named
+from optrr_solvers import Certificate, Problem, Solution, Status
+from optrr_solvers.laws.record import law_of, record_of
+
+FORMAT = "optrr-design/1"
+# How the formats of other files of ours begin that may be given for a design, and what to do then.
+_OTHERS = {
+    "optrr-longitudinal/": "give it to the longitudinal- commands",
+    "optrr-deployment/": "it is a deployment file; give the design that it was exported from",
+}
+# No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
+_MOST_CAP = 500.0
+
+if TYPE_CHECKING:
+    from optrr.designs.design import Design
+
+__all__ = ["FORMAT", "DesignRecord", "read_design_file", "save_design"]
+
+
+class _AttributeRecord(DeclaredAttribute, forbid_unknown_fields=True, kw_only=True):
+    requested_epsilon: float
+    epsilon: float
+    conditional_epsilon: float
+    conditional_cap: float | None = None
+
+
+class _CertificateRecord(msgspec.Struct, forbid_unknown_fields=True):
+    classes: list[list[int]]
+    weights: list[str]
+    pairs: list[tuple[int, int, str]] = []
+    caps: list[tuple[int, int, bool, str]] = []
+    effects: list[str] = []
+    unit: str = "1"
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    software: str
+    method: str
+    status: Status
+    epsilon: float
+    lower_bound: float
+    seconds: float
+    attributes: list[_AttributeRecord]
+    pairs: list[tuple[int, int]]
+    kappa: float
+    law: dict[str, Any]
+    certificate: _CertificateRecord | None
+    notes: list[str]
+    tolerance: float | None = None
+    digest: str = ""
+    earlier: list[ReleaseRecord] | msgspec.UnsetType = msgspec.UNSET
+    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Versioned(msgspec.Struct):
+    format: str
+
+
+def save_design(design: Design, path: str | Path) -> None:
+    """Write a design file, whole or not at all."""
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(encoded_design(design))
+
+
+def encoded_design(design: Design) -> bytes:
+    """The content of a design file."""
+    problem, solution = design.solution.problem, design.solution
+    caps: list[float | None] = [None] * problem.m
+    if problem.caps is not None:
+        caps = [c if c <= _MOST_CAP * problem.m else None for c in problem.caps.tolist()]
+    record = _Record(
+        format=FORMAT,
+        software=f"optrr {__version__}",
+        method=solution.method,
+        status=provable_status(solution),
+        epsilon=design.epsilon,
+        lower_bound=solution.lower,
+        seconds=solution.seconds,
+        attributes=[
+            _AttributeRecord(
+                **declaration(a), requested_epsilon=r, epsilon=e, conditional_epsilon=c, conditional_cap=cap
+            )
+            for a, r, e, c, cap in zip(
+                design.domain,
+                problem.epsilons.tolist(),
+                design.attribute_epsilons.tolist(),
+                design.conditional_epsilons.tolist(),
+                caps,
+                strict=True,
+            )
+        ],
+        pairs=list(problem.pairs),
+        kappa=problem.kappa,
+        law=record_of(solution.law),
+        certificate=_certificate_record(solution.certificate),
+        notes=list(solution.notes),
+        tolerance=solution.tolerance,
+        earlier=[r.to_record() for r in design.earlier] or msgspec.UNSET,
+        public=design.public.record(),
+    )
+    record.digest = _digest(record)
+    return msgspec.json.format(msgspec.json.encode(record), indent=1)
+
+
+@dataclass(frozen=True, eq=False)
+class DesignRecord:
+    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written.
+
+    ``raw`` is the file's content, for checks in another process.
+    """
+
+    domain: Domain
+    solution: Solution
+    stated: dict[str, list[float]]
+    intact: bool
+    raw: bytes
+    earlier: tuple[Release, ...] = ()
+    public: PublicColumns = NONE
+
+
+def read_design_file(path: Given) -> DesignRecord:
+    """The content of a design file, unchecked: :meth:`optrr.designs.design.Design.load` recomputes its numbers.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, or of an unknown version.
+    """
+    return decoded_design(read_named(path, "design file"), path)
+
+
+def decoded_design(raw: bytes, source: Given) -> DesignRecord:
+    """What the content of a design file holds, unchecked; ``source`` is where it stands, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where it is malformed, or of an unknown version.
+    """
+    try:
+        written = msgspec.json.decode(raw, type=_Versioned).format
+        if written != FORMAT:
+            remedy = next((text for mark, text in _OTHERS.items() if written.startswith(mark)), "design again")
+            raise InvalidInput(
+                f"design file {source} has format {written[:40]!r}; this version reads {FORMAT!r}: {remedy}"
+            )
+        record = msgspec.json.decode(raw, type=_Record)
+        refuse_repeats(raw)
+        _refuse_caps(record)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refuse_specification(raw, source)
+        raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
+    digest, record.digest = record.digest, ""
+    try:
+        domain, solution = _contents(record)
+        earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
+        public = PublicColumns.of_record(record.public).apart_from(domain)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
+    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), raw, earlier, public)
+
+
+def refuse_repeats(raw: bytes) -> None:
+    """Raise DecodeError where an object has a key twice: readers differ in which they take, so that people see another."""
+
+    def unique(pairs: list[tuple[str, object]]) -> None:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise msgspec.DecodeError(f"the key {twice[:40]!r} is given twice in one object; keep one")
+
+    # the numbers have been read already; their lengths take no memory, whatever their digits
+    json.loads(raw, object_pairs_hook=unique, parse_int=len, parse_float=len)
+
+
+def _refuse_caps(record: _Record) -> None:
+    """Raise ValidationError for a cap whose e^η no arithmetic needs."""
+    most = _MOST_CAP * len(record.attributes)
+    for a in record.attributes:
+        if a.conditional_cap is not None and not a.conditional_cap <= most:
+            raise msgspec.ValidationError(
+                f"a conditional cap is {a.conditional_cap:g} nats, and no law of {len(record.attributes)} attributes has more "
+                f"than {most:g}; leave it out"
+            )
+
+
+def stated_numbers(record: _Record) -> dict[str, list[float]]:
+    """The claims of a file, by name."""
+    return {
+        "epsilon": [record.epsilon],
+        "lower_bound": [record.lower_bound],
+        "attribute_epsilons": [a.epsilon for a in record.attributes],
+        "conditional_epsilons": [a.conditional_epsilon for a in record.attributes],
+    }
+
+
+def _contents(record: _Record) -> tuple[Domain, Solution]:
+    domain = Domain(tuple(a.attribute() for a in record.attributes))
+    caps = [np.inf if a.conditional_cap is None else a.conditional_cap for a in record.attributes]
+    problem = Problem(
+        domain.sizes,
+        np.asarray([a.requested_epsilon for a in record.attributes]),
+        pairs=tuple(record.pairs),
+        kappa=record.kappa,
+        caps=np.asarray(caps) if np.isfinite(caps).any() else None,
+        names=domain.names,
+    )
+    certificate = None if record.certificate is None else _certificate_of(record.certificate)
+    solution = Solution(
+        problem=problem,
+        method=record.method,
+        law=law_of(record.law, domain.sizes),
+        certificate=certificate,
+        lower=record.lower_bound,
+        status=record.status,
+        seconds=record.seconds,
+        notes=tuple(record.notes),
+        tolerance=record.tolerance,
+    )
+    return domain, solution
+
+
+def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:
+    if c is None:
+        return None
+    return _CertificateRecord(
+        [list(members) for members in c.classes],
+        [str(w) for w in c.weights],
+        [(a, b, str(v)) for a, b, v in c.pairs],
+        [(cell, g, up, str(v)) for cell, g, up, v in c.caps],
+        [str(b) for b in c.effects],
+        str(c.unit),
+    )
+
+
+def _certificate_of(r: _CertificateRecord) -> Certificate:
+    return Certificate(
+        tuple(tuple(members) for members in r.classes),
+        tuple(int(w) for w in r.weights),
+        tuple((a, b, int(v)) for a, b, v in r.pairs),
+        tuple((cell, g, up, int(v)) for cell, g, up, v in r.caps),
+        tuple(int(b) for b in r.effects),
+        int(r.unit),
+    )
+
+
+def _digest(record: _Record) -> str:
+    return hashlib.sha256(msgspec.json.encode(record, order="sorted")).hexdigest()

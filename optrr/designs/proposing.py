@@ -1,0 +1,285 @@
+"""A domain proposed from data: the categories that occur there.
+
+This looks at the records, no ε covers it, and the proposal says so.
+
+Order is kept where a column has one, numbers and dates are binned where that is asked for, rare categories are merged into
+``other``, which then takes every undeclared value, so that the rare ones need not be written down.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from optrr.designs.doubtful_columns import CountsSought, doubtful, no_answers, scale_order, written_as_dates
+from optrr.designs.observed import ObservedColumn
+from optrr.domain.bins import Bins, Edge, bins_of
+from optrr.domain.domain import Attribute, Category, Domain, binned, listed, shown
+from optrr.domain.public import NONE, PublicColumns
+from optrr.errors import InvalidInput
+from optrr.records.frames import checked_columns
+from optrr.records.reading.registry import open_source
+from optrr.show.printable import amount, brief
+
+REST = "other"
+# A column with more different values than this has no list of categories; where they are numbers or dates, bins are made.
+MOST_CATEGORIES = 50
+# Digits that edges read off the data keep: enough to tell them apart, few enough to say little about one person.
+_DIGITS = 3
+
+# Notes by attribute and key of the specification.
+Notes = dict[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
+class Proposing:
+    """How to look at the data.
+
+    Parameters
+    ----------
+    columns
+        which to propose attributes for; None for all.
+    bins
+        by column: a number of bins with about as many records each, or their edges. Under "" a number for every column of
+        more than 50 different numbers or dates.
+    missing
+        marks that stand for a missing value, such as "NA"; none is assumed.
+    rare
+        categories that occur fewer times than this are merged into "other".
+    public
+        columns that are no attributes, because they are not to be randomized.
+    """
+
+    columns: Sequence[str] | None = None
+    bins: Mapping[str, int | Sequence[Any]] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    rare: int = 0
+    public: PublicColumns = NONE
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What was proposed: the domain, notes on what a person should confirm, columns left out and why, and the look's cost.
+
+    ``disclosed`` says, one sentence each, what the proposal gives away about the records, and ``doubts`` what looks wrong about
+    them.
+    """
+
+    domain: Domain
+    records: int
+    notes: Notes
+    left_out: dict[str, str]
+    disclosed: list[str]
+    doubts: list[str] = field(default_factory=list)
+
+    def warnings(self) -> list[str]:
+        """What a person must know before using it, one line each: columns that are left out and why, and what looks wrong."""
+        return [*(f"column {name!r} is left out: {why}" for name, why in self.left_out.items()), *self.doubts]
+
+
+def propose(data: Any, wanted: Proposing) -> Proposal:
+    """A domain for PUBLIC data, or for data whose owner accepts what the look gives away. One pass, bounded memory.
+
+    Raises
+    ------
+    InvalidInput
+        for columns that are not there, bins for text, or data in which no column can be an attribute.
+    """
+    source = open_source(data)
+    present = source.column_names()
+    columns = [n for n in (present if wanted.columns is None else wanted.columns) if n not in wanted.public.names]
+    asked = dict.fromkeys(name for name in [*columns, *wanted.bins, *wanted.public.names] if name)
+    checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
+    seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
+    counts = CountsSought(columns)
+    records = 0
+    for batch in source.batches(columns):
+        records += batch.num_rows
+        counts.add(batch)
+        for name, column in seen.items():
+            column.add(batch.column(name))
+    if not records:
+        raise InvalidInput(f"{source.name} holds no records; give at least one")
+    proposal = _proposal(seen, wanted, records)
+    return replace(proposal, doubts=[*counts.said(), *proposal.doubts])
+
+
+def _proposal(seen: Mapping[str, ObservedColumn], wanted: Proposing, records: int) -> Proposal:
+    attributes, notes, left_out = [], Notes(), {}
+    for name, column in seen.items():
+        attribute = _attribute(column, wanted, notes)
+        if isinstance(attribute, str):
+            left_out[name] = attribute
+        else:
+            attributes.append(attribute)
+    if not attributes:
+        first = next(iter(left_out))
+        raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
+    doubts = [line for column in seen.values() for line in _doubts(column, wanted)]
+    return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
+
+
+def _doubts(column: ObservedColumn, wanted: Proposing) -> list[str]:
+    """What looks wrong about a column's values; bins that are given say what its numbers are."""
+    known = {v: n for v, n in column.typed().items() if v is not None}
+    said = doubtful(column.name, known, wanted.missing)
+    order = None if column.order is not None else scale_order(known)
+    if order is not None:
+        said.append(
+            f"column {shown(column.name)}: its words are in the order of a scale, {shown(str(order[0]))} to "
+            f"{shown(str(order[-1]))}, not the alphabet's; confirm it"
+        )
+    return said
+
+
+def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attribute | str:
+    """The attribute of a column, or why it can be none."""
+    name, values = column.name, column.typed()
+    marks = tuple(m for m in wanted.missing if column.holds(m))
+    has_missing = None in values
+    known: dict[Category, int] = {v: n for v, n in values.items() if v is not None}
+    bins = _bins(column, known, wanted)
+    if has_missing:
+        notes[name, "missing"] = "confirm: it is a category of its own, and costs accuracy"
+    if bins is not None:
+        notes[name, "bins"] = (
+            "confirm: the edges you gave"
+            if not isinstance(_asked(name, wanted), int)
+            else "confirm: edges read off the data"
+        )
+        return _with_missing(binned(name, bins, marks), has_missing)
+    if len(known) < 2:
+        return f"{amount(len(known), 'different value')}, which carries no information"
+    if len(known) > MOST_CATEGORIES:
+        numbers = column.dated or all(isinstance(v, int | float) for v in known)
+        kind = (
+            f"numbers or dates; give it bins, --bins {shlex.quote(f'{name}=5')}"
+            if numbers
+            else "texts; merge them with --rare, or leave it out"
+        )
+        if not (wanted.rare and not numbers):
+            if written_as_dates(known):
+                kind = "texts that look like dates; write them as 2024-03-01 and give it bins"
+            return f"{len(known)} different {kind}"
+    kept, rest = _merged(known, wanted.rare)
+    if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
+        return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another --rare"
+    order = scale_order(known) if column.order is None and rest is None else None
+    notes[name, "categories"] = _what_to_confirm(known, column, order)
+    if rest is not None:
+        notes[name, "rest"] = (
+            f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"
+        )
+    categories = (*(order or kept), *(() if rest is None or rest in kept else (rest,)))
+    return _with_missing(Attribute(name, categories, bool(column.order or order), None, marks, rest), has_missing)
+
+
+def _with_missing(attribute: Attribute, has_missing: bool) -> Attribute:
+    if not has_missing or attribute.missing_code is not None:
+        return attribute
+    categories = (*attribute.categories, None)
+    return Attribute(attribute.name, categories, attribute.ordered, attribute.bins, attribute.missing, attribute.rest)
+
+
+def _what_to_confirm(known: Mapping[Category, int], column: ObservedColumn, scale: list[Category] | None) -> str:
+    marks = no_answers(known)
+    if marks:
+        return f"confirm: {listed(marks)} may mean a missing value; if so, propose again with --missing"
+    if scale is not None:
+        return "confirm: add what may occur and does not here; their order is a scale's"
+    order = "their order is the column's" if column.order is not None else "their order is the alphabet's or by number"
+    return f"confirm: add what may occur and does not here; {order}"
+
+
+def _merged(known: Mapping[Category, int], rare: int) -> tuple[list[Category], str | None]:
+    kept = [v for v, n in known.items() if n >= rare]
+    return (list(known), None) if len(kept) == len(known) else (kept, REST)
+
+
+def _asked(name: str, wanted: Proposing) -> int | Sequence[Any] | None:
+    return wanted.bins.get(name, wanted.bins.get(""))
+
+
+def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposing) -> Bins | None:
+    name, dated = column.name, column.dated
+    asked = _asked(name, wanted)
+    general = name not in wanted.bins
+    numbers = dated or all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
+    if asked is None or (general and (not numbers or len(known) <= MOST_CATEGORIES)):
+        return None
+    if not numbers:
+        raise InvalidInput(f"column {shown(name)} is not one of numbers or dates; leave out its bins")
+    if not isinstance(asked, int):
+        return bins_of(list(asked))
+    if column.full:
+        raise InvalidInput(f"column {shown(name)} has too many values to find quantiles of; give the edges of its bins")
+    if asked < 2:
+        raise InvalidInput(f"column {shown(name)} is to have {asked} bins; ask for two or more")
+    if asked > len(known):  # and before room is made for more edges than there are values
+        raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; ask for fewer")
+    values = np.array([_number(v) for v in known])
+    edges = _quantiles(values, np.array(list(known.values())), asked)
+    inner: list[Edge] = [_date(e) for e in edges] if dated else list(edges)
+    if len(set(inner)) < asked - 1:
+        raise InvalidInput(f"column {shown(name)} has too few different values for {asked} bins; ask for fewer")
+    return Bins((-math.inf, *inner, math.inf))
+
+
+def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
+    """Inner edges of bins with about as many records each, to three digits of themselves or of the quartiles' distance."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order]) / weights.sum()
+    places = np.searchsorted(below, np.arange(1, bins) / bins)
+    step = values[order][np.minimum(places + 1, values.size - 1)]
+    whole = bool(np.all(values == np.round(values)))
+    # dates, and years, lie close together far from 0, so that their own digits would not tell them apart
+    quartiles = values[order][np.searchsorted(below, (0.25, 0.75))]
+    spread = _places(float(np.ptp(quartiles)) or float(np.ptp(values)))
+    edges = [
+        round(e, min(digits, 0) if whole else digits) for e in step.tolist() for digits in [max(_places(e), spread)]
+    ]
+    return sorted({float(e) for e in edges if e > values.min()})
+
+
+def _places(number: float) -> int:
+    """Digits behind the point that make three significant ones; fewer than none where it is large."""
+    return _DIGITS - 1 - math.floor(math.log10(abs(number))) if number else 0
+
+
+_DAY = 86_400.0
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+        return math.floor((moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / _DAY)
+    return float(value)
+
+
+def _date(days: float) -> date:
+    return date(1970, 1, 1) + timedelta(days=int(days))
+
+
+def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:
+    """What the proposal gives away, one sentence each."""
+    plain = [a.name for a in attributes if a.bins is None]
+    cut = [a.name for a in attributes if a.bins is not None and isinstance(_asked(a.name, wanted), int)]
+    missing = [a.name for a in attributes if a.missing_code is not None]
+    out = ["looking at the records is not private: no epsilon covers what this specification says of them"]
+    if plain:
+        least = f"at least {wanted.rare} times" if wanted.rare else "even once"
+        out.append(f"which categories occur {least} in {listed(plain)}")
+    if cut:
+        out.append(f"where the quantiles of {listed(cut)} lie, to three digits")
+    if missing:
+        out.append(f"that somebody's {listed(missing)} is missing")
+    return [
+        *out,
+        "for records that must stay protected, write the categories and edges down beforehand, or use public data",
+    ]

@@ -1,0 +1,214 @@
+"""Clients that an auditor can ask: our own randomizer, any function, a command, the log of a page.
+
+Every run of a client is a process of its own, and both runs start at the same time: what they share (a seed, a clock, a
+source of random bits from before a fork) shows as answers that resemble each other.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from optrr.devices.auditing.label import Codes, Label
+from optrr.devices.auditing.messages import answered_codes, asked_lines
+from optrr.devices.auditing.questions import Questions
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput, in_one_line
+from optrr_solvers.arrays import IntArray
+
+# Characters of a command's last words that an error shows.
+_LAST_WORDS = 200
+
+
+class Client(Protocol):
+    """Turns records into randomized records."""
+
+    @property
+    def name(self) -> str:
+        """What the findings call it."""
+        ...
+
+    @property
+    def lasting(self) -> bool:
+        """Whether what it remembers of people may outlast a run."""
+        ...
+
+    def answers(self, runs: Sequence[Questions]) -> list[Codes]:
+        """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories.
+
+        Raises
+        ------
+        InvalidInput
+            where the client fails, or does not answer every question once.
+        """
+        ...
+
+
+Answering = Callable[[IntArray, Codes], Codes]
+
+
+@dataclass(frozen=True)
+class FunctionClient:
+    """A Python function of people's numbers, shape (n,), and codes, shape (n, m), asked in forked processes.
+
+    The function is called once in the parent first, with the first record of each run, so that a source which it keeps is
+    there before the fork.
+    """
+
+    function: Answering
+    name: str = "function"
+    lasting: ClassVar[bool] = False
+
+    def answers(self, runs: Sequence[Questions]) -> list[Codes]:
+        """As of :class:`Client`."""
+        for asked in runs:
+            self.function(asked.people[:1].copy(), asked.records[:1].copy())
+        context = multiprocessing.get_context("fork")
+        out = []
+        with ExitStack() as stack:
+            started = [stack.enter_context(_Child(context, self.function, asked)) for asked in runs]
+            for child, asked in zip(started, runs, strict=True):
+                out.append(_of_shape(child.result(), asked, self.name))
+        return out
+
+
+class _Child:
+    """A forked process that answers one run."""
+
+    def __init__(self, context: Any, function: Answering, asked: Questions) -> None:
+        self._ours, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_answer, args=(theirs, function, asked), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> _Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ours.close()
+        self._process.terminate()
+        self._process.join()
+
+    def result(self) -> Any:
+        try:
+            answer = self._ours.recv()
+        except EOFError:
+            answer = "it ended without an answer"
+        if isinstance(answer, str):
+            raise InvalidInput(f"the client failed: {answer}")
+        return answer
+
+
+def _answer(pipe: Connection, function: Answering, asked: Questions) -> None:
+    try:
+        pipe.send(function(asked.people, asked.records.copy()))
+    except Exception as error:
+        pipe.send(f"{type(error).__name__}: {in_one_line(error)}")
+
+
+def _of_shape(answer: Any, asked: Questions, name: str) -> Codes:
+    codes = np.asarray(answer)
+    if codes.shape != asked.records.shape or not np.issubdtype(codes.dtype, np.integer):
+        raise InvalidInput(
+            f"{name} answered an array of shape {codes.shape} and type {codes.dtype}; "
+            f"return integers of shape {asked.records.shape}"
+        )
+    return codes
+
+
+def own_client(label: Label) -> FunctionClient:
+    """Our own randomizer of the label's law."""
+
+    def answer(_people: IntArray, records: Codes) -> Codes:
+        label.randomize(records)
+        return records
+
+    return FunctionClient(answer, "optrr's own randomizer")
+
+
+@dataclass(frozen=True)
+class CommandClient:
+    """A command that reads lines from standard input and answers each with a line (:mod:`optrr.devices.auditing.messages`).
+
+    Parameters
+    ----------
+    arguments
+        the program and its arguments.
+    domain
+        the label's attributes.
+    each
+        start the command anew for every record, with its line alone: for clients that answer one record and end.
+    seconds
+        that a process may take.
+    """
+
+    arguments: Sequence[str]
+    domain: Domain
+    each: bool = False
+    seconds: float | None = None
+    lasting: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The program."""
+        return self.arguments[0]
+
+    def answers(self, runs: Sequence[Questions]) -> list[Codes]:
+        """As of :class:`Client`."""
+        with ThreadPoolExecutor(len(runs)) as pool:
+            return list(pool.map(self._run, runs))
+
+    def _run(self, asked: Questions) -> Codes:
+        lines = list(asked_lines(asked, self.domain))
+        told = [line + b"\n" for line in lines] if self.each else [b"".join(line + b"\n" for line in lines)]
+        said = b"".join(self._said(text) for text in told)
+        return answered_codes(said.splitlines(), self.domain, len(lines), self.name)
+
+    def _said(self, text: bytes) -> bytes:
+        try:
+            done = subprocess.run(
+                list(self.arguments), input=text, capture_output=True, timeout=self.seconds, check=False
+            )
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot start {self.name!r}: {error.strerror}; name a program that can be run"
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise InvalidInput(f"{self.name!r} took more than {self.seconds:g} s; allow more, or ask less") from error
+        if done.returncode:
+            words = in_one_line(done.stderr.decode("utf-8", "replace"))[-_LAST_WORDS:]
+            raise InvalidInput(f"{self.name!r} ended with code {done.returncode}: {words!r}")
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class LogClient:
+    """Answers that were logged elsewhere: one line for each planted record, in their order."""
+
+    received: str | os.PathLike[str]
+    domain: Domain
+    lasting: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The log."""
+        return str(self.received)
+
+    def answers(self, runs: Sequence[Questions]) -> list[Codes]:
+        """As of :class:`Client`."""
+        try:
+            lines = Path(self.received).read_bytes().splitlines()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {self.received}: {error.strerror or error}; check the path") from error
+        ends = np.cumsum([asked.people.size for asked in runs])
+        return np.split(answered_codes(lines, self.domain, int(ends[-1]), self.name), ends[:-1])

@@ -1,0 +1,272 @@
+"""Is one answer independent of another? Neighbours, stretches, two runs, and people who are asked again.
+
+Two independent answers have the same noise with probability c = Σ_S ν_S²/n_S. For each distance the pairs that are compared
+have no record in common, so that the number of equal ones is exactly binomial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from optrr.devices.auditing.answers import Answers, BoolArray
+from optrr.devices.auditing.exact_tests import Worst, at_least, two_sided
+from optrr.devices.auditing.label import Codes, Label
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Distances at which records are compared attribute by attribute, and lengths of stretches whose changes are counted.
+_LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024)
+_STRETCHES = (64, 1024)
+# Up to this many attributes are each compared with every other of the next record.
+_MOST_CROSSED = 16
+# Records of one turn at least, and the longest turn that is looked at.
+_FEWEST_TURNS, _LONGEST_TURN = 32, 2048
+# Shifts that are looked at closely, those at which the noises correlate most.
+_CANDIDATES = 4
+# People who all get one answer have it by chance more often than this only where they are few, or the answers are.
+_BY_CHANCE = 1e-6
+
+
+def records_in_a_row(label: Label, answers: Answers) -> Worst:
+    """Changes of neighbours and of stretches of records, and true values that appear in the next answer."""
+    worst = Worst()
+    noise, chosen = _noise_numbers(answers, label)
+    same = label.agreement(chosen)
+    for number, rows in enumerate(answers.runs, 1):
+        changed = answers.changed[:, rows]
+        for lag in (k for k in _LAGS if 2 * k <= changed.shape[1]):
+            first = np.flatnonzero((np.arange(changed.shape[1] - lag) // lag) % 2 == 0)
+            equal = int(np.count_nonzero(noise[rows][first] == noise[rows][first + lag]))
+            _add_equal(worst, equal, first.size, same, f"records {lag} apart in run {number}")
+            _lagged(worst, label, changed, first, lag)
+        _stretches(worst, label, changed)
+        _stale(worst, label, answers, rows)
+    return worst
+
+
+def _add_equal(worst: Worst, equal: int, pairs: int, share: float, what: str) -> None:
+    worst.add(
+        two_sided(equal, pairs, share),
+        lambda _: f"{what} have the same noise in {equal} of {pairs} pairs; {pairs * share:.4g} are expected",
+    )
+
+
+def _lagged(worst: Worst, label: Label, changed: BoolArray, first: IntArray, lag: int) -> None:
+    """How often attribute i of a record and j of a later one both change or are both kept."""
+    m, names = label.domain.m, label.domain.names
+    crossed = lag == 1 and m <= _MOST_CROSSED
+    now = changed[:, first]
+    for shift in range(m if crossed else 1):
+        others = (np.arange(m) + shift) % m
+        equal = np.array([np.count_nonzero(now[i] == changed[j, first + lag]) for i, j in enumerate(others)])
+        f, g = label.flips, label.flips[others]
+
+        def describe(k: int, others: IntArray = others, equal: IntArray = equal) -> str:
+            return (
+                f"{names[k]!r} of a record and {names[others[k]]!r} of the one {lag} later change or stay together in "
+                f"{equal[k]} of {first.size} pairs, which independent answers do not"
+            )
+
+        worst.add(two_sided(equal, first.size, f * g + (1 - f) * (1 - g)), describe)
+
+
+def _stretches(worst: Worst, label: Label, changed: BoolArray) -> None:
+    """Changes within each stretch of records: a client that tires, or noise that groups of records share."""
+    names = label.domain.names
+    for length in (*_STRETCHES, changed.shape[1] // 8):
+        if not length or changed.shape[1] < 2 * length:
+            continue
+        whole = changed[:, : changed.shape[1] // length * length]
+        counts = whole.reshape(whole.shape[0], -1, length).sum(axis=2)
+        p = two_sided(counts, length, label.flips[:, None])
+
+        def describe(k: int, counts: IntArray = counts, length: int = length) -> str:
+            i, stretch = divmod(k, counts.shape[1])
+            return (
+                f"{names[i]!r} changes {counts[i, stretch]} times in {length} records in a row (stretch {stretch + 1}); "
+                f"its label says {length * label.flips[i]:.1f}"
+            )
+
+        worst.add(p, describe)
+
+
+def _stale(worst: Worst, label: Label, answers: Answers, rows: slice) -> None:
+    """How often the answer is the true category of the record before, where that differs from its own."""
+    for i, r in enumerate(label.sizes.tolist()):
+        true, reported = answers.records[i, rows], answers.reported(i, rows)
+        differ = true[:-1] != true[1:]
+        n, stale = np.count_nonzero(differ), np.count_nonzero(differ & (reported[1:] == true[:-1]))
+        worst.add(
+            two_sided(stale, n, label.flips[i] / (r - 1)),
+            lambda _, i=i, n=n, stale=stale: (  # type: ignore[misc]
+                f"the answer for {label.domain.names[i]!r} is the true value of the record before in {stale} of {n} records"
+            ),
+        )
+
+
+def _noise_numbers(answers: Answers, label: Label) -> tuple[IntArray, list[int]]:
+    """One number for the noise of each record on as many attributes as can be tabled, the noisiest; and which these are."""
+    order = np.argsort(-np.minimum(label.flips, 1 - label.flips), kind="stable")
+    chosen = sorted(order[: label.tabled].tolist())
+    # different noises get equal numbers with probability below 2^-60, by multipliers that the client cannot know
+    factors = np.random.default_rng().integers(0, 1 << 63, len(chosen), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    out = np.zeros(answers.count, dtype=np.uint64)
+    for i, factor in zip(chosen, factors, strict=True):
+        out += answers.noise[i].astype(np.uint64) * factor
+    return out.view(np.int64), chosen
+
+
+def noise_that_repeats(label: Label, answers: Answers) -> Worst:
+    """The same noise in both runs, or in both halves of one, at whatever shift: keys and seeds used twice.
+
+    The shifts at which noises correlate most are tested, as if all had been.
+    """
+    worst = Worst()
+    noise, chosen = _noise_numbers(answers, label)
+    same = label.agreement(chosen)
+    half = answers.layout.once // 2
+    first, second = (noise[rows] for rows in answers.runs)
+    for a, b, what in (
+        (first, second, "the two runs"),
+        (first[:half], first[half : 2 * half], "the halves of run 1"),
+        (second[:half], second[half : 2 * half], "the halves of run 2"),
+    ):
+        shifts = _candidates(a, b)
+        pairs = a.size - np.abs(shifts)
+        equal = np.array([_equal_at(a, b, s) for s in shifts.tolist()])
+
+        def describe(k: int, what: str = what, s: IntArray = shifts, e: IntArray = equal, n: IntArray = pairs) -> str:
+            return (
+                f"records of {what} at shift {s[k]} have the same noise in {e[k]} of {n[k]} pairs; "
+                f"{n[k] * same:.4g} are expected"
+            )
+
+        worst.add(two_sided(equal, pairs, same), describe, among=2 * a.size - 1)
+    _come_back(worst, label, answers, noise, chosen)
+    return worst
+
+
+def _come_back(worst: Worst, label: Label, answers: Answers, noise: IntArray, chosen: Sequence[int]) -> None:
+    """How many of the second run have a noise that the first had: more than chance where few seeds make it."""
+    first, second = answers.runs
+    known, at = np.unique(noise[first], return_index=True)
+    changes, others = label.changes(chosen).ravel(), np.ones(at.size)
+    for i in chosen:
+        others *= np.where(answers.changed[i, first][at], label.sizes[i] - 1.0, 1.0)
+    share = min(1.0, float((changes[answers.pattern(chosen, first)[at]] / others).sum()))
+    back, n = int(np.count_nonzero(np.isin(noise[second], known))), noise[second].size
+    worst.add(
+        at_least(back, n, share),
+        lambda _: f"{back} of {n} answers of run 2 have a noise that run 1 had, too; {n * share:.4g} are expected",
+    )
+
+
+def true_records_in_turns(label: Label, answers: Answers) -> Worst:
+    """Whether every k-th record comes back as it is, for every k and from whichever record on.
+
+    Of each k the turn with the most unchanged records is tested, as if all had been.
+    """
+    worst = Worst()
+    noise, chosen = _noise_numbers(answers, label)
+    kept = float(label.changes(chosen).ravel()[0])
+    for number, rows in enumerate(answers.runs, 1):
+        same = noise[rows] == 0
+        periods = np.arange(2, min(_LONGEST_TURN, same.size // _FEWEST_TURNS) + 1)
+        turns = same.size // periods
+        most = np.array(
+            [int(same[: n * k].reshape(n, k).sum(axis=0).max()) for k, n in zip(periods, turns, strict=True)]
+        )
+
+        def describe(
+            at: int, k: IntArray = periods, n: IntArray = turns, most: IntArray = most, run: int = number
+        ) -> str:
+            return (
+                f"of every {k[at]}th record of run {run}, from some record on, {most[at]} of {n[at]} come back unchanged; "
+                f"{n[at] * kept:.4g} are expected"
+            )
+
+        worst.add(at_least(most, turns, kept), describe, among=int(periods.sum()))
+    return worst
+
+
+def _equal_at(a: IntArray, b: IntArray, shift: int) -> int:
+    x, y = (a[: a.size - shift], b[shift:]) if shift >= 0 else (a[-shift:], b[: b.size + shift])
+    return int(np.count_nonzero(x == y))
+
+
+def _candidates(a: IntArray, b: IntArray) -> IntArray:
+    """Shifts s at which a_t and b_{t+s} agree more often than elsewhere, and 0."""
+    values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
+    feature = np.random.default_rng(0).standard_normal(values.size)[place]
+    feature -= feature.mean()
+    x, y = feature[: a.size], feature[a.size :]
+    size = next_fast_len(2 * a.size, real=True)
+    products: FloatArray = irfft(np.conj(rfft(x, size)) * rfft(y, size), size)
+    shifts = np.concatenate([np.arange(a.size), np.arange(1 - a.size, 0)])
+    sums = np.concatenate([products[: a.size], products[size - a.size + 1 :]])
+    strength = sums / np.sqrt(a.size - np.abs(shifts) + 1.0)
+    return np.unique([0, *shifts[np.argsort(-strength)[:_CANDIDATES]]])
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """People who were asked twice: how many, how many got one answer both times, and the chance of that if drawn afresh.
+
+    ``others`` were asked about another record the second time, and ``alike`` of them got the same noise; ``share`` is the
+    chance of that if drawn afresh. ``when`` says when they were asked again.
+    """
+
+    people: int
+    same: int
+    chance: float
+    others: int
+    alike: int
+    when: str
+
+    @classmethod
+    def of(cls, label: Label, again: Again, *, once: bool) -> Repeated:
+        """From first and second records and answers; with ``once`` a person's answer is the same whatever the record is."""
+        chosen = list(range(min(label.domain.m, label.tabled)))
+        one = (again.records[0] == again.records[1]).all(axis=1)
+        same = (again.answers[0] == again.answers[1]).all(axis=1)
+        # where the records are the same on these attributes, so is the noise of a client that remembers what it answered
+        other = (again.records[0][:, chosen] != again.records[1][:, chosen]).any(axis=1)
+        noise = [(a.astype(np.int64) - r) % label.sizes for a, r in zip(again.answers, again.records, strict=True)]
+        alike = (noise[0][:, chosen] == noise[1][:, chosen]).all(axis=1)
+        compared = np.ones_like(one) if once else one
+        counts = (compared, same & compared, other, alike & other)
+        people, repeats, others, agree = (int(np.count_nonzero(c)) for c in counts)
+        return cls(people, repeats, label.agreement(chosen), others, agree, again.when)
+
+    @property
+    def remembered(self) -> bool:
+        """Whether all got one answer, and not by chance."""
+        return self.same == self.people and self.chance**self.people < _BY_CHANCE
+
+    def test(self, worst: Worst, label: Label, *, once: bool) -> None:
+        """A promise to answer once, which one other answer refutes; else answers afresh, or all the same; and fresh noise."""
+        if once:
+            others = self.people - self.same
+            says = f"{others} of {self.people} people got another answer when they were asked again{self.when}"
+            worst.add(float(others == 0), lambda _: says)
+        elif self.same < self.people and label.domain.m <= label.tabled:
+            _add_equal(worst, self.same, self.people, self.chance, f"answers to people who are asked again{self.when}")
+        worst.add(
+            at_least(self.alike, self.others, self.chance),
+            lambda _: (
+                f"{self.alike} of {self.others} people who were asked about another record{self.when} got the same noise; "
+                f"{self.others * self.chance:.4g} are expected: it is made from who they are"
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """First and second records and answers of the same people, shape (n, m) each, and when the second were."""
+
+    records: tuple[Codes, Codes]
+    answers: tuple[Codes, Codes]
+    when: str = ""

@@ -1,0 +1,172 @@
+"""What a label promises, in the numbers that a test needs: ε, flip probabilities, and which attributes change together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.designs.design import Design
+from optrr.devices.deployment.deployment_file import Deployment, is_deployment
+from optrr.devices.deployment.verify import load_deployment
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.releases.small_files import content_of
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
+from optrr_solvers.automaton.draw import Sampler
+from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.randomness import SystemSource
+
+Codes: TypeAlias = NDArray[np.integer]
+# Numbers that the sums over an automaton's states hold at once.
+_MOST_SUMS = 1 << 22
+# Attributes whose sets of changes are tabled at once.
+_MOST_TABLED = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Label:
+    """The promises of a design or deployment file.
+
+    Parameters
+    ----------
+    epsilon, attribute_epsilons, conditional_epsilons
+        as stated, nats; shapes (), (m,), (m,).
+    flips
+        probability that each attribute changes, shape (m,).
+    changes
+        takes k attributes to the probability of each set of them that changes, shape (2,)*k.
+    tabled
+        how many attributes ``changes`` takes at once.
+    randomize
+        our own randomizer of codes in place, with random bits of the operating system.
+    """
+
+    domain: Domain
+    epsilon: float
+    attribute_epsilons: FloatArray
+    conditional_epsilons: FloatArray
+    flips: FloatArray
+    changes: Callable[[Sequence[int]], FloatArray]
+    tabled: int
+    randomize: Callable[[Codes], None]
+
+    @property
+    def sizes(self) -> IntArray:
+        """r_i, shape (m,)."""
+        return self.domain.sizes
+
+    def agreement(self, chosen: Sequence[int]) -> float:
+        """Probability that two independent answers differ from their records in the same way, on these attributes."""
+        outputs = np.ones(1)
+        for r in self.sizes[list(chosen)]:
+            outputs = np.multiply.outer(outputs, [1.0, r - 1.0]).ravel()
+        return float((self.changes(chosen).ravel() ** 2 / outputs).sum())
+
+
+Labelling: TypeAlias = Label | Design | Mechanism | Deployment | str | os.PathLike[str]
+
+
+def label_of(given: Labelling) -> Label:
+    """The label of a design, its mechanism, a deployment, or a file; a label is returned as it is.
+
+    Raises
+    ------
+    InvalidInput
+        for anything else, and for a file whose own numbers do not hold.
+    """
+    if isinstance(given, str | os.PathLike):
+        path = content_of(Path(given), "design or deployment file")
+        given = load_deployment(path) if is_deployment(path) else Design.load(path)
+    if isinstance(given, Label):
+        return given
+    if isinstance(given, Design):
+        given = given.mechanism
+    if isinstance(given, Mechanism):
+        return _of_mechanism(given)
+    if isinstance(given, Deployment):
+        return _of_deployment(given)
+    raise InvalidInput(f"got a {type(given).__name__} for a label; give a design, a mechanism, a deployment, or a file")
+
+
+def _of_mechanism(mechanism: Mechanism) -> Label:
+    def randomize(codes: Codes) -> None:
+        mechanism.randomize_in_place(codes, SystemSource())
+
+    return Label(
+        mechanism.domain,
+        mechanism.epsilon,
+        mechanism.attribute_epsilons,
+        mechanism.conditional_epsilons,
+        mechanism.law.one_way()[:, 1],
+        mechanism.law.marginal,
+        _MOST_TABLED,
+        randomize,
+    )
+
+
+def _of_deployment(deployed: Deployment) -> Label:
+    automaton, stated = deployed.automaton, deployed.stated
+    sampler = Sampler(automaton)
+
+    def changes(chosen: Sequence[int]) -> FloatArray:
+        return change_probabilities(automaton, chosen)
+
+    def randomize(codes: Codes) -> None:
+        sampler.randomize(codes, SystemSource())
+
+    widest = max(layer.states for layer in automaton.layers)
+    return Label(
+        deployed.domain,
+        float(stated.total),
+        np.array([float(x) for x in stated.attributes]),
+        np.array([float(x) for x in stated.conditional]),
+        np.array([changes([i])[1] for i in range(deployed.domain.m)]),
+        changes,
+        max(1, min(_MOST_TABLED, (_MOST_SUMS // widest).bit_length() - 1)),
+        randomize,
+    )
+
+
+def change_probabilities(automaton: Layers, chosen: Sequence[int]) -> FloatArray:
+    """Probability of each set of the chosen attributes that changes, shape (2,)*k: one forward pass, in doubles."""
+    mass, visited = np.ones((1, 1)), []
+    widths = [layer.states for layer in automaton.layers[1:]] + [1]
+    for layer, width in zip(automaton.layers, widths, strict=True):
+        if isinstance(layer, ChoiceLayer):
+            ends = np.concatenate([[0.0], layer.ends.astype(np.float64) / 2.0**64, [1.0]])
+            mass = _moved(np.diff(ends)[:, None] * mass, layer.next_states, width)
+            continue
+        kept, changed = _passed(layer, int(automaton.sizes[layer.attribute]), mass, width)
+        if layer.attribute in chosen:
+            visited.append(layer.attribute)
+            mass = np.stack([kept, changed], axis=-1).reshape(width, -1)
+        else:
+            mass = kept + changed
+    table = mass[0].reshape((2,) * len(visited))
+    return np.transpose(table, [visited.index(i) for i in chosen])
+
+
+def _passed(layer: Layer, size: int, mass: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """The mass after a layer where its attribute was kept, and where it changed; shape (states after, sets) each."""
+    if layer.uniform:
+        return (_moved(mass / size, layer.kept, width), _moved(mass * ((size - 1) / size), layer.kept, width))
+    shares = Doubles().shares
+    kept = _moved(mass * shares(complement(layer.words))[:, None], layer.kept, width)
+    if layer.high is None or layer.high_words is None:
+        return kept, _moved(mass * shares(layer.words)[:, None], layer.changed, width)
+    low = _moved(mass * shares(difference(layer.words, layer.high_words))[:, None], layer.changed, width)
+    return kept, low + _moved(mass * shares(layer.high_words)[:, None], layer.high, width)
+
+
+def _moved(mass: FloatArray, states: IntArray, width: int) -> FloatArray:
+    out = np.zeros((width, mass.shape[1]))
+    np.add.at(out, states, mass)
+    return out

@@ -1,0 +1,124 @@
+"""Checks a deployment file: every ε in it is recomputed from its integers alone.
+
+Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
+done (:func:`optrr.devices.deployment.exact.work`); a file that takes long is checked in a process of its own, under the limits
+of :mod:`optrr.designs.apart`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from optrr.designs.apart import checked_apart, is_long
+from optrr.designs.checks import Check, Verification
+from optrr.designs.design import Design
+from optrr.designs.work import refuse_large
+from optrr.devices.deployment.deployment_file import Deployment, decoded_deployment, read_deployment
+from optrr.devices.deployment.exact import epsilons, work
+from optrr.devices.deployment.export import deployment_of
+from optrr.errors import InvalidInput
+from optrr.releases.small_files import Given, read_named
+
+__all__ = ["load_deployment", "verification_of", "verify_deployment"]
+
+# A label is never below the truth, and not above it by more than this many nats.
+LABEL_TOLERANCE = Decimal("1e-9")
+# Operations on words that are done at once: a few seconds.
+_MOST_HERE = 1 << 30
+# What is asked of another process.
+_CHECKS = "optrr.devices.deployment.verify:verification_of"
+_FORMULAS = "exact integers"
+# Its digest is of the design's law, which the automaton no longer has; under another digest a person would be asked twice.
+_UNKNOWN = (
+    "that it belongs to design {}… is stated, and cannot be known from this file alone: give the design with --design"
+)
+_PAIRS = "pairs of states, rounded up"
+
+
+def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
+    """Recompute every ε of a deployment file; with a design file, also whether it is that design's.
+
+    Parameters
+    ----------
+    limited
+        refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
+        :class:`optrr.designs.apart.Limits` allows.
+
+    Raises
+    ------
+    InvalidInput
+        where a file cannot be read as what it should be, or its exact sums would take too long; a number that does not
+        hold is in the result.
+    """
+    if limited:
+        refuse_large(path, "deployment file")
+    raw = read_named(path, "deployment file")
+    deployed = None if limited and is_long(raw) else decoded_deployment(raw, path, edited=True)
+    if deployed is None or (limited and work(deployed.automaton) > _MOST_HERE):
+        result = checked_apart(_CHECKS, raw, path)
+    else:
+        result = _verified(deployed)
+    read = deployed or decoded_deployment(raw, path, edited=True)
+    if design is None:
+        return replace(result, unchecked=(_UNKNOWN.format(read.design[:12]),))
+    belongs = _belongs(read, Design.load(design, limited=limited))
+    return replace(result, checks=(*result.checks, belongs))
+
+
+def verification_of(raw: bytes, source: Given) -> Verification:
+    """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
+    return _verified(decoded_deployment(raw, source, edited=True))
+
+
+def _verified(deployed: Deployment) -> Verification:
+    exact = epsilons(deployed.automaton)
+    stated = deployed.stated
+    checks = (
+        _check("total epsilon", [stated.total], [exact.total], _FORMULAS),
+        _check("attribute epsilons", stated.attributes, exact.attributes, _FORMULAS),
+        _check("conditional epsilons", stated.conditional, exact.conditional, _PAIRS),
+    )
+    return Verification(checks, deployed.intact)
+
+
+def load_deployment(path: Given) -> Deployment:
+    """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
+
+    Raises
+    ------
+    InvalidInput
+        where the file cannot be read, was changed, or states an ε that does not hold.
+    """
+    deployed = read_deployment(path)
+    wrong = _verified(deployed).failed
+    if wrong:
+        raise InvalidInput(f"deployment file {path} does not hold: {wrong[0].line()}; export the design again")
+    return deployed
+
+
+def _check(name: str, stated: Sequence[str], exact: Sequence[Decimal], how: str) -> Check:
+    holds = all(x <= Decimal(s) <= x + LABEL_TOLERANCE for s, x in zip(stated, exact, strict=True))
+    return Check(name, _range([Decimal(s) for s in stated]), _range(exact), how, holds)
+
+
+def _range(values: Sequence[Decimal]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:f}" if low == high else f"{low:f}..{high:f}"
+
+
+def _belongs(deployed: Deployment, design: Design) -> Check:
+    """Whether the design's own export is this file, apart from the name of the software that wrote it."""
+
+    def same(short: bool) -> bool:
+        own = deployment_of(design.mechanism, short=short)
+        return replace(own, software=deployed.software).to_bytes() == replace(deployed, intact=True).to_bytes()
+
+    return Check(
+        "design",
+        deployed.design[:12],
+        design.mechanism.digest.partition(":")[2][:12],
+        "exported again",
+        same(False) or same(True),
+    )

@@ -1,0 +1,367 @@
+"""The domain: all columns with their categories, declared and never inferred silently from protected data (design §2).
+
+Which categories occur in the protected records is itself private: a category that only one person has would be
+published by a domain read off the data. So a domain is written down beforehand, or read from public reference data
+(:func:`optrr.designs.observed.observed_domain`).
+
+Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
+(typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form, text
+by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks that
+stand for it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.domain.bins`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from optrr.domain.bins import Bins, edge_text, interval_of_floats, number_text
+from optrr.errors import InvalidInput
+from optrr_solvers.arrays import IntArray
+from optrr_solvers.errors import written
+from optrr_solvers.problem import SIZE_RANGE
+
+Category = str | int | float | bool | None
+
+# Types of categories that need no second look.
+_PLAIN = {str, int, bool, type(None)}
+# More digits than the number of any category has.
+_DIGITS = 10
+# An error message lists this many names or categories, and then says how many more there are.
+_LISTED = 10
+# Characters of one name or category that a message shows.
+_LONGEST = 60
+
+
+def category_text(value: Category) -> str | None:
+    """Canonical text of a category; None stays None."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value)
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+def shown(text: str) -> str:
+    """Text from outside as a message may show it: in quotes, escaped where it does not print, and cut where it is long."""
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def listed(values: Sequence[object]) -> str:
+    """The first few values for an error message, and how many more there are."""
+    more = f", … ({len(values)} in all)" if len(values) > _LISTED else ""
+    return ", ".join(shown(v) if isinstance(v, str) else repr(v) for v in values[:_LISTED]) + more
+
+
+# Sizes up to which the numbers of a domain's categories are made anew for each.
+_FEW = 1024
+
+
+def numbered(size: int, missing: bool = False) -> tuple[Category, ...]:
+    """The categories 0..size−1, and the missing value behind them: one tuple for all attributes, known to be valid."""
+    return _numbered(size, missing)
+
+
+@lru_cache(maxsize=256)
+def _numbered(size: int, missing: bool) -> tuple[Category, ...]:
+    numbers = tuple(range(size)) if size <= _FEW else _all_numbers()[:size]
+    return (*numbers, None) if missing else numbers
+
+
+@lru_cache(maxsize=1)
+def _all_numbers() -> tuple[int, ...]:
+    # the tuples of many large attributes then hold the same numbers
+    return tuple(range(SIZE_RANGE[1]))
+
+
+def _as_numbered(categories: tuple[Category, ...]) -> tuple[Category, ...] | None:
+    """The shared tuple that is equal to this one, where there is one."""
+    missing = bool(categories) and categories[-1] is None
+    size = len(categories) - missing
+    if not 1 <= size <= SIZE_RANGE[1]:
+        return None
+    shared = numbered(size, missing)
+    # True and 1.0 are equal to 1, and are other categories
+    whole = categories is shared or (
+        categories[size - 1] == size - 1 and categories == shared and set(map(type, categories[:size])) == {int}
+    )
+    return shared if whole else None
+
+
+# Attributes that a domain names when it is printed.
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column and its declared categories.
+
+    Parameters
+    ----------
+    name
+        the column's name, not empty.
+    categories
+        2 to 10^6 different values: text, numbers, booleans, dates (kept as their ISO text), or None for "missing". A
+        category's position is its code.
+    ordered
+        whether the order of the categories means something, from the least to the greatest.
+    bins
+        for numbers and dates: the edges whose labels the categories are, None for the missing value aside.
+    missing
+        texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
+    rest
+        the category that every undeclared value is read as, such as ``other``; None refuses such values.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than two categories, two with the same text, a value that is none of the above, or another number of
+        categories than bins.
+    """
+
+    name: str
+    categories: tuple[Category, ...]
+    ordered: bool = False
+    bins: Bins | None = None
+    missing: tuple[str, ...] = ()
+    rest: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
+            raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
+        given = tuple(self.categories)
+        if not set(map(type, given)) <= _PLAIN:
+            given = tuple(self._checked(c) for c in given)
+        object.__setattr__(self, "categories", _as_numbered(given) or given)
+        self._check_missing()
+        if self.rest is not None and not self._lists(self.rest):
+            raise InvalidInput(
+                f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
+            )
+        if self.bins is not None:
+            self._check_bins(self.bins)
+        if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
+            raise InvalidInput(_bad_size(self.name, self.size))
+        # of a million numbers it is known that they differ; looking would be slow
+        if self.numbers is None and len(self.codes) < self.size:
+            raise InvalidInput(f"attribute {self.name!r} lists category {self._repeated()!r} twice; list it once")
+
+    def _checked(self, value: object) -> Category:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, date):
+            return edge_text(plain)
+        if isinstance(plain, float) and math.isfinite(plain):
+            return int(plain) if plain.is_integer() else plain
+        if plain is None or isinstance(plain, str | int):
+            return plain
+        raise InvalidInput(
+            f"attribute {self.name!r} has category {value!r}; categories are text, finite numbers, dates, true/false or "
+            "null: write it as text"
+        )
+
+    def _check_missing(self) -> None:
+        marks = (self.missing,) if isinstance(self.missing, str | int | float) else self.missing
+        texts = tuple(category_text(self._checked(mark)) for mark in marks)
+        known = set() if self.numbers is not None or not texts else {category_text(c) for c in self.categories}
+        for text in texts:
+            if text is None or (text in known if self.numbers is None else self._lists(text)):
+                raise InvalidInput(
+                    f"attribute {self.name!r} has {text!r} among the marks of a missing value and among its categories; "
+                    "keep it in one of the two"
+                )
+        object.__setattr__(self, "missing", texts)
+        if texts and None not in self.categories[-1:] and None not in self.categories:
+            n = self.numbers
+            object.__setattr__(self, "categories", (*self.categories, None) if n is None else numbered(n, missing=True))
+
+    def _check_bins(self, bins: Bins) -> None:
+        object.__setattr__(self, "ordered", True)
+        labels = sum(c is not None for c in self.categories)
+        if labels != len(bins.labels):
+            raise InvalidInput(
+                f"attribute {self.name!r} has {len(bins.labels)} bins and {labels} categories; give each bin its label, or "
+                "leave the categories out"
+            )
+
+    def _repeated(self) -> str | None:
+        seen: set[str | None] = set()
+        return next(t for t in self.texts if t in seen or seen.add(t))  # type: ignore[func-returns-value]
+
+    @property
+    def numbers(self) -> int | None:
+        """How many numbers 0, 1, … the categories are, the missing value behind them aside; None where they are others."""
+        missing = self.categories[-1:] == (None,)
+        size = self.size - missing
+        return size if 1 <= size <= SIZE_RANGE[1] and self.categories is numbered(size, missing) else None
+
+    def _lists(self, text: str) -> bool:
+        """Whether a text is that of a category."""
+        if self.numbers is None:
+            return text in self.codes
+        short = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+        return short and str(int(text)) == text and int(text) < self.numbers
+
+    @property
+    def size(self) -> int:
+        """r_i, the number of categories."""
+        return len(self.categories)
+
+    @cached_property
+    def texts(self) -> tuple[str | None, ...]:
+        """Canonical text of every category, in order; None for the missing value."""
+        return tuple(category_text(c) for c in self.categories)
+
+    @cached_property
+    def codes(self) -> dict[str | None, int]:
+        """Position of every category, by its text."""
+        return {text: code for code, text in enumerate(self.texts)}
+
+    @cached_property
+    def readings(self) -> dict[str, int]:
+        """Other texts that stand for a category, with its code: how other programs write numbers, booleans and intervals."""
+        out: dict[str, int] = {}
+        for code, category in enumerate(self.categories):
+            if isinstance(category, bool):
+                out |= {str(category): code, str(category).upper(): code}
+            elif isinstance(category, int):
+                out[f"{category}.0"] = code  # pandas, where a value of the column is missing
+            elif isinstance(category, str) and (floats := interval_of_floats(category)):
+                out[floats] = code
+        if self.bins is not None:
+            out |= {text: self.bin_codes[k] for text, k in self.bins.readings().items()}
+        return {text: code for text, code in out.items() if text not in self.codes}
+
+    @cached_property
+    def bin_codes(self) -> tuple[int, ...]:
+        """The code of each bin: the categories in order, the missing value left out."""
+        return tuple(code for code, category in enumerate(self.categories) if category is not None)
+
+    @property
+    def missing_code(self) -> int | None:
+        """Position of the missing value; None where it is not declared."""
+        return self.codes.get(None)
+
+
+def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
+    """The attribute whose categories are the labels of these bins."""
+    return Attribute(name, bins.labels, ordered=True, bins=bins, missing=tuple(missing))
+
+
+@dataclass(frozen=True, repr=False)
+class Domain:
+    """Attributes with different names, in the order of a record. Iterates over them.
+
+    Raises
+    ------
+    InvalidInput
+        where it has no attribute, or two of one name.
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{a.name}: {a.size}" for a in self.attributes[:_SHOWN])
+        return f"<Domain: {shown}{', …' if self.m > _SHOWN else ''}>"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            raise InvalidInput("the domain has no attributes; declare at least one")
+        if len(self._positions) < len(self.attributes):
+            names = [a.name for a in self.attributes]
+            twice = next(n for k, n in enumerate(names) if self._positions[n] != k)
+            raise InvalidInput(f"attribute {twice!r} is declared twice; give every attribute its own name")
+
+    @classmethod
+    def of(cls, declared: Mapping[str, int | Bins | Iterable[Category]]) -> Domain:
+        """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1, bins for theirs."""
+        if not isinstance(declared, Mapping):
+            raise InvalidInput(
+                f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
+            )
+        return cls(
+            tuple(
+                binned(name, value) if isinstance(value, Bins) else Attribute(name, _declared(name, value))
+                for name, value in declared.items()
+            )
+        )
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {a.name: i for i, a in enumerate(self.attributes)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(self._positions)
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """r_i, shape (m,), read-only."""
+        out = np.array([a.size for a in self.attributes], dtype=np.int64)
+        out.setflags(write=False)
+        return out
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return len(self.attributes)
+
+    def index(self, name: str) -> int:
+        """Position of the attribute of that name."""
+        if name not in self._positions:
+            raise InvalidInput(f"there is no attribute {name!r}; the domain has {listed(self.names)}")
+        return self._positions[name]
+
+    def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
+        """Positions of the attributes of these names, in this order; a single text is one name.
+
+        Raises
+        ------
+        InvalidInput
+            for an unknown name, a name given twice, or none at all.
+        """
+        chosen = (names,) if isinstance(names, str) else tuple(names)
+        out = tuple(self.index(n) for n in chosen)
+        if not out:
+            raise InvalidInput(f"no attributes were named; choose among {listed(self.names)}")
+        if len(set(out)) < len(out):
+            twice = next(n for k, n in enumerate(chosen) if n in chosen[:k])
+            raise InvalidInput(f"attribute {twice!r} is asked for twice; name it once")
+        return out
+
+    def subset(self, names: str | Iterable[str]) -> Domain:
+        """The domain of these attributes only, in this order."""
+        return Domain(tuple(self.attributes[i] for i in self.indices(names)))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+
+def _declared(name: str, value: int | Iterable[Category]) -> tuple[Category, ...]:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
+            raise InvalidInput(_bad_size(name, int(value)))
+        return numbered(int(value))
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInput(f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories")
+    return tuple(value)
+
+
+def _bad_size(name: str, size: int) -> str:
+    low, high = SIZE_RANGE
+    remedy = "drop it, it carries no information" if 0 <= size < low else "merge categories"
+    return f"attribute {name!r} has {written(size)} categories; an attribute needs {low} to {high}: {remedy}"

@@ -1,0 +1,38 @@
+"""General single-attribute matrices: randomized response, Laplace with post-processing, geometric, and any other.
+
+``distortion`` holds one matrix as whole numbers and ``families`` makes the known ones; ``enclosures`` prove their ε.
+``mechanism`` randomizes every attribute by its own, and ``reconstruction`` says how well a category can be guessed.
+"""
+
+from optrr.mechanisms.matrix.distortion import DistortionMatrix, from_probabilities
+from optrr.mechanisms.matrix.families import (
+    laplace,
+    laplace_enclosure,
+    laplace_epsilon,
+    optimal_cuts,
+    randomized_response,
+    truncated_geometric,
+)
+from optrr.mechanisms.matrix.mechanism import MatrixMechanism
+from optrr.mechanisms.matrix.reconstruction import (
+    posterior,
+    reconstruction_error,
+    reconstruction_probability,
+    reconstruction_squared_error,
+)
+
+__all__ = [
+    "DistortionMatrix",
+    "MatrixMechanism",
+    "from_probabilities",
+    "laplace",
+    "laplace_enclosure",
+    "laplace_epsilon",
+    "optimal_cuts",
+    "posterior",
+    "randomized_response",
+    "reconstruction_error",
+    "reconstruction_probability",
+    "reconstruction_squared_error",
+    "truncated_geometric",
+]

@@ -1,0 +1,28 @@
+"""Log-linear models of a table's true proportions, fitted to randomized records, and tests of one model against another.
+
+``terms`` reads a model, ``fitting`` fits it, ``estimating`` is the front door and chooses among models, and
+``loglinear`` is the result. ``coefficients`` makes intervals, and ``unbounded`` says which coefficients are infinite.
+``comparing`` is the front door of tests, within strata too; ``margins`` fits the smaller model of many tables at
+once; ``power`` is theirs.
+"""
+
+from optrr.models.loglinear.comparing import STRATIFIED, compare_models, stratified_test
+from optrr.models.loglinear.estimating import fit_loglinear, stepwise
+from optrr.models.loglinear.likelihood_ratio import Comparison, beside
+from optrr.models.loglinear.loglinear import LogLinear
+from optrr.models.loglinear.power import model_alternative, stratified_alternative
+from optrr.models.loglinear.terms import Terms
+
+__all__ = [
+    "STRATIFIED",
+    "Comparison",
+    "LogLinear",
+    "Terms",
+    "beside",
+    "compare_models",
+    "fit_loglinear",
+    "model_alternative",
+    "stepwise",
+    "stratified_alternative",
+    "stratified_test",
+]

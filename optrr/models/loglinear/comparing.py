@@ -1,0 +1,313 @@
+"""Tests of one log-linear model against a larger one, and those of three attributes that go by names of their own.
+
+With J_0 the derivatives of the expected reports in the parameters of the smaller model, J_1 those in the parameters that the
+larger one adds, all at a fit of the smaller, and W = diag(1/λ_0),
+
+    E = J_1 − J_1WJ_0ᵀ (J_0WJ_0ᵀ)⁻¹ J_0,      T = n ‖(EWEᵀ)^(−1/2) EW(λ̂ − λ_0)‖²  ~  χ²,  rows of J_1 df.
+
+At the likeliest table this is Rao's score test (Proc. Camb. Phil. Soc. 44, 1948); at any other consistent one, Neyman's C(α):
+what the fit misses at first order lies in the rows of J_0 and does not count. T is unaffected by cells that the larger model
+would fit with 0, at which the likelihood ratio 2n (ℓ_1 − ℓ_0) falls short of χ². For the true records it is Pearson's
+statistic; for two attributes it is the score test of independence.
+
+    conditional-independence   a*c + b*c against the model with all three: general association in any stratum of c
+    common-association         a*c + b*c against a*b + a*c + b*c: the same odds ratios in all strata (Cochran–Mantel–Haenszel)
+    common-trend               a*c + b*c with one parameter more, for the product of scores: a trend alike in all strata
+    same-odds-ratios           a*b + a*c + b*c against the model with all three: do odds ratios differ between strata?
+    (Agresti, Categorical Data Analysis, 2013, §8.4 and §9)
+
+p-values are those of χ² where every report expects 50 records, the smaller model's margins are clear of 0, and p is not so far
+in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted smaller model. Where
+the records hardly show these margins, what they explain cannot be taken away from what is tested, and the test is refused: with
+margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. It is refused as well
+where they hardly show what is tested (:mod:`optrr.models.loglinear.shown`), such as odds ratios of margins that may be empty:
+the law of drawn tables is another there (levels of 3 to 7 %), and nothing could be seen, as half a true record a cell of two 2
+× 2 strata leaves the logarithm of the ratio of their odds ratios a standard error of 4. Levels: benchmarks/model_levels.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from optrr.domain.domain import Domain
+from optrr.domain.scores import GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.errors import InvalidInput, TooFewRecords
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.models.loglinear.fitting import check_size
+from optrr.models.loglinear.loglinear import check_seen
+from optrr.models.loglinear.margins import NullModel, TableFits, pushed, scaled_solve
+from optrr.models.loglinear.shown import best_shown, even_scale
+from optrr.models.loglinear.terms import Terms
+from optrr.models.tests.chi_square import MANY_EXPECTED
+from optrr.models.tests.exact import chi_square_holds
+from optrr.models.tests.result import TestResult, check_testable, simulated_result
+from optrr.models.tests.score import trend_contrast
+from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks, simulated_p_values
+from optrr.records.counts import Counts
+from optrr.show.printable import amount
+from optrr.show.rounding import records_enough
+from optrr.tables.estimation.impossible import warn_of_records
+from optrr_solvers.arrays import FloatArray, IntArray
+
+StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
+STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
+# A test is refused where the faintest margin is worth fewer true records a cell.
+LEAST_WORTH = 10.0
+# And where they show what is tested no better than so many true records a cell would. Not far above, levels are stated.
+LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
+_MEASURED = "p-values of what records show as faintly as this were measured to reject 3 to 9 % of the time at level 5 %"
+# Tables of a bootstrap: the larger number where fits are fast.
+_DRAWS, _LARGE, _CELLS = 1999, 9999, 100
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTest:
+    """The smaller model, and the columns (d, *sizes) that the larger one adds to it; ``saturated`` where it fits any table.
+
+    ``scores`` are those of the two attributes of a trend.
+    """
+
+    name: str
+    null: NullModel
+    added: FloatArray
+    scores: PairScores | None = None
+
+    @property
+    def df(self) -> int:
+        """Parameters that the larger model adds."""
+        return len(self.added)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the larger model fits any table."""
+        return self.df + self.null.terms.parameters == self.null.kernel.cells - 1
+
+    def statistics(self, tables: FloatArray, fits: TableFits) -> FloatArray:
+        """T of tables of counts (B, *sizes) with their fits, (B,)."""
+        b, kernel = tables.shape[0], self.null.kernel
+        n = tables.sum(axis=kernel.axes)
+        lam = fits.expected.reshape(b, 1, -1)
+        distance = (tables.reshape(b, -1) / n[:, None])[:, :, None] - np.swapaxes(lam, 1, 2)
+        if self.saturated:
+            old = pushed(self.null.columns, fits.proportions, kernel)
+            weighted = old / lam
+            score = weighted @ distance
+            missed = np.sum(score * scaled_solve(weighted @ np.swapaxes(old, 1, 2), score), axis=(1, 2))
+            return np.asarray(n * (np.sum(distance[:, :, 0] ** 2 / lam[:, 0], axis=1) - missed))
+        weights = self.influence(fits)
+        score = weights @ distance
+        return np.asarray(
+            n * np.sum(score * scaled_solve((weights * lam) @ np.swapaxes(weights, 1, 2), score), axis=(1, 2))
+        )
+
+    def influence(self, fits: TableFits) -> FloatArray:
+        """What one report adds to the score of each added column, the smaller model's directions taken out: (B, d, R)."""
+        b, kernel = fits.expected.shape[0], self.null.kernel
+        lam = fits.expected.reshape(b, 1, -1)
+        old, new = (pushed(columns, fits.proportions, kernel) for columns in (self.null.columns, self.added))
+        weighted = old / lam
+        share = scaled_solve(weighted @ np.swapaxes(old, 1, 2), weighted @ np.swapaxes(new, 1, 2))
+        return np.asarray((new - np.swapaxes(share, 1, 2) @ old) / lam)
+
+    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> ModelTests:
+        """Of tables of counts (B, *sizes)."""
+        fits = self.null.fitted(tables)
+        statistic = self.statistics(tables, fits)
+        p = np.asarray(chi2.sf(statistic, self.df))
+        n = tables.sum(axis=self.null.kernel.axes)
+        fewest = n * fits.expected.min(axis=self.null.kernel.axes)
+        clear, shown = self.null.clear_of_zero(fits, n), self.shown(fits, n)
+        simulated = ~(chi_square_holds(p, self.df, fewest) & clear) & (shown >= LEAST_SHOWN)
+        reached = np.zeros(p.size, dtype=np.int64)
+        where = np.flatnonzero(simulated)
+        if where.size:
+            drawn = simulated_p_values(statistic[where], self._draw(fits.part(where), n[where], rng), rule)
+            p[where], reached[where] = drawn.p_value, drawn.reached
+        # where no simulated table reached the statistic, χ² still has the right order of magnitude if records are many
+        limit = np.asarray(chi2.sf(statistic, self.df))
+        beyond = simulated & (reached == 0) & (fewest >= MANY_EXPECTED) & clear
+        p = np.where(beyond, np.minimum(p, limit), p)
+        p = np.where(shown >= LEAST_SHOWN, p, np.nan)
+        return ModelTests(statistic, p, simulated, reached, fewest, self.null.records_worth(fits, n), shown)
+
+    def shown(self, fits: TableFits, n: FloatArray) -> FloatArray:
+        """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
+        if not self._even_scale.size:
+            return np.full(n.size, np.inf)
+        step = max(1, HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
+        blocks = [fits.part(np.arange(b, min(b + step, n.size))) for b in range(0, n.size, step)]
+        each = [best_shown(self.influence(f), f.expected.reshape(len(f.proper), -1), self._even_scale) for f in blocks]
+        return np.asarray(n * np.concatenate(each))
+
+    @cached_property
+    def _even_scale(self) -> FloatArray:
+        return even_scale(self.null.columns, self.added)
+
+    def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
+        whole = n.astype(np.int64)
+        law = self.null.cautious(fits, whole).reshape(n.size, -1)
+        law /= law.sum(axis=1, keepdims=True)
+        sizes, doubles = self.null.kernel.sizes, self.null.kernel.cells * (self.df + self.null.terms.parameters)
+
+        def draw(of: IntArray, size: int) -> FloatArray:
+            drawn = rng.multinomial(whole[of, None], law[of, None, :], size=(of.size, size))
+            tables = drawn.reshape(-1, *sizes).astype(np.float64)
+            return self.statistics(tables, self.null.fitted(tables)).reshape(of.size, size)
+
+        return lambda of, size: in_blocks(of, size, doubles, draw)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTests:
+    """Of a batch, shape (B,): where p-values were ``simulated``, and how many statistics ``reached`` the observed one there.
+
+    ``fewest`` records are expected in any report, and the smaller model's faintest margin is shown as well as by ``worth``
+    records a cell without randomization, what is tested as well as by ``shown``; p-values are NaN where that is too little.
+    """
+
+    statistic: FloatArray
+    p_value: FloatArray
+    simulated: NDArray[np.bool_]
+    reached: IntArray
+    fewest: FloatArray
+    worth: FloatArray
+    shown: FloatArray
+
+
+def compare_models(
+    counts: Counts,
+    mechanism: Randomizer,
+    smaller: Iterable[Iterable[str]] | Terms,
+    larger: Iterable[Iterable[str]] | Terms,
+    random_state: int | np.random.Generator | None = None,
+) -> TestResult:
+    """Score test of a log-linear model against a larger one.
+
+    Raises
+    ------
+    InvalidInput
+        where the smaller model is not part of the larger one, for fewer than two records or such that tell too little, or where
+        the mechanism hides what one of the models has.
+    """
+    checked_mechanism(mechanism)
+    warn_of_records([counts], mechanism)
+    inner, outer = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (smaller, larger))
+    return _tested(model_test(mechanism, inner, outer), counts, np.random.default_rng(random_state))
+
+
+def model_test(mechanism: Randomizer, smaller: Terms, larger: Terms, name: str = "models") -> ModelTest:
+    """The test of a model inside a larger one, for any number of tables. Raises as :func:`compare_models`."""
+    added = tuple(s for s in larger.sets if s not in smaller.sets)
+    if not smaller <= larger or not added:
+        raise InvalidInput(f"the model {smaller} is not a part of {larger}; a test needs one model inside the other")
+    check_size(larger)
+    check_seen(larger, mechanism)
+    return ModelTest(name, NullModel.of(smaller, mechanism), Terms(smaller.domain, added).columns())
+
+
+def stratified_test(
+    counts: Counts,
+    mechanism: Randomizer,
+    name: StratifiedName = "conditional-independence",
+    random_state: int | np.random.Generator | None = None,
+    scores: GivenScores | None = None,
+) -> TestResult:
+    """Test an association of the first two attributes within the strata of the others.
+
+    Parameters
+    ----------
+    counts
+        of the two attributes, then of those whose categories together are the strata.
+    name
+        one of `STRATIFIED`.
+    scores
+        of the two attributes, for "common-trend"; as in :func:`optrr.test`.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown test, fewer than three attributes, or fewer than two records. SingularMarginal where the mechanism hides
+        what the test is about.
+    """
+    if name not in STRATIFIED:
+        raise InvalidInput(f"there is no test {name!r}; choose among {', '.join(STRATIFIED)}")
+    if counts.domain.m < 3:
+        raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; count three")
+    test = within_strata(name, counts.domain, checked_mechanism(mechanism), scores)
+    warn_of_records([counts], mechanism)
+    return _tested(test, counts, np.random.default_rng(random_state))
+
+
+def within_strata(
+    name: StratifiedName, domain: Domain, mechanism: Randomizer, scores: GivenScores | None = None
+) -> ModelTest:
+    """One of `STRATIFIED`, for any number of tables.
+
+    Raises
+    ------
+    InvalidInput
+        for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is about.
+    """
+    if scores is not None and name != "common-trend":
+        raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
+    a, b, *strata = domain.names
+    apart = Terms.of(domain, [(a, *strata), (b, *strata)])
+    everything = Terms.of(domain, [domain.names])
+    if name == "same-odds-ratios":
+        return model_test(mechanism, apart.with_term((0, 1)), everything, name)
+    if name == "conditional-independence":
+        return model_test(mechanism, apart, everything, name)
+    common = model_test(mechanism, apart, apart.with_term((0, 1)), name)
+    if name == "common-association":
+        return common
+    pair = scores_of_pair(domain, scores)
+    product = trend_contrast(*(each - each.min() for each in pair)).reshape(
+        *common.null.kernel.sizes[:2], *(1,) * len(strata)
+    )
+    added = np.broadcast_to(product, common.null.kernel.sizes)[None].copy()
+    return replace(common, added=added, scores=pair)
+
+
+def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
+    check_testable(counts.n)
+    rule = Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
+    out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
+    # both grow with the records, so the same design with as many times more would be enough
+    short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / float(out.shown[0]))
+    remedy = f"{records_enough(counts.n * short)}; else merge categories, or give the attributes a larger epsilon"
+    if out.worth[0] < LEAST_WORTH:
+        raise TooFewRecords(
+            f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
+            f"test of more needs {LEAST_WORTH:g}: {remedy}"
+        )
+    if out.shown[0] < LEAST_SHOWN:
+        raise TooFewRecords(
+            f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
+            f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
+        )
+    statistic = float(out.statistic[0])
+    p, scores = float(chi2.sf(statistic, test.df)), plain_scores(test.scores)
+    plain = TestResult(test.name, statistic, test.df, p, counts.n, scores=scores)
+    if not out.simulated[0]:
+        return plain
+    drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
+    measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
+    return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), *measured))
+
+
+def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:
+    """What the degrees of freedom say where margins of the smaller model are empty, or nearly so."""
+    fits = test.null.fitted(counts.table[None].astype(np.float64))
+    if test.null.clear_of_zero(fits, np.array([counts.n]))[0]:
+        return ()
+    return (
+        f"some margins of {test.null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
+        f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none",
+    )

@@ -1,0 +1,209 @@
+"""A log-linear model under test, fitted to many tables at once, without looking at what is tested.
+
+The fit starts from the model's own margins: each generator's unbiased estimate, moved into the proportions, and iterative
+proportional fitting to all of them. That is consistent, which is all that a score test needs. Where noise took no margin out of
+the proportions, Fisher scoring goes on to the likeliest table; where it did, the margins' fit stays: the likeliest table would
+bend margins that the records hardly show towards the interactions that the model leaves out, the very thing to be tested
+(:mod:`optrr.models.tests.nullfit` has the figures for two attributes).
+
+With J the derivative of the expected reports λ = Pᵀπ in the coefficients and W = diag(1/λ), a step of scoring is
+(JWJᵀ)⁻¹ JW(λ̂ − λ); π is multiplied by the exponential of what it adds to ln π.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.mechanisms.kernel import Kernel
+from optrr.mechanisms.randomizer import Randomizer
+from optrr.models.loglinear.terms import Terms
+from optrr.tables.estimation.simplex import projection
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Records added to every cell of a margin, so that no direction of the model vanishes where nobody was seen; far fewer than any
+# test could show.
+_LEAST = 0.5
+# Standard errors of a margin's cell above 0 at which noise hardly ever takes it out of the proportions.
+_CLEAR_OF_ZERO = 2.0
+# Rounds of proportional fitting, and the change of a cell at which it ends. Two margins need two rounds; three close loops
+# some twenty.
+_ROUNDS, _CHANGE = 50, 1e-7
+# Steps of scoring, the exponent by which a step may change a cell, and the promised nats over all records that end it.
+_STEPS, _LONGEST, _GAIN = 12, 2.0, 1e-7
+# Added to correlations, so that directions that repeat each other to rounding do not stop the solve; far below what matters.
+_RIDGE = 1e-11
+# No expected report is taken for less likely: weights stay finite where a mechanism that changes nothing meets empty cells.
+_IMPOSSIBLE = 1e-18
+
+
+@dataclass(frozen=True, eq=False)
+class TableFits:
+    """Fitted proportions and expected reports of B tables, both (B, *sizes), and whether noise took no margin out, (B,)."""
+
+    proportions: FloatArray
+    expected: FloatArray
+    proper: NDArray[np.bool_]
+
+    def part(self, which: IntArray) -> TableFits:
+        """Of some of the tables."""
+        return TableFits(self.proportions[which], self.expected[which], self.proper[which])
+
+
+@dataclass(frozen=True, eq=False)
+class NullModel:
+    """A model whose fit a test needs: ``kernel`` of the whole table, and one for each of the model's generators."""
+
+    terms: Terms
+    kernel: Kernel
+    parts: tuple[Kernel, ...]
+
+    @staticmethod
+    def of(terms: Terms, mechanism: Randomizer) -> NullModel:
+        """Through a mechanism. Raises SingularMarginal where it hides one of the model's interactions."""
+        names = terms.domain.names
+        parts = tuple(mechanism.kernel(tuple(names[i] for i in chosen)) for chosen in terms.generators)
+        for part in parts:
+            part.check_invertible()
+        return NullModel(terms, mechanism.kernel(names), parts)
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """The design matrix, (p, *sizes)."""
+        return self.terms.columns()
+
+    def fitted(self, tables: FloatArray) -> TableFits:
+        """The model's fit to tables of counts (B, *sizes)."""
+        n = tables.sum(axis=self.kernel.axes)
+        observed = tables / _spread(n, tables.ndim)
+        margins = self._margins(observed)
+        proper = np.all([m.reshape(n.size, -1).min(axis=1) > 0 for m in margins], axis=0)
+        start = self._proportional([_proper(m, _LEAST / n) for m in margins])
+        return self._likeliest(observed, n, TableFits(start, self._expected(start), proper))
+
+    def cautious(self, fits: TableFits, n: NDArray[np.integer]) -> FloatArray:
+        """Expected reports to draw tables from, (B, *sizes): every cell of a margin gets half a record's worth more.
+
+        Fitted margins have empty cells more often than true ones. A record counts as many as it takes without randomization to
+        estimate an even margin as well as these ``n`` (B,) do.
+        """
+        margins = []
+        for chosen, part in zip(self.terms.generators, self.parts, strict=True):
+            added = _LEAST / self._worth(chosen, part, fits.expected, n)
+            margins.append(_padded(fits.proportions.sum(axis=self._beside(chosen)), added))
+        return self._expected(self._proportional(margins))
+
+    def clear_of_zero(self, fits: TableFits, n: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Whether every cell of the fitted margins is at least two standard errors of its estimate above 0, (B,)."""
+        out = fits.proper.copy()
+        for chosen, part in zip(self.terms.generators, self.parts, strict=True):
+            rest = self._beside(chosen)
+            error = np.sqrt(part.exact_variance(fits.expected.sum(axis=rest), 1.0) / _spread(n, len(chosen) + 1))
+            near = fits.proportions.sum(axis=rest) < _CLEAR_OF_ZERO * error
+            out &= ~near.any(axis=part.axes)
+        return np.asarray(out)
+
+    def records_worth(self, fits: TableFits, n: NDArray[np.integer]) -> FloatArray:
+        """Records without randomization, for each cell, that would show the faintest of the model's margins as well, (B,)."""
+        pairs = zip(self.terms.generators, self.parts, strict=True)
+        each = [self._worth(chosen, part, fits.expected, n) / part.cells for chosen, part in pairs]
+        return np.asarray(np.min(each, axis=0))
+
+    def _worth(self, chosen: tuple[int, ...], part: Kernel, expected: FloatArray, n: NDArray[np.integer]) -> FloatArray:
+        """Records that show an even margin without randomization as well as these ``n`` (B,) do, (B,)."""
+        variance = part.exact_variance(expected.sum(axis=self._beside(chosen)), 1.0).mean(axis=part.axes)
+        return np.asarray((1 - 1 / part.cells) / part.cells / variance * n)
+
+    def _beside(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(i + 1 for i in range(len(self.kernel.sizes)) if i not in chosen)
+
+    def _margins(self, observed: FloatArray) -> list[FloatArray]:
+        """Unbiased estimates of the generators' margins, each (B, *its sizes)."""
+        pairs = zip(self.terms.generators, self.parts, strict=True)
+        return [part.solve(observed.sum(axis=self._beside(chosen))) for chosen, part in pairs]
+
+    def _proportional(self, margins: list[FloatArray]) -> FloatArray:
+        """The table of the model with these margins (Deming & Stephan, Ann. Math. Stat. 11, 1940)."""
+        b = margins[0].shape[0]
+        table = np.full((b, *self.kernel.sizes), 1 / self.kernel.cells)
+        for _ in range(_ROUNDS):
+            before = table
+            for chosen, margin in zip(self.terms.generators, margins, strict=True):
+                rest = self._beside(chosen)
+                table = table * np.expand_dims(margin / table.sum(axis=rest), rest)
+            if len(margins) == 1 or np.abs(table - before).max(initial=0.0) <= _CHANGE:
+                break
+        return np.asarray(table / table.sum(axis=self.kernel.axes, keepdims=True))
+
+    def _expected(self, table: FloatArray) -> FloatArray:
+        lam = np.maximum(self.kernel.forward(table), _IMPOSSIBLE)
+        return np.asarray(lam / lam.sum(axis=self.kernel.axes, keepdims=True))
+
+    def _likeliest(self, observed: FloatArray, n: FloatArray, start: TableFits) -> TableFits:
+        """Scoring of the proper tables, each until it gains nothing; the others stay as they are."""
+        table, expected = start.proportions.copy(), start.expected.copy()
+        open_ = np.flatnonzero(start.proper)
+        for _ in range(_STEPS if open_.size else 0):
+            seen, before = observed[open_], expected[open_]
+            new, gain = self._step(seen, table[open_], before)
+            after = self._expected(new)
+            better = _log_likelihood(seen, after) > _log_likelihood(seen, before)
+            moved = open_[better]
+            table[moved], expected[moved] = new[better], after[better]
+            open_ = open_[better & (gain * n[open_] > _GAIN)]
+            if not open_.size:
+                break
+        return TableFits(table, expected, start.proper)
+
+    def _step(self, observed: FloatArray, table: FloatArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The tables after a step, and the nats per record that it promised."""
+        b = observed.shape[0]
+        j = pushed(self.columns, table, self.kernel)
+        weighted = j / expected.reshape(b, 1, -1)
+        score = weighted @ (observed - expected).reshape(b, -1, 1)
+        change = scaled_solve(weighted @ np.swapaxes(j, 1, 2), score)
+        exponent = (change[:, :, 0] @ self.columns.reshape(len(self.columns), -1)).reshape(observed.shape)
+        exponent = exponent - np.sum(exponent * table, axis=self.kernel.axes, keepdims=True)
+        new = table * np.exp(np.clip(exponent, -_LONGEST, _LONGEST))
+        return new / new.sum(axis=self.kernel.axes, keepdims=True), np.einsum("zkq,zkq->z", score, change) / 2
+
+
+def pushed(columns: FloatArray, proportions: FloatArray, kernel: Kernel) -> FloatArray:
+    """Derivatives of the expected reports of B tables in the coefficients of columns (p, *sizes), (B, p, R)."""
+    b, flat = proportions.shape[0], columns.reshape(len(columns), -1)
+    shares = proportions.reshape(b, -1)
+    centred = (flat[None] - (shares @ flat.T)[:, :, None]) * shares[:, None, :]
+    return np.asarray(kernel.forward(centred.reshape(b, len(columns), *kernel.sizes)).reshape(b, len(columns), -1))
+
+
+def scaled_solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solutions (B, p, q) after scaling to unit diagonals, so that directions of rare cells do not spoil the solve."""
+    scale = 1 / np.sqrt(np.maximum(np.einsum("zkk->zk", matrix), np.finfo(np.float64).tiny))[:, :, None]
+    correlation = matrix * scale * np.swapaxes(scale, 1, 2) + _RIDGE * np.eye(matrix.shape[1])
+    return np.asarray(scale * np.linalg.solve(correlation, scale * right))
+
+
+def _spread(n: FloatArray | NDArray[np.integer], dimensions: int) -> FloatArray:
+    return np.asarray(n, dtype=np.float64).reshape(-1, *(1,) * (dimensions - 1))
+
+
+def _proper(margins: FloatArray, added: FloatArray) -> FloatArray:
+    flat = margins.reshape(margins.shape[0], -1)
+    outside = flat.min(axis=1) < 0
+    if outside.any():
+        flat = flat.copy()
+        flat[outside] = projection(flat[outside])
+    return _padded(flat.reshape(margins.shape), added)
+
+
+def _padded(margins: FloatArray, added: FloatArray) -> FloatArray:
+    """``added`` (B,) more for each cell, and 1 in all."""
+    padded = margins + _spread(added, margins.ndim)
+    return np.asarray(padded / padded.sum(axis=tuple(range(1, margins.ndim)), keepdims=True))
+
+
+def _log_likelihood(observed: FloatArray, expected: FloatArray) -> FloatArray:
+    return np.asarray(np.sum(observed * np.log(expected), axis=tuple(range(1, observed.ndim))))

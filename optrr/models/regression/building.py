@@ -1,0 +1,193 @@
+"""From reports and a formula to estimating equations: the tables that are inverted, and what every report counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from optrr.errors import InvalidInput
+from optrr.mechanisms.kernel import Kernel, ProductKernel, SingularMarginal, unrandomized
+from optrr.models.regression.formulas import Predictors, Term
+from optrr.models.regression.linear import LinearEquations, product_places
+from optrr.models.regression.logistic import LikelihoodEquations, LogisticEquations, UnbiasedEquations
+from optrr.models.regression.reports import Reports, every_combination
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Doubles of the largest array: 400 MB.
+MOST_DOUBLES = 5 * 10**7
+# Products of columns, D: second moments have their square.
+MOST_PRODUCTS = 4000
+# Doubles that what reports count may take at a time.
+_AT_A_TIME = 4 * 10**6
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A term's columns as tables of its randomized attributes, for each group of reports alike in its public ones.
+
+    ``values`` (G, *sizes, k), ``group`` (N,) of each report, ``places`` of the columns in the design.
+    """
+
+    randomized: tuple[str, ...]
+    values: FloatArray
+    group: IntArray
+    places: tuple[int, ...]
+
+    def over(self, randomized: tuple[str, ...], groups: IntArray) -> FloatArray:
+        """The values of these groups, with axes for all these attributes (1 where they do not matter): (G', *sizes, k)."""
+        sizes = dict(zip(self.randomized, self.values.shape[1:], strict=False))
+        shape = [sizes.get(name, 1) for name in randomized]
+        return np.asarray(self.values[groups].reshape(len(groups), *shape, self.values.shape[-1]))
+
+
+def columns_of(predictors: Predictors, reports: Reports, term: Term) -> Columns:
+    """A term's columns."""
+    randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
+    groups, group = reports.groups(public)
+    sizes = reports.sizes(randomized)
+    _check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
+    chosen = every_combination(groups, sizes)
+    codes = np.zeros((len(chosen), predictors.domain.m), dtype=np.int64)
+    codes[:, [predictors.domain.index(name) for name in (*public, *randomized)]] = chosen
+    values = predictors.at(codes)[:, list(term.columns)]
+    return Columns(randomized, values.reshape(len(groups), *sizes, -1), group, term.columns)
+
+
+def outcome_column(reports: Reports, outcome: str, scores: FloatArray, place: int) -> Columns:
+    """The outcome's scores as a column."""
+    if reports.randomized([outcome]):
+        return Columns((outcome,), scores[None, :, None], np.zeros(len(reports.codes), dtype=np.int64), (place,))
+    groups, group = reports.groups([outcome])
+    return Columns((), scores[groups[:, 0]][:, None], group, (place,))
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """What reports count for the products of two terms' columns: a table (G, products, cells), at each report's place in it."""
+
+    places: IntArray
+    table: FloatArray
+    group: IntArray
+    cell: IntArray
+
+    def at(self, rows: slice) -> FloatArray:
+        """(N', products)."""
+        return np.asarray(self.table[self.group[rows], :, self.cell[rows]])
+
+
+def linear_equations(predictors: Predictors, reports: Reports, outcome: str, scores: FloatArray) -> LinearEquations:
+    """Normal equations from the tables of every two terms.
+
+    Raises
+    ------
+    InvalidInput
+        where there are too many columns. SingularMarginal where the mechanism hides a table that two terms need.
+    """
+    p = len(predictors.labels)
+    places = product_places(p + 1)
+    if places.max() >= MOST_PRODUCTS:
+        raise InvalidInput(
+            f"the model has {p} columns; at most {int((2 * MOST_PRODUCTS) ** 0.5) - 2} fit, so leave some out"
+        )
+    each = [columns_of(predictors, reports, t) for t in predictors.terms]
+    each.append(outcome_column(reports, outcome, scores, p))
+    products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
+    shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
+    mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
+    for rows in _slices(len(reports.codes), size):
+        g = np.zeros((len(reports.codes[rows]), size))
+        for each_product in products:
+            g[:, each_product.places] = each_product.at(rows)
+        mean += shares[:, rows] @ g
+        if len(shares) == 1:
+            second[0] += (g * shares[0, rows, None]).T @ g
+        else:
+            second += (shares[:, rows] @ (g[:, :, None] * g[:, None, :]).reshape(len(g), -1)).reshape(second.shape)
+    return LinearEquations(mean, second, reports.n)
+
+
+def _products(one: Columns, other: Columns, reports: Reports, places: IntArray) -> _Products:
+    randomized = reports.randomized((*one.randomized, *other.randomized))
+    # groups of both terms that occur together
+    pairs, group = np.unique(one.group * (other.group.max() + 1) + other.group, return_inverse=True)
+    first, second = np.divmod(pairs, other.group.max() + 1)
+    sizes = reports.sizes(randomized)
+    where = places[np.ix_(one.places, other.places)].ravel()
+    _check_size(len(pairs) * prod(sizes) * where.size, "two terms together")
+    table = one.over(randomized, first)[..., :, None] * other.over(randomized, second)[..., None, :]
+    table = np.broadcast_to(table, (len(pairs), *sizes, *table.shape[-2:])).reshape(len(pairs), *sizes, where.size)
+    table = np.moveaxis(table, -1, 1)
+    if randomized:
+        table = reports.kernel(randomized).solve_adjoint(table)
+    return _Products(where, table.reshape(len(pairs), where.size, -1), group.ravel(), reports.cells(randomized))
+
+
+def logistic_equations(predictors: Predictors, reports: Reports, outcome: str) -> LogisticEquations:
+    """The likelihood where all predictors are public, the unbiased score else.
+
+    Raises
+    ------
+    InvalidInput
+        where the tables do not fit. SingularMarginal where the mechanism hides an effect of the joint table.
+    """
+    names = {name for term in predictors.terms for name in term.attributes}
+    randomized, public = reports.randomized(names), reports.public(names)
+    groups, group = reports.groups(public)
+    sizes, r = reports.sizes(randomized), reports.domain[outcome].size
+    x = _design(predictors, reports, randomized, groups, group)
+    _check_size(x.size * r * 2, "the table of the outcome and all randomized predictors, times the model's columns,")
+    kernel = _joint_kernel(reports, randomized, outcome)
+    shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))
+    cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
+    for k, row in enumerate(reports.numbers / reports.n[:, None]):
+        shares[k] = np.bincount(cell, weights=row, minlength=shares.shape[1])
+    made = UnbiasedEquations if randomized else LikelihoodEquations
+    return made(shares.reshape(len(shares), len(groups), *sizes, r), x, kernel, reports.n)
+
+
+def _design(
+    predictors: Predictors, reports: Reports, randomized: tuple[str, ...], groups: IntArray, group: IntArray
+) -> FloatArray:
+    """(G, R, q): rows of the design without its constant."""
+    kept = [c for c in range(len(predictors.labels)) if c != predictors.intercept]
+    sizes = reports.sizes(randomized)
+    x = np.zeros((len(groups), *sizes, len(predictors.labels)))
+    # a report of every group, to look up which group of a term it is in
+    _, first = np.unique(group, return_index=True)
+    for term in predictors.terms:
+        columns = columns_of(predictors, reports, term)
+        x[..., list(term.columns)] = columns.over(randomized, columns.group[first])
+    return np.asarray(x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept])
+
+
+def _joint_kernel(reports: Reports, randomized: tuple[str, ...], outcome: str) -> Kernel:
+    if not reports.randomized([outcome]):
+        own = unrandomized([reports.domain[outcome].size], [outcome])
+        return own if not randomized else ProductKernel([_checked(reports.kernel(randomized)), own])
+    kernel = reports.kernel((*randomized, outcome))
+    return _checked(kernel)
+
+
+def _checked(kernel: Kernel) -> Kernel:
+    try:
+        kernel.check_invertible()
+    except SingularMarginal as error:
+        remedy = "; a linear model of these attributes needs their pairs only" if len(kernel.sizes) > 2 else ""
+        raise SingularMarginal(f"{error}{remedy}") from None
+    return kernel
+
+
+def _slices(count: int, width: int) -> Iterator[slice]:
+    step = max(1, _AT_A_TIME // width)
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _check_size(doubles: int, what: str) -> None:
+    if doubles > MOST_DOUBLES:
+        raise InvalidInput(
+            f"{what} would take {doubles:.2g} numbers, and {MOST_DOUBLES:.2g} fit; give attributes fewer categories, or leave "
+            "some out"
+        )

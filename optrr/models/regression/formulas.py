@@ -1,0 +1,237 @@
+"""Formulas such as ``income ~ sex + C(age)``: an outcome, and columns that are functions of a few attributes each.
+
+formulaic reads the formula and makes the columns; it is only ever shown categories, never records. Numbers are taken as they
+are, other categories by treatment coding against the first declared one. A column must be a function of one record: what
+depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()``, is refused. Records alone, and beside copies
+of themselves, must have the columns that they have among all categories. A formula may hold Python expressions, which are run:
+take none from strangers.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.domain.domain import Attribute, Domain, listed
+from optrr.domain.scores import checked_scores, has_numbers
+from optrr.errors import InvalidInput, did_you_mean, in_one_line, not_installed
+from optrr.show.printable import category_word
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
+_ALONE = 32
+# A record's columns are the same where they differ by no more than this share, which rounding may take.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of a formula: its name, the attributes that it is a function of, in the domain's order, and its columns."""
+
+    name: str
+    attributes: tuple[str, ...]
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """``outcome`` and the right-hand side ``right`` (formulaic's), not yet bound to categories."""
+
+    text: str
+    outcome: str
+    right: Any
+
+    @staticmethod
+    def of(text: str) -> Formula:
+        """Read a formula.
+
+        Raises
+        ------
+        InvalidInput
+            for one that cannot be read, or that has no plain attribute on its left-hand side.
+        """
+        formulaic = _formulaic()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", SyntaxWarning
+                )  # of Python's, on expressions that are refused or run below
+                parsed = formulaic.Formula(text, _ordering="none")
+                # what stands between operators is read as Python only here
+                _ = parsed.required_variables
+        except Exception as error:  # reading Python may raise anything
+            raise InvalidInput(
+                f"the formula {text!r} cannot be read: {_plain(error)}; write one such as 'y ~ a + b'"
+            ) from None
+        sides = (getattr(parsed, "lhs", None), getattr(parsed, "rhs", None))
+        left = [] if sides[0] is None else list(sides[0])
+        factors = list(left[0].factors) if len(left) == 1 else []
+        if len(factors) != 1 or factors[0].eval_method.value != "lookup" or not hasattr(sides[1], "required_variables"):
+            raise InvalidInput(
+                f"the formula {text!r} must have one attribute before its ~, as it is; write 'outcome ~ a + b'"
+            )
+        return Formula(text, str(factors[0].expr), sides[1])
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """Names on the right-hand side."""
+        return tuple(sorted(self.right.required_variables))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, the outcome last."""
+        return (*(name for name in self.predictors if name != self.outcome), self.outcome)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictors:
+    """The right-hand side over declared attributes.
+
+    Parameters
+    ----------
+    domain
+        the attributes that it names.
+    values
+        (r,) numbers for the attributes that count as numbers.
+    spec
+        formulaic's specification of the columns.
+    """
+
+    domain: Domain
+    values: Mapping[str, FloatArray]
+    spec: Any
+
+    @staticmethod
+    def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> Predictors:
+        """Bind a formula to the attributes that it names; ``scores`` by attribute, where categories are to count as numbers.
+
+        Raises
+        ------
+        InvalidInput
+            for an expression that fails, or that depends on other records.
+        """
+        values = {a.name: number for a in domain if (number := numbers_of(a, scores.get(a.name))) is not None}
+        size = max((a.size for a in domain), default=1)
+        # every category occurs, so that what formulaic keeps of this frame is the declaration's
+        codes = np.stack([np.arange(size) % a.size for a in domain], axis=1) if domain.m else np.zeros((1, 0), np.int64)
+        frame = _frame(domain, values, codes)
+        try:
+            with _quiet():
+                spec = formula.right.get_model_matrix(frame, context={}, na_action="raise").model_spec
+            out = Predictors(domain, values, spec)
+            out._check(formula, codes)
+        except InvalidInput:
+            raise
+        except Exception as error:  # an expression of a formula may raise anything
+            raise InvalidInput(f"the formula {formula.text!r} fails on these attributes: {_plain(error)}") from None
+        return out
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each column is called."""
+        return tuple(map(str, self.spec.column_names))
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """In the order of the columns; those without columns left out."""
+        known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
+        return tuple(self._terms(known))
+
+    def _terms(self, known: set[str]) -> Iterator[Term]:
+        variables = self.spec.term_variables
+        for term, columns in self.spec.term_indices.items():
+            used = {str(v) for v in variables[term]} & known
+            if columns:
+                yield Term(str(term), tuple(n for n in self.domain.names if n in used), tuple(columns))
+
+    @property
+    def intercept(self) -> int | None:
+        """Which column is the constant 1."""
+        return next((t.columns[0] for t in self.terms if t.name == "1"), None)
+
+    def at(self, codes: IntArray) -> FloatArray:
+        """The columns (N, p) at records (N, m) of codes."""
+        return self._evaluated(_frame(self.domain, self.values, codes))
+
+    def _evaluated(self, frame: pd.DataFrame) -> FloatArray:
+        with _quiet():
+            return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
+
+    def _check(self, formula: Formula, codes: IntArray) -> None:
+        whole = self.at(codes)
+        if self.spec.transform_state or not self._of_one_record(codes, whole):
+            raise InvalidInput(
+                f"the formula {formula.text!r} has a term that depends on other records (such as center or x.max()), which "
+                "are randomized; write the numbers that it stands for"
+            )
+        if not np.isfinite(whole).all():
+            raise InvalidInput(
+                f"the formula {formula.text!r} is not a finite number for every category; give other scores"
+            )
+
+    def _of_one_record(self, codes: IntArray, whole: FloatArray) -> bool:
+        """Whether records (N, m) have the columns (N, p) that they have together also alone, twice and in another order."""
+        both = [(np.concatenate([codes[::-1], codes]), np.concatenate([whole[::-1], whole]))]
+        rows = np.unique(np.linspace(0, len(codes) - 1, _ALONE).round().astype(np.int64))
+        frames = (*both, *((codes[[i]], whole[[i]]) for i in rows))
+        return all(np.allclose(self.at(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
+
+
+def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:
+    """(r,) numbers for an attribute: as given, or its categories where all are numbers; None where it has none."""
+    return checked_scores(attribute, scores) if scores is not None or has_numbers(attribute) else None
+
+
+def check_scores(scores: Mapping[str, ArrayLike], names: tuple[str, ...]) -> None:
+    """Refuse scores of attributes that the formula has not. Raises InvalidInput."""
+    for name in scores:
+        if name not in names:
+            raise InvalidInput(
+                f"scores are given for {name!r}, which is not in the formula ({listed(names)}){did_you_mean(name, names)}"
+            )
+
+
+def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 (slow to import, and comes with the extra)
+
+    columns: dict[str, Any] = {}
+    for i, attribute in enumerate(domain):
+        if attribute.name in values:
+            columns[attribute.name] = values[attribute.name][codes[:, i]]
+        else:
+            labels = list(map(category_word, attribute.texts))
+            columns[attribute.name] = pd.Categorical.from_codes(codes[:, i], categories=labels)
+    return pd.DataFrame(columns, index=range(len(codes)))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without numpy's warnings: what is not a finite number is refused by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def _formulaic() -> Any:
+    try:
+        import formulaic  # noqa: PLC0415 (an extra)
+        import formulaic.errors  # noqa: PLC0415
+    except ImportError as error:
+        raise not_installed(error, "formulas need", "regression") from error
+    return formulaic
+
+
+def _plain(error: Exception) -> str:
+    """What formulaic says, in one line and without the marks that colour it on terminals."""
+    return in_one_line(Exception(re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error))))

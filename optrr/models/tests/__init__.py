@@ -1,0 +1,54 @@
+"""Tests of hypotheses about the true records, made on randomized ones; every p-value comes with how far it can be trusted.
+
+Associations: ``testing`` is the front door, ``nullfit`` fits the null hypothesis, ``score`` and ``likelihood_ratio``
+make the statistic. ``calibration`` says where χ² holds for it, and where a p-value is simulated instead:
+``simulation`` draws until that is known well enough, ``tail`` and ``saddlepoint`` go far into the tail; scans take
+theirs from ``conditional``. ``goodness`` and ``homogeneity`` test tables of one or several groups, with ``exact`` for
+what they share. Power is in ``power_analysis``, and where reports are rare in ``drawn_power``;
+records needed for narrow intervals in ``interval_width``.
+"""
+
+from optrr.models.tests.drawn_power import PredictedPower
+from optrr.models.tests.goodness import goodness_of_fit
+from optrr.models.tests.homogeneity import homogeneity
+from optrr.models.tests.interval_width import IntervalWidths
+from optrr.models.tests.naive import naive_pearson
+from optrr.models.tests.power_analysis import (
+    Alternative,
+    alternative,
+    alternative_of,
+    goodness_alternative,
+    homogeneity_alternative,
+    power,
+    predicted_power,
+    required_records,
+)
+from optrr.models.tests.result import TestResult
+from optrr.models.tests.score import ScoreTests, all_contrasts, score_tests, trend_contrast
+from optrr.models.tests.tail import reliable_down_to, tail_probability
+from optrr.models.tests.testing import TESTS, test
+
+__all__ = [
+    "TESTS",
+    "Alternative",
+    "IntervalWidths",
+    "PredictedPower",
+    "ScoreTests",
+    "TestResult",
+    "all_contrasts",
+    "alternative",
+    "alternative_of",
+    "goodness_alternative",
+    "goodness_of_fit",
+    "homogeneity",
+    "homogeneity_alternative",
+    "naive_pearson",
+    "power",
+    "predicted_power",
+    "reliable_down_to",
+    "required_records",
+    "score_tests",
+    "tail_probability",
+    "test",
+    "trend_contrast",
+]

@@ -1,0 +1,188 @@
+"""Homogeneity: groups of people have the same true proportions π of one attribute set.
+
+With one mechanism: Pearson's test on the randomized counts, with p-values from the permutation law of
+:mod:`optrr.models.tests.exact`.
+
+With mechanisms P_g that differ between groups:
+
+    T = min over π of Σ_g n_g Σ (λ̂_g − P_gᵀπ)²/λ̃_g,    λ̃_g = P_gᵀπ̃,    df = (G−1)(R−1),
+
+with π̃ the likeliest common *proper* distribution. The minimum is over every π that sums to 1, proper or not, as the
+alternative leaves every λ_g free: were π kept proper there, a category that nobody has would add its noise to T and to nothing
+else. π̃ only weighs, so that its own errors do not count at first order, and it is never near an impossible report. With one
+mechanism, and no estimate below 0, T is Pearson's statistic. p-values come from χ², or, where some report expects few records,
+from tables drawn from π̃.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from optrr.errors import InvalidInput
+from optrr.mechanisms.kernel import Kernel
+from optrr.mechanisms.randomizer import Randomizer, kernel_from
+from optrr.models.tests.exact import chi_square_holds, homogeneity_tests
+from optrr.models.tests.goodness import check_sizes, exact_result
+from optrr.models.tests.result import TestResult, simulated_result
+from optrr.models.tests.simulation import SimulatedP, Simulation, in_blocks, simulated_p_values
+from optrr.records.counts import Counts
+from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.mixture import likeliest_weights
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Newton's matrices and the distortion matrices grow with the square of the cells: 8 MB a group at this size.
+_MAX_CELLS = 1024
+# Bound on the distance of the common fit from the likeliest one, in nats per record. The fit only sets weights, so this need
+# not be small.
+_TOLERANCE = 1e-10
+# Work of one simulation: draws times the cube of the cells, a few seconds.
+_MOST_WORK = 50_000_000
+_FEWEST_DRAWS = 1999
+# An expected share this small is 0: the mechanism changes nothing there and nobody reports it.
+_IMPOSSIBLE = 1e-12
+
+
+def homogeneity(
+    groups: Sequence[Counts],
+    mechanisms: Randomizer | Kernel | Sequence[Randomizer | Kernel],
+    *,
+    random_state: int | np.random.Generator | None = None,
+) -> TestResult:
+    """Test that several groups of people have the same true proportions of one attribute set.
+
+    Parameters
+    ----------
+    groups
+        counts of every group, over the same attributes; at least two, none empty.
+    mechanisms
+        one for all groups or one for each.
+    random_state
+        of the simulation of small p-values and sparse tables.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than two groups, an empty one, different domains, a kernel of other sizes, or, with several mechanisms, more
+        than 1024 cells.
+    """
+    if len(groups) < 2 or any(g.domain != groups[0].domain for g in groups):
+        raise InvalidInput(f"{len(groups)} groups of counts; give at least two over the same attributes and categories")
+    each = list(mechanisms) if isinstance(mechanisms, Sequence) else [mechanisms]
+    if len(each) not in (1, len(groups)):
+        raise InvalidInput(f"{len(each)} mechanisms for {len(groups)} groups; give one for all or one for each")
+    kernels = [kernel_from(m, groups[0].domain.names) for m in each]
+    for group in groups:
+        for kernel in kernels:
+            check_sizes(group, kernel)
+    for group, mechanism in zip(groups, each * len(groups) if len(each) == 1 else each, strict=True):
+        warn_of_records([group], mechanism)
+    rng = np.random.default_rng(random_state)
+    tables = np.stack([g.table.ravel() for g in groups])[None]
+    n = int(tables.sum())
+    if _alike(kernels):
+        kernels[0].check_invertible()
+        return exact_result("homogeneity", homogeneity_tests(tables, rng), n)
+    for kernel in kernels:
+        kernel.check_invertible()
+    return _result(tables, DifferentMechanisms.of(kernels), rng)
+
+
+def _alike(kernels: Sequence[Kernel]) -> bool:
+    first = kernels[0]
+    if all(k is first for k in kernels):
+        return True
+    if first.cells > _MAX_CELLS:
+        raise InvalidInput(
+            f"the table has {first.cells} cells; homogeneity between different mechanisms takes at most {_MAX_CELLS}"
+        )
+    matrix = first.matrix()
+    return all(np.array_equal(k.matrix(), matrix) for k in kernels[1:])
+
+
+def _result(tables: NDArray[np.integer], test: DifferentMechanisms, rng: np.random.Generator) -> TestResult:
+    statistic, df, p, simulated, drawn = test.p_values(tables, rng)
+    plain = TestResult("homogeneity", float(statistic[0]), df, float(p[0]), int(tables.sum()))
+    return (
+        simulated_result(plain, p[0], drawn.reached[0], Simulation(most=test.draws), "bootstrap")
+        if simulated[0]
+        else plain
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class DifferentMechanisms:
+    """The test for groups whose reports come from different mechanisms; ``matrices`` P_g, (G, R, R)."""
+
+    matrices: FloatArray
+    draws: int
+
+    @classmethod
+    def of(cls, kernels: Sequence[Kernel]) -> DifferentMechanisms:
+        """For groups with these kernels."""
+        matrices = np.stack([k.matrix() for k in kernels])
+        affordable = _MOST_WORK // (kernels[0].cells ** 2 * len(kernels))
+        return cls(matrices, min(Simulation.most, max(_FEWEST_DRAWS, affordable)))
+
+    def p_values(
+        self, tables: NDArray[np.integer], rng: np.random.Generator, rule: Simulation | None = None
+    ) -> tuple[FloatArray, int, FloatArray, NDArray[np.bool_], SimulatedP]:
+        """Of tables (B, G, R) with the same number of records in each group.
+
+        Returns
+        -------
+        statistics, df, p-values, where they were simulated, and what the simulations of those found.
+        """
+        groups, cells = tables.shape[1:]
+        n = tables[0].sum(axis=1)
+        statistic, expected = self.statistics(tables)
+        df = (groups - 1) * (cells - 1)
+        p = np.asarray(chi2.sf(statistic, df))
+        simulated = ~chi_square_holds(p, df, (n[:, None] * expected).min(axis=(1, 2)))
+        where = np.flatnonzero(simulated)
+
+        law = expected[where] / expected[where].sum(axis=2, keepdims=True)
+
+        def draw(of: IntArray, size: int) -> FloatArray:
+            drawn = rng.multinomial(n[None, None], law[of, None], size=(of.size, size, groups))
+            return self.statistics(drawn.reshape(-1, groups, cells))[0].reshape(of.size, size)
+
+        exceeded = simulated_p_values(
+            statistic[where],
+            lambda of, size: in_blocks(of, size, cells**2 * groups, draw),
+            rule or Simulation(most=self.draws),
+        )
+        p[where] = exceeded.p_value
+        return statistic, df, p, simulated, exceeded
+
+    def statistics(self, tables: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
+        """T of tables (B, G, R) with the same number of records in each group, and λ̃, (B, G, R)."""
+        n = tables[0].sum(axis=1).astype(np.float64)
+        observed = tables / n[:, None]
+        expected = self._likeliest(observed, n)
+        difference = observed - expected
+        scaled = n[:, None] / expected
+        cells = expected.shape[2]
+        tangent = np.concatenate([np.eye(cells - 1), -np.ones((cells - 1, 1))], axis=1) @ self.matrices
+        information = np.einsum("gar,zgr,gbr->zab", tangent, scaled, tangent, optimize=True)
+        slope = np.einsum("gar,zgr->za", tangent, scaled * difference)
+        scale = 1 / np.sqrt(np.einsum("zaa->za", information))
+        correlation = information * scale[:, :, None] * scale[:, None, :]
+        explained = np.linalg.solve(correlation, (scale * slope)[:, :, None])[:, :, 0]
+        statistic = np.sum(scaled * difference**2, axis=(1, 2)) - np.sum(scale * slope * explained, axis=1)
+        return np.maximum(statistic, 0.0), expected
+
+    def _likeliest(self, observed: FloatArray, n: FloatArray) -> FloatArray:
+        """Expected reports at the likeliest common proper π: a mixture over (group, report)."""
+        groups, cells = observed.shape[1:]
+        share = n / n.sum()
+        components = np.moveaxis(share[:, None, None] * self.matrices, 0, 1).reshape(1, cells, groups * cells)
+        start = np.full((observed.shape[0], cells), 1 / cells)
+        flat = (share[:, None] * observed).reshape(-1, groups * cells)
+        weights, _, _ = likeliest_weights(flat, components, start, _TOLERANCE)
+        # the weight of a report that is impossible, and that nobody made, must stay finite
+        return np.asarray(np.maximum(np.einsum("za,gar->zgr", weights, self.matrices), _IMPOSSIBLE))

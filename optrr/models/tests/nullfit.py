@@ -1,0 +1,278 @@
+"""The null hypothesis fitted to observed counts: proper margins a, b that maximise the likelihood of λ = Pᵀ(a ⊗ b).
+
+Fisher scoring from the unbiased margins, for a whole batch of tables at once: with J the derivative of λ in the free
+parameters and D = diag λ,
+
+    step = (Jᵀ D⁻¹ J)⁻¹ Jᵀ D⁻¹ (λ̂ − λ).
+
+Scoring doubles the right digits in every step near the answer. With this fit the tests are Rao's score tests, and the tables
+that share a fit are those on which the scores of the free parameters sum to 0 (see :mod:`optrr.models.tests.saddlepoint`).
+
+Where noise takes an unbiased margin out of the proportions, the nearest proper margins are the fit. They are consistent, which
+is all that a score test needs, and better there: margins that the table hardly shows would be fitted to its joint effect, the
+very thing to be tested. (Genotype and status with λ = 0.01 each and 0.005 together, 2500 records: the maximum likelihood fit
+rejects 3.4 % at 5 %, this one 5.2 %.)
+
+There are two other hypotheses beside independence. Hardy–Weinberg proportions leave the rows one parameter, a = ((1−p)²,
+2p(1−p), p²). And the last rows of a table may be left out, as those of a missing value: then the first rows are independent of
+the columns, and the shares of the cells beside them are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.mechanisms.kernel import Kernel
+from optrr.tables.estimation.simplex import projection
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Scoring converges in three to six steps inside the simplex; on its boundary more steps would not help.
+_STEPS = 12
+# Largest change of a margin's cell at which the fit is final: far below any standard error (n would be 10^18).
+_TOLERANCE = 1e-9
+# A share below this is a category that does not occur; the fit keeps it, so that no covariance becomes singular.
+_FLOOR = 1e-9
+# Shares up to this one count as 0: they are the floor, rescaled.
+_NEARLY_ZERO = 10 * _FLOOR
+# Free parameters above which the unbiased margins are kept: scoring a thousand of them takes longer than a second a table,
+# and with so many cells a score test gains nothing from it.
+_MOST_PARAMETERS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class NullFit:
+    """Fitted margins ``rows`` (B, r), ``columns`` (B, r_b), expected proportions ``expected`` (B, r_a, r_b).
+
+    ``beside`` (B, r_a − r, r_b) are the shares of the last rows where the hypothesis leaves them out; ``hardy_weinberg`` says
+    that the rows are in these proportions.
+    """
+
+    rows: FloatArray
+    columns: FloatArray
+    expected: FloatArray
+    beside: FloatArray | None = None
+    hardy_weinberg: bool = False
+
+    def part(self, which: slice | IntArray) -> NullFit:
+        """The fits of some of the tables."""
+        beside = None if self.beside is None else self.beside[which]
+        return NullFit(self.rows[which], self.columns[which], self.expected[which], beside, self.hardy_weinberg)
+
+    @classmethod
+    def joined(cls, parts: list[NullFit]) -> NullFit:
+        """The fits of several batches, in order."""
+        rows, columns, expected = (
+            np.concatenate([getattr(p, k) for p in parts]) for k in ("rows", "columns", "expected")
+        )
+        beside = None if parts[0].beside is None else np.concatenate([p.beside for p in parts if p.beside is not None])
+        return cls(rows, columns, expected, beside, parts[0].hardy_weinberg)
+
+    @property
+    def table(self) -> FloatArray:
+        """The fitted true proportions, (B, r_a, r_b)."""
+        product = self.rows[:, :, None] * self.columns[:, None, :]
+        if self.beside is None:
+            return product
+        return np.concatenate([self._inside * product, self.beside], axis=1)
+
+    @property
+    def _inside(self) -> FloatArray:
+        """Share of the rows that the hypothesis speaks of, (B, 1, 1)."""
+        return np.ones((1, 1, 1)) if self.beside is None else 1 - self.beside.sum(axis=(1, 2), keepdims=True)
+
+    def tangents(self) -> FloatArray:
+        """Derivative of `table` in each parameter that a scoring step moves, (B, d, r_a, r_b)."""
+        r, r_b = self.rows.shape[1], self.columns.shape[1]
+        in_rows = self._frequency_direction if self.hardy_weinberg else _directions(r)[None]
+        return self._pushed(in_rows, _directions(r_b)[None])
+
+    def free_tangents(self) -> FloatArray:
+        """The same, over directions that keep out of shares at 0: (B, d', r_a, r_b), not all independent, some of them 0."""
+        if self.hardy_weinberg:
+            inside = np.abs(self._frequency - 0.5) < 0.5 - _NEARLY_ZERO
+            in_rows = self._frequency_direction * inside[:, None, None]
+        else:
+            in_rows = _towards_each(self.rows)
+        return self._pushed(in_rows, _towards_each(self.columns))
+
+    def _pushed(self, in_rows: FloatArray, in_columns: FloatArray) -> FloatArray:
+        """Changes of the rows (·, d_a, r) and of the columns (·, d_b, r_b) as changes of the table."""
+        parts = [
+            in_rows[..., None] * self.columns[:, None, None, :],
+            self.rows[:, None, :, None] * in_columns[:, :, None],
+        ]
+        if self.beside is None:
+            return np.concatenate(parts, axis=1)
+        b, left_out, r_b = self.beside.shape
+        inside = np.concatenate(parts, axis=1) * self._inside[:, None]
+        zeros = np.zeros((b, inside.shape[1], left_out, r_b))
+        # a share moves from the product to one cell beside it
+        product = (self.rows[:, :, None] * self.columns[:, None, :])[:, None]
+        cells = np.broadcast_to(np.eye(left_out * r_b).reshape(-1, left_out, r_b), (b, left_out * r_b, left_out, r_b))
+        moved = np.concatenate([-np.broadcast_to(product, (b, cells.shape[1], *product.shape[2:])), cells], axis=2)
+        return np.concatenate([np.concatenate([inside, zeros], axis=2), moved], axis=1)
+
+    @property
+    def _frequency_direction(self) -> FloatArray:
+        """Derivative of rows in Hardy–Weinberg proportions in p, (B, 1, 3)."""
+        p = self._frequency
+        return np.stack([-2 * (1 - p), 2 * (1 - 2 * p), 2 * p], axis=1)[:, None, :]
+
+    @property
+    def _frequency(self) -> FloatArray:
+        return self.rows[:, 1] / 2 + self.rows[:, 2]
+
+    def moved(self, step: FloatArray, kernel: Kernel) -> NullFit:
+        """The fit after a change of its parameters (B, d), kept among proportions."""
+        r = 1 if self.hardy_weinberg else self.rows.shape[1] - 1
+        last = r + self.columns.shape[1] - 1
+        if self.hardy_weinberg:
+            rows = _hardy_weinberg(self._frequency + step[:, 0])
+        else:
+            rows = _proper(self.rows + step[:, :r] @ _directions(r + 1))
+        columns = _proper(self.columns + step[:, r:last] @ _directions(self.columns.shape[1]))
+        beside = None if self.beside is None else _beside(self.beside + step[:, last:].reshape(self.beside.shape))
+        return _fit(rows, columns, beside, self.hardy_weinberg, kernel)
+
+
+Fitter = Callable[[FloatArray, Kernel], NullFit]
+
+
+def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
+    """Maximum likelihood under independence, for proportions of shape (B, r_a, r_b); O(steps · B · R · (r_a + r_b)).
+
+    ``rows``: how many of the first rows the hypothesis speaks of; all unless given.
+    """
+    margins = _Margins.of(observed, kernel, rows)
+    start = _fit(_proper(margins.rows), _proper(margins.columns), margins.proper_beside, False, kernel)
+    return _likeliest(observed, kernel, start, margins.are_proper)
+
+
+def hardy_weinberg_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
+    """Independence with the first three rows in Hardy–Weinberg proportions (1−p)², 2p(1−p), p²."""
+    margins = _Margins.of(observed, kernel, rows)
+    in_proportions = _hardy_weinberg(_proper(margins.rows) @ np.array([0.0, 0.5, 1.0]))
+    start = _fit(in_proportions, _proper(margins.columns), margins.proper_beside, True, kernel)
+    return _likeliest(observed, kernel, start, margins.are_proper)
+
+
+@dataclass(frozen=True, eq=False)
+class _Margins:
+    """Unbiased margins of the rows that the hypothesis speaks of, and the shares of the cells beside them."""
+
+    rows: FloatArray
+    columns: FloatArray
+    beside: FloatArray | None
+
+    @classmethod
+    def of(cls, observed: FloatArray, kernel: Kernel, rows: int | None) -> _Margins:
+        estimate = kernel.solve(observed)
+        if rows is None or rows == estimate.shape[1]:
+            return cls(estimate.sum(axis=2), estimate.sum(axis=1), None)
+        known = estimate[:, :rows]
+        inside = np.maximum(known.sum(axis=(1, 2)), _FLOOR)[:, None]
+        by_row, by_column = known.sum(axis=2) / inside, known.sum(axis=1) / inside
+        # only a table in which no row is known has shares that do not sum to 1; projection mends them
+        return cls(by_row, by_column, estimate[:, rows:])
+
+    @property
+    def proper_beside(self) -> FloatArray | None:
+        return None if self.beside is None else _beside(self.beside)
+
+    @property
+    def are_proper(self) -> NDArray[np.bool_]:
+        """Whether no share is 0 or negative, (B,)."""
+        parts = [self.rows, self.columns]
+        if self.beside is not None:
+            parts.append(self.beside.reshape(self.beside.shape[0], -1))
+        return np.asarray(sum((x <= _FLOOR) @ np.ones(x.shape[1]) for x in parts) == 0)
+
+
+def expected_product(rows: FloatArray, columns: FloatArray, kernel: Kernel) -> FloatArray:
+    """λ of independent margins, (B, r_a, r_b), positive, summing to 1."""
+    return _expected(rows[:, :, None] * columns[:, None, :], kernel)
+
+
+def _expected(table: FloatArray, kernel: Kernel) -> FloatArray:
+    lam = kernel.expected(table)
+    # a mechanism that changes nothing can expect 0; the floor keeps weights finite where nothing was seen either
+    lam = np.maximum(lam, _FLOOR**2)
+    # sums are written as products with ones, because numpy sums slowly over axes of length two or three
+    total = lam.reshape(lam.shape[0], -1) @ np.ones(kernel.cells)
+    return np.asarray(lam / total[:, None, None])
+
+
+def _fit(
+    rows: FloatArray, columns: FloatArray, beside: FloatArray | None, hardy_weinberg: bool, kernel: Kernel
+) -> NullFit:
+    fit = NullFit(rows, columns, np.empty(0), beside, hardy_weinberg)
+    return replace(fit, expected=_expected(fit.table, kernel))
+
+
+def _likeliest(observed: FloatArray, kernel: Kernel, start: NullFit, chosen: NDArray[np.bool_]) -> NullFit:
+    """Fisher scoring from a consistent fit of the chosen tables, each until it is final; the others stay as they are."""
+    if start.rows.shape[1] + start.columns.shape[1] - 2 > _MOST_PARAMETERS:
+        return start
+    beside = None if start.beside is None else start.beside.copy()
+    final = replace(
+        start, rows=start.rows.copy(), columns=start.columns.copy(), expected=start.expected.copy(), beside=beside
+    )
+    open_ = np.flatnonzero(chosen)
+    fit = start.part(open_)
+    for _ in range(_STEPS if open_.size else 0):
+        own = kernel.part(open_)
+        new = fit.moved(_scoring_step(observed[open_], fit, own), own)
+        far = [np.abs(a - b) > _TOLERANCE for a, b in ((new.rows, fit.rows), (new.columns, fit.columns))]
+        still = (far[0] @ np.ones(far[0].shape[1]) + far[1] @ np.ones(far[1].shape[1])) > 0
+        final.rows[open_], final.columns[open_], final.expected[open_] = new.rows, new.columns, new.expected
+        if final.beside is not None and new.beside is not None:
+            final.beside[open_] = new.beside
+        if not still.any():
+            break
+        open_, fit = open_[still], new.part(np.flatnonzero(still))
+    return final
+
+
+def _scoring_step(observed: FloatArray, fit: NullFit, kernel: Kernel) -> FloatArray:
+    b, d = observed.shape[0], -1
+    j = kernel.forward(fit.tangents()).reshape(b, d, kernel.cells)
+    weighted = j / fit.expected.reshape(b, 1, -1)
+    information = weighted @ np.swapaxes(j, 1, 2)
+    score = weighted @ (observed - fit.expected).reshape(b, -1, 1)
+    return np.asarray(np.linalg.solve(information, score)[:, :, 0])
+
+
+def _directions(r: int) -> FloatArray:
+    """Moving a share up moves the last one down: e_i − e_last, (r−1, r)."""
+    return np.asarray(np.eye(r)[:-1] - np.eye(r)[-1])
+
+
+def _towards_each(margins: FloatArray) -> FloatArray:
+    """From the margin towards each share that is not 0, (B, r, r)."""
+    each = np.eye(margins.shape[1])[None] - margins[:, None, :]
+    return np.asarray(each * (margins > _NEARLY_ZERO)[:, :, None])
+
+
+def _hardy_weinberg(frequency: FloatArray) -> FloatArray:
+    p = np.clip(frequency, _FLOOR, 1 - _FLOOR)
+    return np.stack([(1 - p) ** 2, 2 * p * (1 - p), p**2], axis=1)
+
+
+def _beside(shares: FloatArray) -> FloatArray:
+    """Shares of the cells left out: positive, and leaving something for the others."""
+    positive = np.maximum(shares, _FLOOR)
+    return np.asarray(positive / np.maximum(positive.sum(axis=(1, 2), keepdims=True) / (1 - _FLOOR), 1.0))
+
+
+def _proper(margins: FloatArray) -> FloatArray:
+    """Margins that sum to 1, made proportions of at least about `_FLOOR`."""
+    outside = np.unique(np.flatnonzero(margins < _FLOOR) // margins.shape[-1])
+    out = margins.copy()
+    if outside.size:
+        kept = np.maximum(projection(margins[outside]), _FLOOR)
+        out[outside] = kept / kept.sum(axis=-1, keepdims=True)
+    return out

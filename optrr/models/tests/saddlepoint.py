@@ -1,0 +1,239 @@
+"""Tail probabilities of one or two contrasts given the null fit, by saddlepoints, for many tables at once.
+
+A score statistic is T = n ‖x‖², with x the mean over n records of ξ_y, the whitened influence of output y. The null fit is
+estimated from the same table, and the tables that share a fit are those on which the mean of the fit's scores η_y is 0. Given
+the fit, ξ and η are fixed weights, so the tail of T is that of a mean, given that another mean is 0. With K the cumulant
+function of (ξ, η) under the fit and, for a point x,
+
+    K'(t, s) = (x, 0),    I = t·x − K(t, s),    H = K''(t, s) in coordinates in which K''(0) is the identity,
+
+the density of x is about (n/2π)^{k/2} |H|^{-1/2} e^{−nI} (Daniels 1954; Barndorff-Nielsen & Cox 1979 for the conditional one).
+Over k = 1 contrast this integrates to the double saddlepoint of Skovgaard (1987), in the form of Lugannani & Rice:
+
+    Pr(x ≥ c) ≈ Φ̄(r) + φ(r) (1/u − 1/r),    r = √(2nI),    u = t √(n |H|).
+
+Over k = 2 contrasts, along every direction from the centre of the disc of radius ρ that T leaves out,
+
+    Pr(‖x‖ ≥ ρ) ≈ mean over directions v of  |H|^{-1/2} (ρ / t·v) e^{−nI}      (all at x = ρ v).
+
+The relative error is O(1/n) and stays small far into the tail, where the normal limit is off by orders of magnitude. In the
+determinant H every output's expected number carries Gosper's sixth of a record, with which Stirling's formula is good to
+2 % at no record at all. With no mechanism, and the margins given, these are the tails of exact conditional tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from optrr.mechanisms.kernel import Kernel
+from optrr.models.tests.nullfit import NullFit
+from optrr.models.tests.score import influence
+from optrr_solvers.arrays import FloatArray
+
+# Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as what is
+# averaged is wide beside a step; far out it is narrower.
+_DIRECTIONS, _DEEP_DIRECTIONS = 32, 128
+# The statistic above which the larger number of directions is taken.
+_DEEP = 50.0
+# An output less likely than this is impossible under the null fit: its share is the floor of the fit.
+_ABSENT = 1e-8
+# Variances and relative eigenvalues below these are those of weights that are constant or repeat others.
+_CONSTANT, _DEPENDENT = 1e-12, 1e-7
+# Newton steps; six to ten are usual. A point that no sample can reach is recognised by its diverging tilt.
+_STEPS = 50
+# Residual of K' in standard deviations of one record at which a saddlepoint counts as solved.
+_SOLVED = 1e-11
+# The residual that is accepted where doubles cannot do better; r is then off by a relative 1e-7.
+_ACCEPTED = 1e-6
+# Largest change of an exponent in one step; a point out of reach is recognised after a few of them.
+_LONGEST = 20.0
+# A step that increases K is shortened to a quarter, at most this often.
+_HALVINGS = 12
+# An increase of K up to this is taken for rounding.
+_ROUNDING = 1e-13
+# A point counts as out of reach where the best output along some tilt falls short of it by this exponent.
+_BEYOND = 1e-6
+# e^-800 is below the smallest double: farther points need no tilt.
+_FARTHEST = 800.0
+# Tables times directions solved at once, so that a dozen arrays of the outputs stay near the cache.
+_POINTS = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """At every point: exponent n·I, ln |H|, t·v, and whether the saddlepoint was found; shape (N,)."""
+
+    exponent: FloatArray
+    log_determinant: FloatArray
+    slope: FloatArray
+    solved: NDArray[np.bool_]
+
+
+def conditional_p_values(
+    fit: NullFit, counts: FloatArray, statistic: FloatArray, kernel: Kernel, contrasts: FloatArray
+) -> FloatArray:
+    """Pr(T ≥ statistic | fit) of every table of counts, (B,), for one or two contrasts; NaN where there is no saddlepoint.
+
+    ``statistic`` must not be near 0, where the formula is 0/0.
+    """
+    law = fit.expected.reshape(fit.expected.shape[0], -1)
+    pushed = kernel.forward(fit.free_tangents()).reshape(law.shape[0], -1, kernel.cells)
+    weights = influence(fit, kernel, contrasts)
+    return conditional_tail(weights, pushed / law[:, None, :], law, counts.reshape(law.shape), statistic)
+
+
+def conditional_tail(
+    weights: FloatArray, given: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray
+) -> FloatArray:
+    """Pr(n ‖mean of whitened weights‖² ≥ statistic | mean of what is given is as expected), (B,).
+
+    ``weights`` (B, k, R), k = 1 or 2, and ``given`` (B, d, R), uncorrelated under ``law`` (B, R), the chances of the outputs;
+    ``counts`` (B, R) say on which side of a single contrast the table lies: a side that no sample reaches cannot be its own.
+    """
+    n = counts @ np.ones(counts.shape[1])
+    law = np.where(law < _ABSENT, 0.0, law)
+    law = law / law.sum(axis=1, keepdims=True)
+    occurring = law[:, None, :] > 0
+    xi, scores = (_whitened(np.where(occurring, x, 0.0), law) if x.shape[1] else x for x in (weights, given))
+    # of the null fit's directions some repeat others in every table, and what is 0 there only takes time
+    scores = scores[:, scores.any(axis=(0, 2))]
+    w, root, out = np.concatenate([xi, scores], axis=1), np.sqrt(statistic), np.empty(n.size)
+    deep = statistic > _DEEP
+    for chosen, directions in ((~deep, _DIRECTIONS), (deep, _DEEP_DIRECTIONS)):
+        v = np.array([[1.0], [-1.0]]) if weights.shape[1] == 1 else _circle(directions)
+        rows = np.flatnonzero(chosen)
+        for at in np.array_split(rows, max(1, rows.size * v.shape[0] // _POINTS)):
+            out[at] = _piece(w[at], law[at], n[at], root[at], v, counts[at])
+    return out
+
+
+def _whitened(weights: FloatArray, law: FloatArray) -> FloatArray:
+    """Combinations of weights (B, k, R) with mean 0 and covariance I under the law; those that do not vary become 0."""
+    w = weights - weights @ law[:, :, None]
+    covariance = (w * law[:, None, :]) @ np.swapaxes(w, 1, 2)
+    spread = np.einsum("zkk->zk", covariance)
+    scale = np.where(spread > _CONSTANT, 1 / np.sqrt(np.maximum(spread, _CONSTANT)), 0.0)
+    values, vectors = np.linalg.eigh(covariance * scale[:, :, None] * scale[:, None, :])
+    inverse = np.where(values > _DEPENDENT, 1 / np.sqrt(np.maximum(values, _DEPENDENT)), 0.0)
+    return np.asarray(inverse[:, :, None] * (np.swapaxes(vectors, 1, 2) @ (w * scale[:, :, None])))
+
+
+def _circle(count: int) -> FloatArray:
+    # half a step off the axes, on which lattices have their points
+    angle = 2 * np.pi * (np.arange(count) + 0.5) / count
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _piece(  # noqa: PLR0913 (one array for each letter of the formulas)
+    w: FloatArray, law: FloatArray, n: FloatArray, t: FloatArray, directions: FloatArray, counts: FloatArray
+) -> FloatArray:
+    b, j = n.size, directions.shape[0]
+    radius = np.repeat(t / np.sqrt(n), j)
+    v = np.tile(directions, (b, 1))
+    at = _solve(np.repeat(w, j, axis=0), np.repeat(law, j, axis=0), np.repeat(n, j), radius, v)
+    if directions.shape[1] == 1:
+        each = _lugannani_rice(at, np.repeat(n, j))
+        sides = each.reshape(b, j)
+        own = np.where(np.einsum("zr,zr->z", w[:, 0], counts) >= 0, sides[:, 0], sides[:, 1])
+        total = np.where(own > 0, sides.sum(axis=1), np.nan)
+    else:
+        with np.errstate(all="ignore"):
+            each = np.exp(-at.log_determinant / 2 - at.exponent) * radius / at.slope
+        # a tilt that has not settled belongs to a point that no sample reaches
+        total = np.where(at.solved & (at.exponent < _FARTHEST), each, 0.0).reshape(b, j).mean(axis=1)
+    return np.where(np.isfinite(total) & (total > 0), np.minimum(total, 1.0), np.nan)
+
+
+def _lugannani_rice(at: _Points, n: FloatArray) -> FloatArray:
+    with np.errstate(all="ignore"):
+        r = np.sqrt(2 * at.exponent)
+        u = at.slope * np.sqrt(n) * np.exp(at.log_determinant / 2)
+        # Φ̄(r) + φ(r)(1/u − 1/r) = φ(r) (Mills(r) + 1/u − 1/r), in logarithms: p may be below 1e-300
+        log_density = -at.exponent - 0.5 * np.log(2 * np.pi)
+        bracket = np.exp(log_ndtr(-r) - log_density) + 1 / u - 1 / r
+        each = np.exp(log_density) * bracket
+    # no sample may reach the other side, and then its tilt does not settle
+    return np.where(at.solved & (at.exponent < _FARTHEST), np.where(bracket > 0, each, np.nan), 0.0)
+
+
+def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v: FloatArray) -> _Points:
+    """Newton on the convex K(τ) − τ·target, in coordinates where K''(0) = I; w is (N, k + d, R)."""
+    target = np.zeros(w.shape[:2])
+    target[:, : v.shape[1]] = radius[:, None] * v
+    # from here on a weight is what an output adds to the mean, less the target
+    w = w - target[:, :, None]
+    tau, value, share = np.zeros_like(target), np.zeros(n.size), law.copy()
+    open_ = np.arange(n.size)
+    for number in range(_STEPS):
+        gap = -(w[open_] @ share[open_][:, :, None])[:, :, 0]
+        far = (np.abs(gap) > _SOLVED) @ np.ones(gap.shape[1]) > 0
+        far &= -n[open_] * value[open_] < _FARTHEST
+        open_, gap = open_[far], gap[far]
+        if not open_.size:
+            break
+        # at the start K'' is the identity
+        step = _newton_step(w[open_], share[open_], gap) if number else gap
+        tau[open_], value[open_], share[open_] = _descent(w[open_], law[open_], tau[open_], step, value[open_])
+    gap = np.abs(w @ share[:, :, None])[:, :, 0].max(axis=1)
+    exponent = np.maximum(-n * value, 0.0)
+    return _Points(
+        exponent,
+        _log_determinant(w, share, n),
+        np.einsum("zk,zk->z", tau[:, : v.shape[1]], v),
+        (gap <= _ACCEPTED) | (exponent >= _FARTHEST),
+    )
+
+
+def _descent(
+    w: FloatArray, law: FloatArray, tau: FloatArray, step: FloatArray, before: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """τ, K and the tilted law after a step, shortened where the whole of it leads up."""
+    length = np.minimum(1.0, _LONGEST / np.maximum(np.abs((step[:, None, :] @ w)[:, 0]).max(axis=1), 1e-300))
+    for _ in range(_HALVINGS):
+        new = tau + length[:, None] * step
+        value, share, peak = _cumulant(w, law, new)
+        up = value > before + _ROUNDING
+        if not up.any():
+            break
+        length = np.where(up, length / 4, length)
+    # all outputs lie on one side of the point, so no sample reaches it, and K falls without end in this direction
+    return new, np.where(peak < -_BEYOND, -np.inf, value), share
+
+
+def _cumulant(w: FloatArray, law: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """K at τ, the tilted law, and the largest exponent of an output that can occur."""
+    exponent = np.where(law > 0, (tau[:, None, :] @ w)[:, 0], -np.inf)
+    peak = exponent.max(axis=1, keepdims=True)
+    mass = law * np.exp(exponent - peak)
+    total = mass @ np.ones(mass.shape[1])
+    return peak[:, 0] + np.log(total), mass / total[:, None], peak[:, 0]
+
+
+def _log_determinant(w: FloatArray, share: FloatArray, n: FloatArray) -> FloatArray:
+    """ln |K''| with Gosper's sixth of a record added to every output that can occur."""
+    padded = share + (share > 0) / (6 * n[:, None])
+    h = _covariance(w, padded / (padded @ np.ones(share.shape[1]))[:, None])
+    # coordinates that were dropped add nothing to the determinant
+    k = h.shape[1]
+    h[:, range(k), range(k)] += np.einsum("zkk->zk", h) == 0
+    return np.asarray(np.linalg.slogdet(h)[1])
+
+
+def _covariance(w: FloatArray, share: FloatArray) -> FloatArray:
+    mean = w @ share[:, :, None]
+    centred = w - mean
+    return np.asarray((centred * share[:, None, :]) @ np.swapaxes(centred, 1, 2))
+
+
+def _newton_step(w: FloatArray, share: FloatArray, gap: FloatArray) -> FloatArray:
+    h = _covariance(w, share)
+    # where one output is almost certain K'' is almost singular; the ridge shortens the step there and is too small to matter
+    # elsewhere
+    k = h.shape[1]
+    h[:, range(k), range(k)] *= 1 + 1e-12
+    h[:, range(k), range(k)] += 1e-14
+    return np.asarray(np.linalg.solve(h, gap[:, :, None])[:, :, 0])

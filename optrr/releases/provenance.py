@@ -1,0 +1,263 @@
+"""What randomized records say of themselves: by which designs they were randomized, and what their people have spent.
+
+Records that do not carry this can be randomized twice, or estimated with another design's mechanism, and every number that
+comes out looks right. So it travels with them:
+
+- in the schema metadata of Arrow tables and Parquet files, under ``optrr``, and in ``attrs`` of pandas frames;
+- beside files that have no room for it (CSV, PLINK), in a sidecar (:mod:`optrr.releases.sidecar`);
+- in databases, in a column ``optrr_provenance`` of the table, the same text in every row.
+
+Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
+finite one), ``seeded``, ``randomizations`` (what was done to these records, in order) and ``earlier`` (other releases of the
+same people that these followed); each entry of the two has ``design`` (digest of the mechanism), ``epsilon``, ``seeded`` and
+``id``. ``order`` says whether the records were ``shuffled`` or stand in the order of the true ones (``kept``); notes without
+it do not say. Where columns stand beside the randomized ones as they are, ``public`` names them by what they are for. Nothing
+in it depends on the records.
+
+The unit is a record: ε is what one record's contributor spends. Of rounds of a longitudinal design it is a person over time: ε
+is then of everything that the person ever reports, while the true record stays as it is. ε add up (sequential composition).
+Where the second randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an
+upper bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from optrr.domain.domain import Domain
+from optrr.domain.public import NONE, PublicColumns, PublicRecord
+from optrr.errors import InvalidInput, in_one_line
+from optrr.releases.account import Release, ReleaseRecord, distinct_releases, finite, total_epsilon
+
+FORMAT = "optrr-records/1"
+SYNTHETIC = "optrr-synthetic/1"
+UNIT, PERSON = "record", "person over time"
+SHUFFLED, KEPT = "shuffled", "kept"
+# Under which the JSON text stands in schema metadata (Arrow, Parquet) and in a pandas frame's attrs.
+KEY = "optrr"
+# The column that carries it through databases.
+COLUMN = "optrr_provenance"
+
+SEEDED = "drawn from a seed, so it is not private: whoever knows the seed can undo it"
+
+IN_ORDER = (
+    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
+    "grouped file, a record's place tells the value, however much noise there is"
+)
+
+# Where pandas.DataFrame.to_parquet keeps a frame's attrs, and Spark the metadata of its columns.
+_PANDAS_ATTRS = b"PANDAS_ATTRS"
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    software: str
+    unit: str
+    epsilon: float | None
+    seeded: bool
+    randomizations: list[ReleaseRecord]
+    earlier: list[ReleaseRecord] = []
+    public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
+    order: str | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True)
+class SyntheticNote:
+    """What synthetic records say of themselves, in the same places: of which design's estimates they are drawn, from how many.
+
+    Whatever reads randomized records refuses them (:meth:`Provenance.from_json`).
+    """
+
+    design: str | None
+    estimated_from: int
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        record = {"format": SYNTHETIC, "software": _software(), **vars(self)}
+        return msgspec.json.encode(record).decode()
+
+    def metadata(self) -> dict[str, str]:
+        """As schema metadata."""
+        return {KEY: self.to_json()}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What was done to these records, what their people had released before, and which columns were not randomized.
+
+    ``order`` is SHUFFLED, KEPT, or empty where nothing is known of it.
+
+    Raises
+    ------
+    InvalidInput
+        without a randomization.
+    """
+
+    randomizations: tuple[Release, ...]
+    earlier: tuple[Release, ...] = ()
+    unit: str = UNIT
+    public: PublicColumns = NONE
+    order: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.randomizations:
+            raise InvalidInput("records that were never randomized have no provenance; leave it out")
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Every release that counts, each id once, in order."""
+        return distinct_releases((*self.earlier, *self.randomizations))
+
+    @property
+    def epsilon(self) -> float:
+        """Spent in all, in nats, rounded up: the sum over the releases, as labelled."""
+        return total_epsilon(self.releases)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any of it was drawn from a seed, so that it is not private."""
+        return any(r.seeded for r in self.releases)
+
+    @property
+    def cost(self) -> float:
+        """What a contributor has spent in all, in nats, as an account states it: ``inf`` where any of it was seeded."""
+        return math.inf if self.seeded else self.epsilon
+
+    def not_private(self, what: str) -> list[str]:
+        """One line for each thing that was drawn from a seed: these records, named ``what``, and what came before them."""
+        before = any(r.seeded for r in (*self.earlier, *self.randomizations[:-1]))
+        itself = [f"{what} was {SEEDED}"] if self.randomizations[-1].seeded else []
+        others = f"{what} follows a release of the same people that was {SEEDED}; in all they have spent epsilon inf"
+        return [*itself, *([others] if before else [])]
+
+    def in_order(self, what: str) -> list[str]:
+        """One line where these records, named ``what``, stand in the order of the true ones."""
+        return [f"{what} {IN_ORDER}"] if self.order == KEPT else []
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return msgspec.json.encode(self.to_record()).decode()
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON object, as plain values."""
+        record = _Record(
+            FORMAT,
+            _software(),
+            self.unit,
+            finite(self.epsilon),
+            self.seeded,
+            [r.to_record() for r in self.randomizations],
+            [r.to_record() for r in self.earlier],
+            self.public.record(),
+            self.order or msgspec.UNSET,
+        )
+        return dict(msgspec.to_builtins(record))
+
+    @staticmethod
+    def from_json(text: str | bytes, what: str) -> Provenance:
+        """Read what :meth:`to_json` wrote; ``what`` is what it belongs to, for messages.
+
+        Raises
+        ------
+        InvalidInput
+            where it is malformed, of an unknown version, or states less than its releases cost; for synthetic records.
+        """
+        if _is_synthetic(text):
+            raise InvalidInput(
+                f"{what} holds synthetic records, drawn from a model, whose errors are not those of any data; give the "
+                "randomized records that they come from"
+            )
+        try:
+            return _checked(msgspec.json.decode(text, type=_Record))
+        except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput) as error:
+            raise InvalidInput(
+                f"{what} carries a note on its randomization that cannot be read: {in_one_line(error)}; "
+                "use the file as optrr wrote it"
+            ) from error
+
+    def metadata(self) -> dict[str, str]:
+        """As schema metadata."""
+        return {KEY: self.to_json()}
+
+    @staticmethod
+    def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> Provenance | None:
+        """From schema metadata, also as pandas carries its attrs and Spark its columns' own; None where there is none."""
+        if metadata is None:
+            return None
+        text: Any = metadata.get(KEY.encode())
+        if text is None and _PANDAS_ATTRS in metadata:
+            text = _from_attrs(metadata[_PANDAS_ATTRS])
+        if text is None and _SPARK_SCHEMA in metadata:
+            text = _from_spark(metadata[_SPARK_SCHEMA])
+        return None if text is None else Provenance.from_json(text, what)
+
+
+def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
+    """SHA-256 of a domain and of plain values that say what is drawn: ``sha256:`` and 64 hexadecimal digits.
+
+    Categories count by their canonical texts.
+    """
+    content = {**drawn, "domain": [(a.name, a.texts) for a in domain]}
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(content, order='sorted')).hexdigest()}"
+
+
+def _software() -> str:
+    # imported here, because the package imports modules that import this one
+    return f"optrr {import_module('optrr').__version__}"
+
+
+def _is_synthetic(text: str | bytes) -> bool:
+    known = _parsed(text)
+    return isinstance(known, dict) and known.get("format") == SYNTHETIC
+
+
+def _checked(record: _Record) -> Provenance:
+    if record.format != FORMAT:
+        raise InvalidInput(f"its format is {record.format[:40]!r} and this version reads {FORMAT!r}")
+    if record.unit not in (UNIT, PERSON):
+        raise InvalidInput(f"its unit is {record.unit[:40]!r} and this version knows {UNIT!r} and {PERSON!r}")
+    if record.order and record.order not in (SHUFFLED, KEPT):
+        raise InvalidInput(f"its order is {record.order[:40]!r} and this version knows {SHUFFLED!r} and {KEPT!r}")
+    known = Provenance(
+        tuple(map(Release.from_record, record.randomizations)),
+        tuple(map(Release.from_record, record.earlier)),
+        record.unit,
+        PublicColumns.of_record(record.public),
+        record.order or "",
+    )
+    stated = math.inf if record.epsilon is None else record.epsilon
+    if stated < known.epsilon or record.seeded < known.seeded:
+        raise InvalidInput("it states less than its releases cost")
+    return known
+
+
+def _from_attrs(text: bytes) -> str | None:
+    return _text_in(_parsed(text))
+
+
+def _from_spark(text: bytes) -> str | None:
+    schema = _parsed(text)
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    texts = [_text_in(f.get("metadata")) for f in fields or [] if isinstance(f, dict)]
+    return next((t for t in texts if t is not None), None)
+
+
+def _parsed(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None  # the text is not ours: other software keeps something else under this key
+
+
+def _text_in(holder: Any) -> str | None:
+    value = holder.get(KEY) if isinstance(holder, dict) else None
+    return value if isinstance(value, str) else None

@@ -1,6 +1,0 @@
-"""Synthetic records: drawn from a model that has the pair tables estimated from randomized records."""
-
-from optrr.synthesis.drawing import synthesize
-from optrr.synthesis.result import PairCloseness, Synthetic
-
-__all__ = ["PairCloseness", "Synthetic", "synthesize"]

@@ -1,0 +1,10 @@
+"""What randomized records say of the true table to somebody with a prior: Dirichlet priors, draws, credible intervals.
+
+``estimating`` is the front door. ``sampling`` draws tables from the posterior; ``settling`` says whether enough were drawn, and
+takes means and the limits of intervals from them; ``result`` is what is handed back.
+"""
+
+from optrr.tables.bayes.estimating import posterior
+from optrr.tables.bayes.result import Posterior, Quantity
+
+__all__ = ["Posterior", "Quantity", "posterior"]

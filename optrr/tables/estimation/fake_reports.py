@@ -1,0 +1,190 @@
+"""How far fake reports can move an estimate: exact bounds, and the fake report that attains each (design §3.8).
+
+A fake report is an output that somebody chose instead of drawing it. The mechanism cannot tell it from others, for every output
+is one that it may give. The unbiased estimate is a mean of weights, one for each report y (RVL eq. 17),
+
+    π̂_u = (1/n) Σ_j g_u(y_j),    g_u(v) = P⁻¹[v, u],
+
+so a fake report can count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a person who answers
+counts 0 or 1 on average. With k fake reports, or fewer, the estimate can be moved up to, and no further than,
+
+    added      k fakes join the n counted:                 (n π̂_u + k most)/(n + k)
+    replaced   any k of the n counted are changed:         π̂_u + (k most − the k smallest g_u(y_j) together)/n
+    left out   k of the n counted are fakes and removed:   (n π̂_u − the k smallest g_u(y_j) together)/(n − k)
+
+and down to the same with least and the k largest. "Replaced" also says where the estimate would be had k of the people counted
+drawn their reports instead of choosing them. Each cell has its own worst report.
+
+For one attribute with r categories and randomized response, most − least = (e^ε + r − 1)/(e^ε − 1), which for r = 2 is the
+factor (e^ε + 1)/(e^ε − 1) of Cheu, Smith & Ullman (2021), *Manipulation attacks in local differential privacy*: at ε = 0.1 one
+fake report moves a proportion as far as 20 people do who change their true answers. A proportion of 1/2 is moved by 0.01 by a
+share of 0.02 (e^ε − 1)/(e^ε + 1) of fakes: 0.92 % at ε = 1, 0.1 % at ε = 0.1, and 2 % where nothing is randomized. No estimator
+is safe from such people: fakes who run the mechanism on a record of their choice are honest reports of another population, and
+move its shares by up to k/(n + k).
+
+Methods other than the unbiased one are equal to it where no cell of it is negative ("adjusted" aside), so they are no safer.
+What is proved of them stands in :attr:`optrr.tables.estimation.reach.Poisoning.note`, with a number for the Euclidean
+projection only.
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+
+import numpy as np
+
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.mechanisms.kernel import Kernel
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.records.counts import Counts
+from optrr.show.printable import amount
+from optrr.tables.estimation.estimator import METHODS
+from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.reach import PROJECTED, TIED, Poisoning, Reach
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Numbers sorted at once: 8 MB each of weights, places and counts.
+_SORTED = 1 << 20
+
+
+def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "unbiased") -> Poisoning:
+    """How far ``fakes`` fake reports can move each cell of the table that these counts estimate.
+
+    O(R² log R) time for R cells, and memory for a few R × R arrays.
+
+    Parameters
+    ----------
+    counts
+        of randomized records over any attributes of the mechanism.
+    mechanism
+        that randomized them.
+    fakes
+        k, at least 1 and fewer than the records counted.
+    method
+        the estimate that the note is about, one of :data:`optrr.tables.estimation.METHODS`.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown method, another number of fakes, or more than 4096 cells. SingularMarginal where the mechanism hides an
+        effect of the table.
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
+    check_fakes(fakes, counts.n)
+    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    warn_of_records([counts], mechanism)
+    weights = kernel.inverse()
+    shape = counts.table.shape
+    rows = np.broadcast_to(counts.table.reshape(-1, 1), weights.shape)
+    most, least = weights.max(axis=0), weights.min(axis=0)
+    tied = TIED * (most - least)
+    added, replaced, left_out = reaches(weights, rows, fakes, shape)
+    return Poisoning(
+        domain=counts.domain,
+        n=counts.n,
+        fakes=fakes,
+        estimate=kernel.solve(counts.proportions),
+        least=least.reshape(shape),
+        most=most.reshape(shape),
+        lowered_by=(weights <= least + tied).argmax(axis=0).reshape(shape),
+        raised_by=(weights >= most - tied).argmax(axis=0).reshape(shape),
+        added=added,
+        replaced=replaced,
+        left_out=left_out,
+        method=method,
+        projected_shift=_projected_shift(kernel, weights, counts, fakes) if method in PROJECTED else inf,
+    )
+
+
+def supported_poisoning(
+    domain: Domain, supports: IntArray, n: int, chances: tuple[float, float], fakes: int
+) -> Poisoning:
+    """The same for reports that support cells: the true one with chance p, each other one with chance q.
+
+    π̂_u = (C_u/n − q)/(p − q) is a mean of weights too: (1 − q)/(p − q) for a report that supports u, −q/(p − q) for any other.
+
+    Parameters
+    ----------
+    domain
+        the table's attributes, R cells.
+    supports
+        C_u of n reports, shape (R,).
+    chances
+        p and q.
+    """
+    p, q = chances
+    shape, cells = tuple(int(r) for r in domain.sizes), np.arange(supports.size)
+    own, other = (1 - q) / (p - q), -q / (p - q)
+    check_fakes(fakes, n)
+    weights = np.broadcast_to(np.array([[own], [other]]), (2, cells.size))
+    added, replaced, left_out = reaches(weights, np.stack([supports, n - supports]), fakes, shape)
+    return Poisoning(
+        domain=domain,
+        n=n,
+        fakes=fakes,
+        estimate=((supports / n - q) / (p - q)).reshape(shape),
+        least=np.full(shape, other),
+        most=np.full(shape, own),
+        lowered_by=((cells + 1) % cells.size).reshape(shape),
+        raised_by=cells.reshape(shape),
+        added=added,
+        replaced=replaced,
+        left_out=left_out,
+    )
+
+
+def check_fakes(fakes: int, n: int) -> None:
+    """Raise InvalidInput for a number of fake reports that cannot be among ``n`` reports with an honest one."""
+    if not 1 <= fakes < n:
+        raise InvalidInput(
+            f"{amount(fakes, 'fake report')} among {amount(n, 'report')}; ask about at least 1, and fewer than there "
+            "are reports"
+        )
+
+
+def reaches(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int, ...]) -> tuple[Reach, Reach, Reach]:
+    """``added``, ``replaced`` and ``left_out`` from what each report counts for each cell and how often it was counted.
+
+    Both arrays have shape (reports, cells); the columns of ``counts`` all have the same sum n.
+    """
+    n = int(counts[:, 0].sum())
+    total = np.sum(weights * counts, axis=0)
+    small, large = sum_of_smallest(weights, counts, fakes), -sum_of_smallest(-weights, counts, fakes)
+    least, most = weights.min(axis=0), weights.max(axis=0)
+
+    def reach(lower: FloatArray, upper: FloatArray) -> Reach:
+        return Reach(lower.reshape(shape), upper.reshape(shape))
+
+    return (
+        reach((total + fakes * least) / (n + fakes), (total + fakes * most) / (n + fakes)),
+        reach((total - large + fakes * least) / n, (total - small + fakes * most) / n),
+        reach((total - large) / (n - fakes), (total - small) / (n - fakes)),
+    )
+
+
+def sum_of_smallest(weights: FloatArray, counts: IntArray, k: int) -> FloatArray:
+    """The k smallest weights of the reports counted, together, for each cell; weights and counts of shape (reports, cells)."""
+    step = max(1, _SORTED // weights.shape[0])
+    parts = []
+    for start in range(0, weights.shape[1], step):
+        some, held = weights[:, start : start + step], counts[:, start : start + step]
+        order = np.argsort(some, axis=0)
+        sorted_counts = np.take_along_axis(held, order, axis=0)
+        before = np.cumsum(sorted_counts, axis=0) - sorted_counts
+        taken = np.clip(k - before, 0, sorted_counts)
+        parts.append(np.sum(taken * np.take_along_axis(some, order, axis=0), axis=0))
+    return np.concatenate(parts)
+
+
+def _projected_shift(kernel: Kernel, weights: FloatArray, counts: Counts, fakes: int) -> float:
+    """√(1 − 1/R) k/(n + k) max_v ‖g(v) − π̂‖.
+
+    Fakes move the unbiased table by k/(n + k) times the mean of g(v_j) − π̂, whose length is largest when all are alike, since a
+    norm is convex. Projecting onto a convex set increases no distance, and a vector that sums to 0 has no entry above
+    √(1 − 1/R) times its length.
+    """
+    from_estimate = weights - kernel.solve(counts.proportions).reshape(1, -1)
+    length = float(np.sqrt((from_estimate**2).sum(axis=1)).max())
+    return sqrt(1 - 1 / kernel.cells) * fakes / (counts.n + fakes) * length

@@ -1,0 +1,155 @@
+"""Statistics of a distribution, with the gradients and second derivatives that the delta method needs (RVL §5.2).
+
+    entropy              H = −Σ π log2 π                                (bits; RVL eq. 25)
+    mutual information   I = Σ π_ab log2(π_ab/(π_a π_b))                (bits)
+    φ² = χ²/n            Σ (π_ab − π_a π_b)²/(π_a π_b)                  (RVL eq. 26 divided by n)
+    Pearson correlation  of scores x_a and y_b
+    Cramér's V           sqrt(φ²/(min(r_a, r_b) − 1))
+
+φ² and the correlation are rational in the cells up to a root, so they have an :class:`Expansion` wherever both margins are
+positive, single negative cells included. Entropy and mutual information are sums of x ln x, whose derivatives do not exist at
+empty cells: they are estimated in :mod:`optrr.tables.estimation.logarithms`. The derivatives are proved in
+proofs/prove_statistics.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from optrr_solvers.arrays import FloatArray
+
+StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
+STATISTICS: tuple[str, ...] = get_args(StatisticName)
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Value of a statistic at a table of R cells, its gradient (R,) and its second derivatives (R, R), cells row-major."""
+
+    value: float
+    gradient: FloatArray
+    hessian: FloatArray
+
+    def bias(self, covariance: FloatArray) -> float:
+        """½ tr(Hessian · covariance): how far the statistic of an unbiased estimate lies above its truth on average."""
+        return float(np.sum(self.hessian * covariance)) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """h of every cell with its first and second derivatives in the cell x, its row's sum r and its column's sum c."""
+
+    h: FloatArray
+    x: FloatArray
+    r: FloatArray
+    c: FloatArray
+    xx: FloatArray
+    rr: FloatArray
+    cc: FloatArray
+    xr: FloatArray
+    xc: FloatArray
+    rc: FloatArray
+
+
+def entropy(pi: FloatArray) -> float:
+    """H in bits of a proper table of any shape."""
+    # a 0 without a sign
+    return float(-np.sum(xlogy(pi, pi)) / np.log(2)) + 0.0
+
+
+def mutual_information(pi: FloatArray) -> float:
+    """I in bits of a proper (r_a, r_b) table; not below 0."""
+    return max(entropy(pi.sum(axis=1)) + entropy(pi.sum(axis=0)) - entropy(pi), 0.0)
+
+
+def phi_squared(pi: FloatArray, cells: NDArray[np.bool_] | None = None) -> Expansion:
+    """φ² = χ²/n of an (r_a, r_b) table that sums to 1, or the part of its sum over some ``cells``, a mask (r_a, r_b).
+
+    Cells may be negative, the whole table's margins in the cells summed must not.
+    """
+    rows, columns = pi.sum(axis=1, keepdims=True), pi.sum(axis=0, keepdims=True)
+    t = _phi_terms(pi, np.broadcast_to(rows, pi.shape), np.broadcast_to(columns, pi.shape))
+    if cells is not None:
+        t = _Terms(*(term * cells for term in vars(t).values()))
+    gradient = t.x + t.r.sum(axis=1, keepdims=True) + t.c.sum(axis=0, keepdims=True)
+    return Expansion(float(t.h.sum()), gradient.ravel(), _chained(t))
+
+
+def pearson_correlation(pi: FloatArray, scores: tuple[FloatArray, FloatArray]) -> Expansion:
+    """Correlation of the row scores and the column scores; the table has shape (len(x), len(y)).
+
+    0 without derivatives where the scores' variance is not positive: the correlation is not defined there.
+    """
+    x, y = (np.asarray(s, dtype=np.float64) for s in scores)
+    rows, columns = pi.sum(axis=1), pi.sum(axis=0)
+    # centred scores: moments about the estimate's own means do not cancel
+    x, y = x - rows @ x, y - columns @ y
+    square_x, square_y = rows @ x**2, columns @ y**2
+    if not (square_x > 0 and square_y > 0):
+        return Expansion(0.0, np.zeros(pi.size), np.zeros((pi.size, pi.size)))
+    u, v = np.repeat(x / np.sqrt(square_x), y.size), np.tile(y / np.sqrt(square_y), x.size)
+    rho = float(np.sum(pi.ravel() * u * v))
+    gradient = u * v - rho * (u**2 + v**2) / 2
+    moments = np.stack([u, v, u * u, v * v, u * v])
+    return Expansion(rho, gradient, moments.T @ _moment_hessian(rho) @ moments)
+
+
+def _moment_hessian(rho: float) -> FloatArray:
+    """Second derivatives of ρ = (m_uv − m_u m_v)/sqrt((m_uu − m_u²)(m_vv − m_v²)) in these moments at standardised scores."""
+    return np.array(
+        [
+            [rho, -1, 0, 0, 0],
+            [-1, rho, 0, 0, 0],
+            [0, 0, 3 * rho / 4, rho / 4, -1 / 2],
+            [0, 0, rho / 4, 3 * rho / 4, -1 / 2],
+            [0, 0, -1 / 2, -1 / 2, 0],
+        ]
+    )
+
+
+def row_sums(shape: tuple[int, int]) -> FloatArray:
+    """(r_a, R): the matrix that takes the cells, row-major, to the sums of rows."""
+    return np.repeat(np.eye(shape[0]), shape[1], axis=1)
+
+
+def column_sums(shape: tuple[int, int]) -> FloatArray:
+    """(r_b, R): the matrix that takes the cells, row-major, to the sums of columns."""
+    return np.tile(np.eye(shape[1]), (1, shape[0]))
+
+
+def _chained(t: _Terms) -> FloatArray:
+    """Second derivatives in the cells of Σ h(x, r, c): a cell enters its own x, its row's r and its column's c."""
+    shape = (t.x.shape[0], t.x.shape[1])
+    rows, columns = row_sums(shape), column_sums(shape)
+    one_sided = rows.T @ (rows * t.xr.ravel()) + columns.T @ (columns * t.xc.ravel()) + rows.T @ t.rc @ columns
+    sums = rows.T @ (t.rr.sum(axis=1)[:, None] * rows) + columns.T @ (t.cc.sum(axis=0)[:, None] * columns)
+    return np.asarray(np.diag(t.xx.ravel()) + sums + one_sided + one_sided.T)
+
+
+def _safe(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Quotient, 0 where the denominator is 0: such cells are reported as lying on the boundary."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator, dtype=np.float64), where=denominator > 0)
+
+
+def _phi_terms(x: FloatArray, r: FloatArray, c: FloatArray) -> _Terms:
+    """h = (x − r c)²/(r c) = x²/(r c) − 2x + r c; the last two sum to constants and are kept for accuracy near 0."""
+    rc = r * c
+    share = _safe(x, rc)
+    d = x - rc
+    return _Terms(
+        h=d * (share - np.where(rc > 0, 1.0, 0.0)),
+        x=2 * (share - 1),
+        r=c - _safe(x * share, r),
+        c=r - _safe(x * share, c),
+        xx=_safe(np.full_like(x, 2.0), rc),
+        rr=2 * _safe(x * share, r**2),
+        cc=2 * _safe(x * share, c**2),
+        xr=-2 * _safe(share, r),
+        xc=-2 * _safe(share, c),
+        rc=1 + _safe(share**2, np.ones_like(x)),
+    )

@@ -1,0 +1,357 @@
+"""Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite, isnan, nan, prod
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optrr.domain.domain import Attribute, Category, category_text
+from optrr.domain.scores import checked_scores
+from optrr.errors import InvalidInput
+from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.records.counts import Counts
+from optrr.show.charts import COLOURS, interval_figure, plain_logarithms
+from optrr.show.parts import Table
+from optrr.show.printable import category_word
+from optrr.show.result import TableResult, arrow_rows, in_json
+from optrr.show.rounding import records_enough
+from optrr.tables.estimation.enough import enough
+from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.intervals import Sampling
+from optrr.tables.estimation.result import check_confidence, check_records
+from optrr.tables.measures import quantities
+from optrr.tables.measures.among import Among, Kept, said_among
+from optrr.tables.measures.inversion import Inversion
+from optrr.tables.measures.quantities import Odds
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+MeasureName = Literal[
+    "row-shares",
+    "column-shares",
+    "risk-difference",
+    "risk-ratio",
+    "odds-ratio",
+    "means",
+    "mean-difference",
+    "gamma",
+    "tau-b",
+    "somers-d",
+]
+MEASURES: tuple[str, ...] = get_args(MeasureName)
+# Those that run from 0 to infinity, and are drawn on a logarithmic axis.
+RATIOS = ("risk-ratio", "odds-ratio")
+_AGAINST_REFERENCE = ("risk-difference", "risk-ratio", "odds-ratio", "mean-difference")
+_SCORED = ("means", "mean-difference")
+_ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": quantities.somers_d}
+# An ordinal measure's matrices have the square of this many entries: 2 MB each.
+MAX_CELLS = 512
+# An interval over more than this share of all positions says next to nothing.
+_WIDE = 0.9
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a measure compares: which group, against which, in which outcome; None where it is about all of them."""
+
+    group: str | None = None
+    reference: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Row(Named):
+    """A measure of what it compares, with its error and interval."""
+
+    estimate: float = nan
+    standard_error: float = nan
+    lower: float = nan
+    upper: float = nan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measures(TableResult):
+    """A measure of the attributes ``groups`` × ``outcomes``, for every group and outcome that it compares.
+
+    ``estimate`` solves the equation of :mod:`optrr.tables.measures.quantities` without bias and lies in the measure's range; it
+    is NaN where the interval is that whole range, as nothing is known then.
+    ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
+    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
+    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
+    what people's true answers were restricted to.
+    """
+
+    measure: str
+    groups: str
+    outcomes: str
+    n: int
+    confidence: float
+    simultaneous: bool
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...]
+    scores: tuple[float, ...] | None = None
+    among: dict[str, list[str]] = field(default_factory=dict)
+
+    def headline(self) -> str:
+        """What is measured, of how many records."""
+        first = self.rows[0]
+        value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
+        one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
+        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records{said_among(self.among)}"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
+        numbers = ("estimate", "standard_error", "lower", "upper")
+        return arrow_rows(self.rows, ("group", "reference", "outcome"), numbers)
+
+    def shown(self, most: int | None = None) -> Table:
+        """The table as people read it, without the columns that this measure leaves empty."""
+        plain, filled = super().shown(most), self.to_arrow()
+        kept = [k for k in range(len(plain.columns)) if filled.column(k).null_count < filled.num_rows]
+        rows = [[row[k] for k in kept] for row in plain.rows]
+        return replace(plain, columns=[plain.columns[k] for k in kept], rows=rows)
+
+    def plot(self) -> Figure:
+        """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
+        ratio = self.measure in RATIOS
+        values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]
+        ends = (min(values, default=1.0) / 2, max(values, default=1.0) * 2) if ratio else (-inf, inf)
+        low, high, middle = (
+            np.clip([getattr(r, of) for r in self.rows], *ends) for of in ("lower", "upper", "estimate")
+        )
+        together = " for all together" if self.simultaneous else ""
+        said = f"{self.measure}, {100 * self.confidence:g}% intervals{together}"
+        figure = interval_figure([label(row) or self.measure for row in self.rows], middle, (low, high), said)
+        (axes,) = figure.axes
+        if ratio:
+            axes.set_xscale("log")
+            plain_logarithms(axes.xaxis)
+        if self.measure in _AGAINST_REFERENCE or self.measure in _ORDINAL:
+            axes.axvline(1.0 if ratio else 0.0, color=COLOURS[4], linewidth=0.8)
+        return figure
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; None for what is not a finite number."""
+        return {
+            "measure": self.measure,
+            "attributes": [self.groups, self.outcomes],
+            "n": self.n,
+            "confidence": self.confidence,
+            "simultaneous": self.simultaneous,
+            "rows": [{k: in_json(v) for k, v in vars(row).items()} for row in self.rows],
+            "warnings": list(self.warnings),
+            "scores": None if self.scores is None else list(self.scores),
+            **({"among": self.among} if self.among else {}),
+        }
+
+
+def label(row: Named) -> str:
+    """What is compared, in words; empty where it is the whole table."""
+    against = f"{row.group} against {row.reference}" if row.reference is not None else row.group
+    return ": ".join(part for part in (row.outcome, against) if part is not None)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What is compared with what: references by category, None for the first one declared; scores of the outcomes."""
+
+    reference: Category | None = None
+    reference_outcome: Category | None = None
+    scores: ArrayLike | None = None
+
+
+def measure(  # noqa: PLR0913 (each argument is one question a user answers)
+    counts: Counts,
+    mechanism: Randomizer,
+    name: MeasureName,
+    comparing: Comparing | None = None,
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    among: Among | None = None,
+) -> Measures:
+    """A measure of the true records, with intervals by test inversion; the target is the population.
+
+    Parameters
+    ----------
+    counts
+        of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
+        the categories in their declared order.
+    name
+        one of `MEASURES`; :mod:`optrr.tables.measures.quantities` defines them. Column shares are those of the groups within an
+        outcome.
+    comparing
+        reference group (for differences and ratios), reference outcome (for odds ratios), and the outcomes' scores (for means;
+        their numbers where all categories are numbers, else 0..r−1; the result says which).
+    simultaneous
+        intervals that hold for all rows together (Bonferroni).
+    among
+        by attribute the categories, two or more, that a person's true answers must be among to count
+        (:mod:`optrr.tables.measures.among`); scores are then those of the outcomes that are kept.
+
+    Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores that do
+        not differ. SingularMarginal where the mechanism hides the table.
+    """
+    check_confidence(confidence)
+    comparing, restricted = comparing or Comparing(), among or {}
+    kept, whole = Kept.of(counts.domain, restricted), counts
+    counts = kept.counts(whole)
+    check_records(whole.n)
+    _check(counts, name, comparing)
+    kernel = checked_mechanism(mechanism).kernel(whole.domain.names)
+    warn_of_records([whole], mechanism)
+    kernel.check_invertible()
+    sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
+    compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
+    tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
+    rows, wide = _rows([(named, Inversion.of(odds, sampling, observed)) for named, odds in compared], tail, name)
+    groups, outcomes = counts.domain
+    scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
+    return Measures(
+        measure=name,
+        groups=groups.name,
+        outcomes=outcomes.name,
+        n=whole.n,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        rows=tuple(rows),
+        warnings=_said_of_wide(wide, tail),
+        scores=scores,
+        among=kept.texts(restricted),
+    )
+
+
+def _rows(compared: list[tuple[Named, Inversion]], tail: float, name: str) -> tuple[list[Row], dict[str, Inversion]]:
+    """A row for each comparison, and which of them say next to nothing."""
+    rows, wide = [], dict[str, Inversion]()
+    for named, inversion in compared:
+        low, high = inversion.limits(tail)
+        rows.append(_row(named, inversion.odds, inversion, (low, high)))
+        if high - low > _WIDE:
+            wide[label(rows[-1]) or name] = inversion
+    return rows, wide
+
+
+def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, float]) -> Row:
+    if limits == (0.0, 1.0):
+        # every value that the measure has is possible: none of them is an estimate
+        return Row(**vars(named), lower=odds.low, upper=odds.high)
+    position = min(max(inversion.position, limits[0]), limits[1])
+    error = inversion.deviation() * odds.slope(position)
+    return Row(
+        **vars(named),
+        estimate=odds.shown(position),
+        standard_error=error if isfinite(error) else nan,
+        lower=odds.shown(limits[0]),
+        upper=odds.shown(limits[1]),
+    )
+
+
+def _said_of_wide(wide: Mapping[str, Inversion], tail: float) -> tuple[str, ...]:
+    """A sentence for each, with the records that would say something of the one that is known worst."""
+    if not wide:
+        return ()
+    worst = max(wide.values(), key=lambda inversion: np.nan_to_num(inversion.deviation(), nan=inf))
+
+    def narrow(n: float) -> bool:
+        low, high = worst.of_records(round(n)).limits(tail)
+        return high - low <= _WIDE
+
+    n = enough(worst.sampling.n, narrow)
+    remedy = f"{records_enough(n)}; else" if n < inf else "collect more, or"
+    return tuple(
+        f"the records say next to nothing on {what}; {remedy} give the attributes a larger epsilon" for what in wide
+    )
+
+
+def _check(counts: Counts, name: str, comparing: Comparing) -> None:
+    if name not in MEASURES:
+        raise InvalidInput(f"there is no measure {name!r}; choose among {', '.join(MEASURES)}")
+    sizes = tuple(map(int, counts.domain.sizes))
+    if len(sizes) != 2:
+        raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
+    if name in _ORDINAL and prod(sizes) > MAX_CELLS:
+        raise InvalidInput(f"the table has {prod(sizes)} cells; {name} takes at most {MAX_CELLS}")
+    unused = {
+        "reference": comparing.reference is not None and name not in _AGAINST_REFERENCE,
+        "reference_outcome": comparing.reference_outcome is not None and name != "odds-ratio",
+        "scores": comparing.scores is not None and name not in _SCORED,
+    }
+    for option, given in unused.items():
+        if given:
+            raise InvalidInput(f"{name!r} takes no {option.replace('_', ' ')}; leave it out")
+
+
+def asked(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+    """What a measure compares in a table, row by row; see :func:`measure`."""
+    groups, outcomes = counts.domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
+    shape = (groups.size, outcomes.size)
+    row, column = (each.reshape(-1) for each in np.indices(shape))
+    if name in _ORDINAL:
+        yield Named(), _ORDINAL[name](shape)
+    elif name in ("row-shares", "column-shares"):
+        for g, c in np.ndindex(shape):
+            cell, within = (row == g) & (column == c), row == g if name == "row-shares" else column == c
+            named = Named(of_group[g], outcome=of_outcome[c])
+            yield named, quantities.share(_marks(cell), _marks(within & ~cell))
+    elif name == "means":
+        scores = checked_scores(outcomes, comparing.scores)[column]
+        for g in range(groups.size):
+            yield Named(of_group[g]), quantities.mean(_marks(row == g), scores)
+    else:
+        yield from _against_reference(counts, name, comparing)
+
+
+def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+    groups, outcomes = counts.domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
+    row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
+    h = _code(groups, comparing.reference)
+    for g in range(groups.size):
+        if g == h:
+            continue
+        group, reference, names = _marks(row == g), _marks(row == h), (of_group[g], of_group[h])
+        if name == "mean-difference":
+            scores = checked_scores(outcomes, comparing.scores)[column]
+            yield Named(*names), quantities.difference(scores, group, reference)
+            continue
+        z = _code(outcomes, comparing.reference_outcome)
+        # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
+        for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
+            hit, miss = _marks(column == c), _marks(column == z)
+            yield Named(*names, of_outcome[c]), _compared(name, hit, miss, group, reference)
+
+
+def _compared(name: str, hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
+    if name == "odds-ratio":
+        return quantities.odds_ratio(hit, miss, group, reference)
+    if name == "risk-ratio":
+        return quantities.risk_ratio(hit, group, reference)
+    return quantities.difference(hit, group, reference)
+
+
+def _marks(cells: np.ndarray) -> FloatArray:
+    return cells.astype(np.float64)
+
+
+def _code(attribute: Attribute, category: Category | None) -> int:
+    if category is None:
+        return 0
+    text = category_text(category)
+    if text not in attribute.codes:
+        raise InvalidInput(f"attribute {attribute.name!r} has no category {category!r}; choose among its declared ones")
+    return int(attribute.codes[text])

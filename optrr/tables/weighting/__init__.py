@@ -1,0 +1,11 @@
+"""Survey weights, strata, clusters and groups: weighted estimates of randomized records with public columns.
+
+``sampled`` reads records with their public columns. ``estimating`` is the front door: ``linearised`` makes
+covariances, ``intervals`` the effective number of records (the design effect) and the intervals from it. Weighted
+tests are in :mod:`optrr.models.weighted`.
+"""
+
+from optrr.tables.weighting.estimating import estimate_weighted
+from optrr.tables.weighting.result import GroupTable, WeightedEstimate
+
+__all__ = ["GroupTable", "WeightedEstimate", "estimate_weighted"]

@@ -1,0 +1,177 @@
+"""Weighted shares and totals of reports and their covariances under a stratified, clustered sample, by Taylor linearisation.
+
+A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
+in. So for weights w_i the total of a cell is estimated by Σ w_i g(v_i) (Horvitz and Thompson) and its share by
+Σ w_i g(v_i) / Σ w_i (Hájek). Both are linear in the table of reports: it is weighted here, and the kernel's one inverse is
+applied to table and covariance afterwards.
+
+The share's error is, to first order, the sum of z_i = w_i (e(v_i) − λ̂)/W with W = Σ w_i and e(v) the indicator of cell v.
+With clusters c = 1..n_h drawn in stratum h, and z_hc the sum of z_i over a cluster,
+
+    V = Σ_h n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ.
+
+This is the first stage alone, taken as if drawn with replacement: whatever varies within clusters, the randomization of every
+report included, is among the differences between clusters. Where a large part of a stratum was sampled, V is too large, never
+too small. For the people of a group, z_i is 0 outside it, W is the group's, and n_h counts all clusters of the sample.
+
+Sources: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), §5.5 to 5.7 and 10.3; Wolter, Introduction to
+Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A. One cluster alone in its stratum shows
+no variance; "centred" takes its difference from the mean of all clusters, as R's survey package does under the name "adjust".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from optrr.errors import InvalidInput, TooFewRecords
+from optrr.mechanisms.kernel import Kernel
+from optrr.tables.weighting.sampled import SampledRecords
+from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Single = Literal["refuse", "centred"]
+# Strata whose sums are held at once times cells: 128 MB of doubles.
+_AT_A_TIME = 1 << 24
+# A variance this small against the squares that it is the difference of is rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The strata of some of a sample's clusters, and by how much each cluster's squares count.
+
+    ``strata`` (C,), ``sizes`` (H,) the n_h, ``factors`` (C,) n_h/(n_h − 1), 1 for a cluster that is alone; of the whole sample
+    ``count`` clusters, ``alone`` of them the only one of their stratum.
+    """
+
+    strata: IntArray
+    sizes: IntArray
+    factors: FloatArray
+    count: int
+    alone: int
+
+    @staticmethod
+    def of(strata: IntArray, single: Single) -> Clusters:
+        """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
+        sizes = np.bincount(strata)
+        alone = int(np.sum(sizes == 1))
+        if strata.size == 1:
+            raise TooFewRecords("all records are of one cluster, which shows no variance; give records of two or more")
+        if alone and single == "refuse":
+            raise InvalidInput(
+                f"{alone} of {sizes.size} strata have only one cluster (or record), which shows no variance; merge such "
+                "strata, or take single_cluster='centred' (--single-cluster centred)"
+            )
+        factors = np.divide(sizes, sizes - 1, out=np.ones(sizes.size), where=sizes > 1)
+        return Clusters(strata, sizes, factors[strata], int(strata.size), alone)
+
+    def only(self, seen: IntArray) -> Clusters:
+        """These clusters alone; the others have nobody of a group, so that sums over them are 0."""
+        known, strata = np.unique(self.strata[seen], return_inverse=True)
+        return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
+
+    def degrees(self, squares: FloatArray) -> float:
+        """Degrees of freedom of a variance to which each cluster adds about its ``squares`` (C,) of weights, by Satterthwaite.
+
+        A stratum's part is as uncertain as its own clusters are few, or as few of them have most of its weights, so that
+        large weights in few clusters leave few degrees, however many clusters there are elsewhere. Of a group only clusters
+        that have some of it count (Korn and Graubard).
+        """
+        sizes = np.bincount(self.strata)[self.strata]
+        return float(squares.sum() ** 2 / np.sum(squares**2 * sizes / np.maximum(sizes - 1, 1)))
+
+    def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
+        """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
+
+        Clusters have reports in few cells, so squares are taken of sparse sums, and only strata have sums in every cell.
+        """
+        scaled = sums.multiply(self.factors[:, None]).tocsr()
+        cross = np.asarray(scaled.T @ offset).ravel()
+        out = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)
+        out += float(self.factors @ offset**2) * np.outer(mean, mean) - np.outer(cross, mean) - np.outer(mean, cross)
+        step = max(1, _AT_A_TIME // mean.size)
+        for start in range(0, self.sizes.size, step):
+            members = np.flatnonzero((self.strata >= start) & (self.strata < start + step))
+            sizes = self.sizes[start : start + step]
+            within = _sums(sums, offset, mean, members, self.strata[members] - start, sizes.size)
+            out -= (within.T * np.divide(1.0, sizes - 1, out=np.zeros(sizes.size), where=sizes > 1)) @ within
+        if self.alone:
+            (total,) = _sums(sums, offset, mean, np.arange(offset.size), np.zeros(offset.size, np.int64), 1)
+            single = np.flatnonzero(self.sizes[self.strata] == 1)
+            (lone,) = _sums(sums, offset, mean, single, np.zeros(single.size, np.int64), 1)
+            centre = total / self.count
+            out += self.alone * np.outer(centre, centre) - np.outer(lone, centre) - np.outer(centre, lone)
+        return out
+
+
+def _sums(  # noqa: PLR0913 (as Clusters.covariance has them, of some clusters)
+    sums: csr_matrix, offset: FloatArray, mean: FloatArray, members: IntArray, rows: IntArray, count: int
+) -> FloatArray:
+    """Σ (y_c − o_c μ) over the members of each of ``count`` rows, (count, R)."""
+    from scipy.sparse import csr_matrix  # noqa: PLC0415 (takes long to import)
+
+    choose = csr_matrix((np.ones(members.size), (rows, members)), shape=(count, offset.size))
+    return np.asarray((choose @ sums).toarray() - np.outer(choose @ offset, mean))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedReports:
+    """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
+
+    ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``; ``cluster_squares`` is that of clusters'
+    weights. ``degrees``: degrees of freedom that the variances of normal numbers have. ``alone``: by how much the excess
+    kurtosis of one record counts for a cluster's, 1 without clusters.
+    """
+
+    n: int
+    total: float
+    squares: float
+    cluster_squares: float
+    shares: FloatArray
+    covariance: FloatArray
+    totals_covariance: FloatArray
+    degrees: float
+    alone: float
+
+    @staticmethod
+    def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
+        """Of these records, all of positive weight, and at least one."""
+        from scipy.sparse import csr_matrix  # noqa: PLC0415 (as above)
+
+        weights = sample.weights[rows]
+        seen, where = np.unique(sample.clusters[rows], return_inverse=True)
+        some = clusters.only(seen)
+        sums = csr_matrix((weights, (where, sample.cells[rows])), shape=(seen.size, cells))
+        total, squares = float(weights.sum()), np.bincount(where, weights=weights**2).astype(np.float64)
+        shares = np.asarray(sums.sum(axis=0)).ravel() / total
+        offset = np.bincount(where, weights=weights).astype(np.float64)
+        return WeightedReports(
+            n=int(weights.size),
+            total=total,
+            squares=float(squares.sum()),
+            cluster_squares=float(np.sum(offset**2)),
+            shares=shares,
+            covariance=some.covariance(sums, offset, shares) / total**2,
+            totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
+            degrees=some.degrees(squares),
+            alone=float(np.sum(weights**4) / np.sum(squares**2)),
+        )
+
+
+def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, scale: float = 1.0) -> FloatArray:
+    """The covariance (R, R) of the kernel's unbiased estimate times ``scale``, from that of the reports times its square.
+
+    Variances that are rounding, because all reports that tell about a cell are alike, are 0.
+    """
+    half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
+    out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))
+    squares = reports.squares * (scale / reports.total) ** 2
+    least = _ROUNDING * squares * kernel.solve_squared(reports.shares.reshape(kernel.sizes)).ravel()
+    place = np.arange(len(out))
+    out[place, place] = np.where(np.diag(out) > least, np.diag(out), 0.0)
+    return out

@@ -1,0 +1,211 @@
+"""Randomized records with their public columns: each one's cell, weight, cluster within its stratum, and group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from optrr.domain.bins import number_text
+from optrr.domain.domain import Domain, shown
+from optrr.domain.public import PublicColumns
+from optrr.errors import InvalidInput
+from optrr.records.counts import Counts
+from optrr.records.frames import FrameCodec, checked_columns
+from optrr.records.origins import origins_of
+from optrr.records.reading.registry import open_source
+from optrr.releases.binding import Origin
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# A group by the values of its columns, None where one is missing.
+Label = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRecords:
+    """n records as an estimate needs them.
+
+    Parameters
+    ----------
+    domain
+        the attributes of the table.
+    cells
+        (n,): the cell of each report, last attribute fastest.
+    weights
+        (n,): at least 0, not all 0; all 1 where there is no column of weights.
+    clusters
+        (n,): which of the C clusters each is in; its own where there is no column of clusters.
+    strata
+        (C,): which of the H strata each cluster is in.
+    groups
+        (n,): which of the ``labels`` each is in.
+    origins
+        what the records say of their randomization.
+    """
+
+    domain: Domain
+    cells: IntArray
+    weights: FloatArray
+    clusters: IntArray
+    strata: IntArray
+    groups: IntArray
+    labels: tuple[Label, ...]
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return int(self.cells.size)
+
+    def by_group(self) -> list[tuple[Label, IntArray]]:
+        """Every group that has some weight, with its records of positive weight."""
+        order = np.argsort(self.groups, kind="stable")
+        order = order[self.weights[order] > 0]
+        starts = np.searchsorted(self.groups[order], np.arange(len(self.labels) + 1))
+        pairs = zip(self.labels, starts, starts[1:], strict=False)
+        return [(label, order[start:stop]) for label, start, stop in pairs if stop > start]
+
+    def counts(self) -> Counts:
+        """How many reports every cell has, without weights."""
+        table = np.bincount(self.cells, minlength=int(np.prod(self.domain.sizes)))
+        return Counts(self.domain, table.reshape(tuple(self.domain.sizes)), self.origins)
+
+
+def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRecords:
+    """Records over the attributes of a table with their public columns; one pass, some 40 bytes of memory a record.
+
+    ``data`` is what :func:`optrr.count` takes, with named columns. Clusters are numbered within strata: the same name in two
+    strata stands for two clusters. ``columns.group`` are the columns that groups are made of.
+
+    Raises
+    ------
+    InvalidInput
+        for columns that are not there, weights that are no numbers of at least 0, strata or clusters that are missing, and
+        what counting refuses.
+    """
+    columns.apart_from(domain)
+    origins = tuple(origins_of(data))
+    source = open_source(data, domain)
+    wanted = Domain((*domain, *Domain.of(dict.fromkeys(columns.names, 2)))) if columns else domain
+    checked_columns(source.column_names(), wanted, None)
+    codec: FrameCodec | None = None
+    cells, weights = [], []
+    stratum, cluster, group = _Names(columns.stratum), _Names(columns.cluster), [_Names(g) for g in columns.group]
+    for batch in source.batches([*domain.names, *columns.names]):
+        attributes = batch.select(list(domain.names))
+        start = 0 if codec is None else codec.records
+        if codec is None or not attributes.schema.equals(codec.schema):
+            codec = FrameCodec(domain, attributes.schema, first_record=start)
+        codes = codec.encode(attributes)
+        cells.append(np.ravel_multi_index(tuple(codes.T), tuple(domain.sizes)))
+        weights.append(_weights(batch, columns.weight, start))
+        for names in (stratum, cluster, *group):
+            names.add(batch, start, missing=names in group)
+    if codec is None or not codec.records:
+        raise InvalidInput("the data holds no records; give at least one")
+    each = np.concatenate(weights)
+    if not each.sum() > 0:
+        raise InvalidInput(f"column {shown(str(columns.weight))}: every weight is 0; give weights above 0")
+    within = np.arange(each.size) if columns.cluster is None else cluster.codes()
+    pairs, clusters = np.unique(np.stack([stratum.codes(), within]), axis=1, return_inverse=True)
+    labels, groups = _crossed(group, each.size)
+    return SampledRecords(domain, np.concatenate(cells), each, clusters.ravel(), pairs[0], groups, labels, origins)
+
+
+def _crossed(columns: Sequence[_Names], n: int) -> tuple[tuple[Label, ...], IntArray]:
+    """The combinations of the groups' columns that occur, sorted, missing values last, and which each record has."""
+    rows, which = np.unique(
+        np.stack([c.codes() for c in columns] or [np.zeros(n, dtype=np.int64)]), axis=1, return_inverse=True
+    )
+    labels = [tuple(c.texts[k] for c, k in zip(columns, row, strict=False)) for row in rows.T.tolist()]
+    order = sorted(range(len(labels)), key=lambda k: [_rank(text) for text in labels[k]])
+    return tuple(labels[k] for k in order), np.argsort(order)[which.ravel()]
+
+
+def _rank(text: str | None) -> tuple[bool, float, str]:
+    try:
+        return text is None, float(text or ""), ""
+    except ValueError:
+        return text is None, np.inf, text or ""
+
+
+def _weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
+    if name is None:
+        return np.ones(batch.num_rows)
+    try:
+        values = np.asarray(
+            _plain(batch.column(name)).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
+        )
+    except pa.ArrowException:
+        # Arrow's message holds the value, so it is not shown
+        raise InvalidInput(f"column {shown(name)} holds something that is no number; weights are numbers") from None
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        raise InvalidInput(
+            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight of at least 0; mend it, or leave the record out"
+        )
+    return values
+
+
+class _Names:
+    """A column of names as numbers, batch by batch; all 0 where there is no column."""
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+        self.texts: list[str | None] = []
+        self._numbers: dict[str | None, int] = {}
+        self._codes: list[IntArray] = []
+
+    def add(self, batch: pa.RecordBatch, start: int, missing: bool) -> None:
+        """Take a batch; a value may be ``missing``, or is refused."""
+        if self.name is None:
+            self._codes.append(np.zeros(batch.num_rows, dtype=np.int64))
+            return
+        coded = self._coded(_plain(batch.column(self.name)))
+        texts = [_text(value) for value in coded.dictionary.to_pylist()]
+        place = np.array([self._number(text) for text in [*texts, None]], dtype=np.int64)
+        codes = place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+        empty = np.flatnonzero(codes == self._numbers[None])
+        if empty.size and not missing:
+            raise InvalidInput(
+                f"column {shown(self.name)}, record {start + int(empty[0]) + 1}: missing value; every record needs a stratum "
+                "and a cluster: fill it in, or leave the record out"
+            )
+        self._codes.append(codes)
+
+    def _coded(self, column: pa.Array) -> pa.DictionaryArray:
+        try:
+            return pc.dictionary_encode(column)
+        except pa.ArrowNotImplementedError:
+            raise InvalidInput(
+                f"column {shown(str(self.name))} holds {column.type}, which names nothing; give texts, numbers or dates"
+            ) from None
+
+    def _number(self, text: str | None) -> int:
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self._numbers[text]
+
+    def codes(self) -> IntArray:
+        """(n,)."""
+        return np.concatenate(self._codes)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column of a type that Arrow can encode and convert: no dictionary, and no views of texts."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "" or value != value:  # noqa: PLR0124 (only nan differs from itself)
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number_text(value)
+    return str(value)

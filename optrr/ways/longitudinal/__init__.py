@@ -1,0 +1,32 @@
+"""Asking the same people again: a permanent answer, drawn once, and from it a report in every round (design §9).
+
+``solving`` finds a ``design`` of both stages, ``sharpen`` and ``whole`` are the permanent one's two kinds, and
+``spending`` says what reports of one person cost, from what is ``drawn``. ``rounds`` and ``keyed`` randomize;
+``two_stage`` is the mechanism of one report. ``panel`` estimates over rounds, and ``contrasts`` makes the intervals
+of averages and changes.
+"""
+
+from optrr.ways.longitudinal.design import LongitudinalDesign
+from optrr.ways.longitudinal.keyed import Key
+from optrr.ways.longitudinal.panel import Panel, PanelEstimate, estimate_rounds
+from optrr.ways.longitudinal.rounds import release_round
+from optrr.ways.longitudinal.solving import Stages, longitudinal
+from optrr.ways.longitudinal.spending import ReportsEpsilon
+from optrr.ways.longitudinal.two_stage import TwoStage
+from optrr.ways.longitudinal.verify import verify_longitudinal
+from optrr.ways.longitudinal.whole import WholeOrUniform
+
+__all__ = [
+    "Key",
+    "LongitudinalDesign",
+    "Panel",
+    "PanelEstimate",
+    "ReportsEpsilon",
+    "Stages",
+    "TwoStage",
+    "WholeOrUniform",
+    "estimate_rounds",
+    "longitudinal",
+    "release_round",
+    "verify_longitudinal",
+]

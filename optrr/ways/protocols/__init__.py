@@ -1,0 +1,64 @@
+"""Protocols: who sends what, and what the collector makes of it (MDR §3–5, SIC §4, RIJ §3).
+
+A :class:`Client` holds one record and sends one message; a :class:`Collector` takes messages and estimates. Both are
+made from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all. ``kinds``
+lists the protocols by name; ``cluster_laws`` and ``cluster_design`` are those of clusters, ``sampled_tables`` those
+in which a person answers one table, ``oracles`` those of one value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optrr.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from optrr.releases.spent import Account, Spent
+    from optrr.ways.protocols.client import Client
+    from optrr.ways.protocols.collector import Collector
+    from optrr.ways.protocols.kinds import (
+        of_design,
+        optimum,
+        rr_clusters,
+        rr_ind_joint,
+        rr_independent,
+        rr_joint,
+        sic_clusters,
+    )
+    from optrr.ways.protocols.message import Message
+    from optrr.ways.protocols.protocol import Protocol
+
+_HOMES = {
+    "releases.spent": ("Account", "Spent"),
+    "ways.protocols.client": ("Client",),
+    "ways.protocols.collector": ("Collector",),
+    "ways.protocols.kinds": (
+        "of_design",
+        "optimum",
+        "rr_clusters",
+        "rr_ind_joint",
+        "rr_independent",
+        "rr_joint",
+        "sic_clusters",
+    ),
+    "ways.protocols.message": ("Message",),
+    "ways.protocols.protocol": ("Protocol",),
+}
+
+__all__ = [
+    "Account",
+    "Client",
+    "Collector",
+    "Message",
+    "Protocol",
+    "Spent",
+    "of_design",
+    "optimum",
+    "rr_clusters",
+    "rr_ind_joint",
+    "rr_independent",
+    "rr_joint",
+    "sic_clusters",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,332 @@
+"""One random table each: a person answers one table of the workload only, drawn at random, with the whole ε (SMP).
+
+The table is drawn with public probabilities that do not depend on the record, its cell is reported by the best local report
+(:mod:`optrr.ways.protocols.oracles`), so the record's ε is the largest of the reports'. Nobody's answers can be linked: only
+the tables asked for can ever be estimated. With one table, everybody answers it.
+
+What is released is in :mod:`optrr.ways.protocols.released_answers`, and how a table is estimated from it in
+:mod:`optrr.ways.protocols.supports`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.designs.asking import Asking
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput, warn
+from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
+from optrr.records.encoded import encoded_batches
+from optrr.records.origins import check_design, randomized_before
+from optrr.records.reading.registry import open_source
+from optrr.records.reading.source import Places
+from optrr.records.same_people import counted_twice
+from optrr.records.writing import refuse_input_as_target, released_file
+from optrr.releases.provenance import digest_of
+from optrr.releases.small_files import Given
+from optrr.releases.spent import checked_epsilon
+from optrr.tables.estimation.result import Estimate, check_confidence
+from optrr.ways.protocols.oracles import (
+    ORACLES,
+    Oracle,
+    best_report,
+    drawn_epsilon,
+    report,
+    report_error,
+    subset_size,
+    support_probabilities,
+)
+from optrr.ways.protocols.released_answers import SCHEMA, counted, in_words, released, report_texts
+from optrr.ways.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
+from optrr.ways.protocols.supports import estimate_of_supports
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+if TYPE_CHECKING:
+    from optrr.tables.estimation.reach import Poisoning
+
+# A report by bits holds one for each cell; a table of more cells should be coarsened first.
+MAX_CELLS = 1 << 16
+# Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
+_SHARE_BITS = 32
+# Tables listed in a message.
+_LISTED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTables(Asking):
+    """Which tables are asked, how often each, by which report, and the ε that one person spends.
+
+    Parameters
+    ----------
+    domain
+        the attributes that the tables are of.
+    tables
+        attribute names of each table.
+    shares
+        probability of each table, shape (number of tables,); positive, summing to 1.
+    answer_epsilon
+        ε in nats of the one answer, 1e-6..50.
+    reports
+        how a cell is reported, of each table or of all: grr, oue (unary encoding), ss (subset selection); None or left out,
+        the one with the smallest error at this ε.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown report, tables of unknown or repeated attributes or more than 65,536 cells, or shares that are no
+        probabilities.
+    """
+
+    domain: Domain
+    tables: tuple[tuple[str, ...], ...]
+    shares: FloatArray
+    answer_epsilon: float
+    reports: str | tuple[str | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.answer_epsilon)
+        if not self.tables or len({frozenset(t) for t in self.tables}) != len(self.tables):
+            raise InvalidInput("sampled tables must be one or more, each named once")
+        shares = np.asarray(self.shares, dtype=np.float64)
+        if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
+            raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
+        for names, size in zip(self.tables, self.sizes, strict=True):
+            if size > MAX_CELLS:
+                raise InvalidInput(
+                    f"table {' × '.join(names)} has {size} cells; at most {MAX_CELLS} can be reported: merge categories"
+                )
+
+        unknown = next((r for r in self._reports if r is not None and r not in ORACLES), None)
+        if unknown is not None or len(self._reports) != len(self.tables):
+            raise InvalidInput(
+                f"reports are {self.reports!r}; give one of {', '.join(ORACLES)}, or one for each of {len(self.tables)} tables"
+            )
+
+    @property
+    def _reports(self) -> tuple[str | None, ...]:
+        given: tuple[str | None, ...] = (self.reports,) if isinstance(self.reports, str) else self.reports
+        return given * len(self.tables) if len(given) == 1 else given or (None,) * len(self.tables)
+
+    @property
+    def name(self) -> str:
+        """Sampled tables, or one report where there is one table."""
+        return "sampled tables" if len(self.tables) > 1 else "one report"
+
+    @property
+    def keeps_records(self) -> bool:
+        """False: only the tables asked for can be estimated."""
+        return False
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of cells of each table."""
+        return tuple(prod(self.domain.attributes[i].size for i in self.domain.indices(t)) for t in self.tables)
+
+    @cached_property
+    def oracles(self) -> tuple[Oracle, ...]:
+        """The report that each table is answered with."""
+        return tuple(
+            best_report(size, self.answer_epsilon) if report is None else report  # type: ignore[misc]  # checked above
+            for size, report in zip(self.sizes, self._reports, strict=True)
+        )
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats of the record, of the answers as drawn; rounded up."""
+        return max(drawn_epsilon(o, r, self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True))
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """V/p of a table that a share p of people is asked, V its report's; ``inf`` for any other.
+
+        It is what n E‖π̂ − π‖² tends to. With n people it is V E[n/N], N of whom are asked: larger by about (1 − p)/(n p).
+        """
+        place = self._place(names)
+        if place is None:
+            return inf
+        report_of = self.oracles[place], self.sizes[place], self.answer_epsilon
+        return report_error(*report_of) / float(self.shares[place])
+
+    def _place(self, names: str | Iterable[str]) -> int | None:
+        """Which of the tables is over exactly these attributes."""
+        wanted = set(self.domain.indices(names))
+        return next((k for k, t in enumerate(self.tables) if set(self.domain.indices(t)) == wanted), None)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain, the tables, their shares and reports, and the answers' ε."""
+        tables = [
+            {"attributes": [*names], "share": share, "report": report}
+            for names, share, report in zip(self.tables, self.shares.tolist(), self.oracles, strict=True)
+        ]
+        return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
+
+    def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
+        """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
+
+        No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
+        shuffles.
+
+        Parameters
+        ----------
+        data
+            a data frame, a file's path or record batches, with one column per attribute.
+        random_state
+            None draws random bits from the operating system; anything else is for studies.
+        """
+        known, bits = randomized_before(data, again), as_source(random_state)
+        batches = list(self.batches(data, bits))
+        if not batches:
+            raise InvalidInput("the data holds no records; give at least one")
+        provenance = released_by(self, bits, known)
+        return pa.Table.from_batches(batches, schema=SCHEMA).replace_schema_metadata(provenance.metadata())
+
+    def release_file(
+        self,
+        source: Places,
+        target: str | os.PathLike[str],
+        random_state: RandomState = None,
+        options: ReleaseOptions | None = None,
+    ) -> FileRelease:
+        """Everybody's answer from one file into another, shuffled, whole or not at all, bound to this way of asking.
+
+        Columns that are no attributes are refused, for the answers hold no others.
+        """
+        how = options or ReleaseOptions()
+        if how.drop or how.drop_undeclared:
+            raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
+        bits = as_source(random_state)
+        # answers have other columns than records, and are refused for what they are before that is noticed
+        randomized_before(source, how.again)
+        opened = open_source(source, self.domain)
+        provenance = how.provenance(self, bits, source, opened)
+        refuse_input_as_target(Path(target), opened)
+        people = 0
+        with released_file(Path(target), SCHEMA, provenance) as writer:
+            for batch in how.in_order(how.watched(self.batches(opened, bits)), bits, writer.folder):
+                people += batch.num_rows
+                writer.write(batch)
+            if not people:
+                raise InvalidInput(f"{source} holds no records; give at least one")
+        return FileRelease(people, provenance)
+
+    def in_words(self, answers: Any) -> pa.Table:
+        """Answers as people read them: columns ``about``, the table, and ``supports``, a list of its categories.
+
+        Parameters
+        ----------
+        answers
+            what :meth:`perturb` or :meth:`release_file` wrote, a frame or a file.
+
+        Raises
+        ------
+        InvalidInput
+            for answers of another way of asking.
+        """
+        check_design(answers, self.digest)
+        return in_words(answers, [self.domain.subset(names) for names in self.tables])
+
+    def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
+        """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
+        source = as_source(random_state)
+        return (self._answers(codes, source) for codes in encoded_batches(data, self.domain))
+
+    def _answers(self, codes: NDArray[np.int32], source: BitSource) -> pa.RecordBatch:
+        asked = self._drawn(codes.shape[0], source)
+        cells = np.empty(codes.shape[0], dtype=object)
+        for k, (names, size, oracle) in enumerate(zip(self.tables, self.sizes, self.oracles, strict=True)):
+            rows = np.flatnonzero(asked == k)
+            if not rows.size:
+                continue
+            members = list(self.domain.indices(names))
+            shape = tuple(self.domain.attributes[i].size for i in members)
+            true = np.ravel_multi_index(tuple(codes[rows][:, members].T), shape)
+            cells[rows] = report_texts(report(true, oracle, size, self.answer_epsilon, source))
+        return released(asked, cells)
+
+    def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
+        """Which table each of n people is asked, shape (n,)."""
+        ends = np.round(np.cumsum(self.shares) * 2.0**_SHARE_BITS).astype(np.uint64)
+        words = source.words(n) >> np.uint64(64 - _SHARE_BITS)
+        return np.minimum(np.searchsorted(ends, words, side="right"), len(self.tables) - 1)
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Proportions of one of the tables from the released answers, a frame or a file; axes in the table's order.
+
+        Raises
+        ------
+        InvalidInput
+            for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
+        """
+        check_confidence(confidence)
+        warn(check_design(answers, self.digest))
+        place, supports, n = self._counted(answers, attributes)
+        chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
+        out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
+        return replace(out, warnings=(*counted_twice(answers), *out.warnings))
+
+    def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
+        """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
+
+        Raises
+        ------
+        InvalidInput
+            as :meth:`estimate`; for a number of fakes that is not below the number of answers to this table.
+        """
+        # few ask for it, and estimators take a while to import
+        from optrr.tables.estimation.fake_reports import supported_poisoning  # noqa: PLC0415
+
+        place, supports, n = self._counted(answers, attributes)
+        domain = self.domain.subset(self.tables[place])
+        chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
+        return supported_poisoning(domain, supports.astype(np.int64), n, chances, fakes)
+
+    def _counted(self, answers: Any, attributes: str | Iterable[str]) -> tuple[int, FloatArray, int]:
+        """Which table this is, its cells' supports, and how many people answered it."""
+        place = self._place(attributes)
+        if place is None:
+            names = [attributes] if isinstance(attributes, str) else attributes
+            asked = "; ".join(",".join(t) for t in self.tables[:_LISTED])
+            raise InvalidInput(
+                f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
+                + (", …" if len(self.tables) > _LISTED else "")
+            )
+        check_design(answers, self.digest)
+        return place, *counted(answers, place, self.sizes[place], self._supported(place))
+
+    def _supported(self, place: int) -> int | None:
+        """How many cells each answer to a table supports; None where it may be any number."""
+        if self.oracles[place] == "ss":
+            return subset_size(self.sizes[place], self.answer_epsilon)
+        return 1 if self.oracles[place] == "grr" else None
+
+    def save(self, path: str | Path) -> None:
+        """Write the way of asking as a JSON file, whole or not at all."""
+        save_sampled_tables(self, path)
+
+    @staticmethod
+    def load(path: Given) -> SampledTables:
+        """Read what :meth:`save` wrote. Raises InvalidInput where it is malformed or its ε is not the one drawn."""
+        record = read_sampled_tables(path)
+        asking = SampledTables(
+            Domain(tuple(a.attribute() for a in record.attributes)),
+            tuple(tuple(t.attributes) for t in record.tables),
+            np.asarray([t.share for t in record.tables]),
+            record.answer_epsilon,
+            tuple(t.report for t in record.tables),
+        )
+        if not record.epsilon >= asking.epsilon * (1 - 1e-12):
+            raise InvalidInput(
+                f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
+            )
+        return asking
