@@ -140,7 +140,7 @@ class SecureSumParty:
         ones = np.add.reduceat(values == 1, np.cumsum([0, *self._tables[:-1]]), dtype=np.int64)
         if not np.all((values == 0) | (values == 1)) or np.any(ones != 1):
             raise SecureSumFailed(f"party {self.index} must hold a single 1, and zeros, in each table")
-        return (values == 1).astype(np.int64)
+        return np.asarray(values == 1, dtype=np.int64)
 
     def commitments(self) -> list[Commitment]:
         """First messages, one to each other party."""
