@@ -245,6 +245,7 @@ class Design(Labelled, FullRecords, TableResult):
         shading = Shading(lower, texts, said, (-most, most), "RdBu")
         return heat_figure(("", ""), (self.domain.names[1:], self.domain.names[:-1]), shading)
 
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
         return design_warnings(self)
@@ -276,7 +277,7 @@ class Design(Labelled, FullRecords, TableResult):
             out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
         if self.public:
             out["public"] = self.public.summary()
-        out["warnings"] = list(self.warnings())
+        out["warnings"] = list(self.warnings)
         return out
 
 

@@ -59,8 +59,8 @@ class Associations(TableResult):
     odds_of: Callable[[slice | IntArray], OddsRatios]
     naive: Scores | None
     skipped: Mapping[str, int]
-    warnings: tuple[str, ...]
     inflation: Inflation
+    warnings: tuple[str, ...] = ()
     naive_harmless: float | None = None
 
     @property
