@@ -33,8 +33,9 @@ class CellsResult(TableResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
         categories = [list(a.categories) for a in self.domain]
-        named: dict[str, Any] = {"attributes": list(self.domain.names), "categories": categories}
-        return named | in_json(self.numbers()) | super().summary()
+        named = {"attributes": list(self.domain.names), "categories": categories}
+        tables: dict[str, Any] = in_json(self.numbers())
+        return named | tables | super().summary()
 
 
 def cells_table(domain: Domain, numbers: Mapping[str, ArrayLike]) -> pa.Table:
