@@ -144,6 +144,7 @@ class Study(TableResult):
     unavailable: list[tuple[float, str, str]] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
 
+    in_summary = ("n", "cases", "left_out")
     drawn = ("predicted_noncentrality_ratio",)
 
     def _keys(self) -> int:
