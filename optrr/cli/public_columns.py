@@ -10,7 +10,6 @@ import click
 
 from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
-from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.cli.refusals import refuse_options
 from optrr.cli.releases import doubts_about, public_agreed
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from optrr.designs.asking import Asking
-    from optrr.show.parts import Page
     from optrr.tables.weighting.linearised import Single
     from optrr.tables.weighting.result import WeightedEstimate
     from optrr.tables.weighting.sampled import SampledRecords
@@ -158,14 +156,7 @@ def give_weighted(
 
     sample, doubts = sampled_records(design, input, split_names(attributes), asked["columns"])
     result = estimate_sample(sample, design.mechanism, **asked)
-
-    def page() -> Page:
-        from optrr.pages.table_page import weighted_page  # noqa: PLC0415 (pages bring charts)
-
-        return weighted_page(result, page_given(design, design_file, [input], doubts))
-
-    summary = result.summary() | {"doubts": doubts}
-    outputs.give(result, summary, [*doubts, *result.warnings], page, lambda: _print(result))
+    outputs.give_table(result, (design, design_file, input, doubts), lambda: _print(result))
 
 
 def _print(result: WeightedEstimate) -> None:

@@ -85,6 +85,12 @@ class PredictedPower(Result):
     source: Source
     standard_error: float | None = None
 
+    drawn = ("power",)
+
+    def row_names(self) -> list[str]:
+        """Where the power comes from."""
+        return [self.source]
+
     def headline(self) -> str:
         """The power, how precise it is, and where it comes from."""
         error = "" if self.standard_error is None else f", standard error {self.standard_error:.2g}"
