@@ -16,7 +16,7 @@ from optrr.errors import InvalidInput, SolveFailed
 from optrr.show.charts import interval_figure
 from optrr.show.printable import amount
 from optrr.show.result import TableResult
-from optrr.tables.bayes.settling import FEWEST, Moments, moments
+from optrr.tables.bayes.settling import FEWEST, DrawSummary, moments
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Posterior(TableResult):
     warnings: tuple[str, ...] = ()
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> DrawSummary:
         """Of every cell, (R,) each."""
         return moments(self.draws.reshape(*self.draws.shape[:2], -1), self.confidence)
 
