@@ -21,7 +21,7 @@ import numpy as np
 
 from optrr.domain.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines import FieldProtocol, Reports, collect, fake_data, sample, split
+from optrr.studies.baselines import FieldProtocol, FieldReports, collect, fake_data, sample, split
 from optrr.tables.estimation.simplex import clip
 
 try:
@@ -100,13 +100,13 @@ CASES = {
 }
 
 
-def ours_from(case: Case, protocol: FieldProtocol, raw: list) -> Reports:
+def ours_from(case: Case, protocol: FieldProtocol, raw: list) -> FieldReports:
     """The library's reports in our form."""
     if case.sampled:
         answers = [[value for attribute, value in raw if attribute == i] for i in range(M)]
     else:
         answers = [[row[i] for row in raw] for i in range(M)]
-    return Reports(protocol, tuple(np.asarray(a).astype(np.int64) for a in answers))
+    return FieldReports(protocol, tuple(np.asarray(a).astype(np.int64) for a in answers))
 
 
 def squared_error(estimates) -> float:

@@ -15,7 +15,7 @@ from optrr.devices.auditing.audit import audit as audited
 from optrr.devices.auditing.clients import CommandClient, LogClient
 from optrr.devices.auditing.label import Label, label_of
 from optrr.devices.auditing.messages import plant
-from optrr.devices.auditing.questions import FEWEST, Layout, planned
+from optrr.devices.auditing.questions import FEWEST, RecordKinds, planned
 from optrr.errors import InvalidInput
 
 _PLANTED = Target("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")
@@ -84,7 +84,7 @@ def audit(
 
 
 def _plant(label: Label, queries: int, output: Path, as_json: bool) -> int:
-    layout = Layout.of(queries, label.domain.m)
+    layout = RecordKinds.of(queries, label.domain.m)
     plant(output, planned(layout, label.sizes), label.domain)
     planted = 2 * layout.rows
     print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")

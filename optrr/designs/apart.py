@@ -52,7 +52,7 @@ class _Checks(msgspec.Struct):
         return Verification(tuple(self.checks), self.digest, self.design, PublicColumns.of_record(self.public))
 
 
-class _Answer(msgspec.Struct):
+class _Reply(msgspec.Struct):
     verification: _Checks | None = None
     refused: str = ""
 
@@ -102,7 +102,7 @@ def checked_apart(function: str, raw: bytes, source: Given, loading: bool = Fals
             timeout=None if os.name == "posix" else limits.seconds,
             check=True,
         )
-        answer = msgspec.json.decode(done.stdout, type=_Answer)
+        answer = msgspec.json.decode(done.stdout, type=_Reply)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
         raise InvalidInput(
             f"the checks of {source} take more than {limits}, the most that a file of its size may take; where you trust who "
@@ -138,9 +138,9 @@ def _main(function: str, source: str, seconds: str, memory: str) -> None:
     raw = sys.stdin.buffer.read()
     try:
         result: Verification = checks(raw, source)
-        answer = _Answer(_Checks.of(result))
+        answer = _Reply(_Checks.of(result))
     except OptrrError as error:
-        answer = _Answer(refused=str(error))
+        answer = _Reply(refused=str(error))
     except MemoryError:
         sys.exit(_OUT_OF_MEMORY)
     sys.stdout.buffer.write(msgspec.json.encode(answer))

@@ -80,7 +80,7 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
     domain = genomic_domain(wanted.names, wanted.kind, wanted.missing, wanted.alleles)
-    search = _Search(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
+    search = _RatioSearch(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
     if budget.total is None:
         status = 1.0 if budget.status is None else budget.status
         return Design(domain, search.solved(1.0, status))
@@ -126,7 +126,7 @@ def _variant_epsilons(wanted: Wanted, budget: Budget) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _RatioSearch:
     domain: Domain
     layout: Layout
     wanted: Wanted

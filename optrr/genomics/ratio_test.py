@@ -109,7 +109,7 @@ class RatioTest:
         out = np.where(lowest <= goal, -np.inf, np.where(highest >= goal, np.inf, 0.0))
         # near ψ = 1 the mean falls by W_0 W_1 f (1 − f) / 2 for each unit of ln ψ
         fall = self.shares[0] * self.shares[1] * self.frequency * (1 - self.frequency) / 2
-        search = _Search.around_one(self, goal, at_one, error[1] / fall)
+        search = _Crossings.around_one(self, goal, at_one, error[1] / fall)
         for _ in range(_TOGETHER):
             search = search.advanced()
         out = np.where(np.isinf(out), out, search.best)
@@ -126,7 +126,7 @@ class RatioTest:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _Crossings:
     """Crossings in brackets ``low``..``high``, (G, V), and the last three points ``x`` with ``z`` less its goal, (3, G, V).
 
     Newest points come first; one that is not there yet is NaN. ``best`` is what is known of the crossing so far, and the next
@@ -142,7 +142,7 @@ class _Search:
     best: FloatArray
 
     @classmethod
-    def around_one(cls, test: RatioTest, goal: FloatArray, z: FloatArray, standard_error: FloatArray) -> _Search:
+    def around_one(cls, test: RatioTest, goal: FloatArray, z: FloatArray, standard_error: FloatArray) -> _Crossings:
         """Where z, (V,), is the test of ψ = 1, and falls by 1 for each standard error of ln ψ."""
         distance, absent = z - goal, np.full(goal.shape, np.nan)
         low, high = np.where(distance > 0, 0.0, -_FARTHEST), np.where(distance > 0, _FARTHEST, 0.0)
@@ -156,19 +156,19 @@ class _Search:
         at_goal = (np.abs(self.z[0]) <= _PRECISION) & (np.abs(self.best - self.x[0]) <= _PRECISION)
         return np.asarray(~at_goal & (self.high - self.low > _PRECISION))
 
-    def part(self, which: IntArray, tables: IntArray) -> _Search:
+    def part(self, which: IntArray, tables: IntArray) -> _Crossings:
         """The crossings of these goals in these tables, (1, number of pairs)."""
         several = (getattr(self, f.name)[..., which, tables][..., None, :] for f in fields(self)[1:])
-        return _Search(self.test.part(tables), *several)
+        return _Crossings(self.test.part(tables), *several)
 
-    def advanced(self, halving: bool = False) -> _Search:
+    def advanced(self, halving: bool = False) -> _Crossings:
         """After a test at ``best``, or in the middle of the bracket."""
         at = (self.low + self.high) / 2 if halving else self.best
         mean, error = self.test.contrast(at)
         new = mean / error - self.goal
         low, high = np.where(new > 0, at, self.low), np.where(new > 0, self.high, at)
         x, z = np.stack([at, *self.x[:2]]), np.stack([new, *self.z[:2]])
-        return _Search(self.test, self.goal, low, high, x, z, _interpolated(low, high, x, z))
+        return _Crossings(self.test, self.goal, low, high, x, z, _interpolated(low, high, x, z))
 
 
 def _interpolated(low: FloatArray, high: FloatArray, x: FloatArray, z: FloatArray) -> FloatArray:

@@ -82,21 +82,21 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
 
 
 @dataclass
-class _Held:
+class _HeldMoves:
     """Folders of files that wait for their moves, and these moves, in order."""
 
     folders: ExitStack
     moves: list[Callable[[], None]] = field(default_factory=list)
 
 
-_held: list[_Held] = []
+_held: list[_HeldMoves] = []
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
     """No file that is written in this block is moved into place before its end, and none where it fails."""
     with ExitStack() as folders:
-        _held.append(_Held(folders))
+        _held.append(_HeldMoves(folders))
         try:
             yield
         finally:

@@ -58,7 +58,7 @@ _PANDAS_ATTRS = b"PANDAS_ATTRS"
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _ProvenanceRecord(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     software: str
     unit: str
@@ -149,7 +149,7 @@ class Provenance:
 
     def to_record(self) -> dict[str, Any]:
         """The JSON object, as plain values."""
-        record = _Record(
+        record = _ProvenanceRecord(
             FORMAT,
             SOFTWARE,
             self.unit,
@@ -177,7 +177,7 @@ class Provenance:
                 "randomized records that they come from"
             )
         try:
-            return _checked(msgspec.json.decode(text, type=_Record))
+            return _checked(msgspec.json.decode(text, type=_ProvenanceRecord))
         except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput) as error:
             raise InvalidInput(
                 f"{what} carries a note on its randomization that cannot be read: {in_one_line(error)}; "
@@ -215,7 +215,7 @@ def _is_synthetic(text: str | bytes) -> bool:
     return isinstance(known, dict) and known.get("format") == SYNTHETIC
 
 
-def _checked(record: _Record) -> Provenance:
+def _checked(record: _ProvenanceRecord) -> Provenance:
     if record.format != FORMAT:
         raise InvalidInput(f"its format is {record.format[:40]!r} and this version reads {FORMAT!r}")
     if record.unit not in (UNIT, PERSON):

@@ -31,7 +31,7 @@ from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey
 from optrr.survey.results_web import ResultsPages
 from optrr.survey.session import Admission
-from optrr.survey.store import Outcome, Store
+from optrr.survey.store import Receipt, Store
 from optrr.survey.stored_records import StoredRecords
 
 _KEPT = json_response({"kept": True})
@@ -50,7 +50,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     records = StoredRecords(engine)
     pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
-    collector = Collector(ReportReader(survey.files.digest, survey.files.wording, survey.deployment.domain), store)
+    collector = Intake(ReportReader(survey.files.digest, survey.files.wording, survey.deployment.domain), store)
 
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
@@ -79,7 +79,7 @@ class SurveyApp:
         return self._store.files.fault()
 
 
-class Collector:
+class Intake:
     """Takes reports, and says whether they can be kept."""
 
     def __init__(self, reader: ReportReader, store: Store) -> None:
@@ -95,7 +95,7 @@ class Collector:
 
     async def _take(self, request: Request) -> Response:
         report = await self._reader.read(request)
-        if await self._commits.add(report) is Outcome.CONFLICT:
+        if await self._commits.add(report) is Receipt.CONFLICT:
             raise Refused(409, _CONFLICT)
         return _KEPT
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
-from optrr.survey.store import Outcome, Report, Store, StoreUnavailable
+from optrr.survey.store import Receipt, Report, Store, StoreUnavailable
 
 # Reports of one transaction: enough to make the sync cheap, and below the 32,766 parameters of a SQLite statement.
 _AT_ONCE = 1000
@@ -29,7 +29,7 @@ class GroupCommit:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: deque[tuple[Report, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[tuple[Report, asyncio.Future[Receipt]]] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._trial: asyncio.Task[None] | None = None
         # when the last write ended, and why it failed, if it did
@@ -38,7 +38,7 @@ class GroupCommit:
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="optrr-store")
 
-    async def add(self, report: Report) -> Outcome:
+    async def add(self, report: Report) -> Receipt:
         """What became of the report, once it is on disk.
 
         Raises
@@ -50,7 +50,7 @@ class GroupCommit:
             raise StoreUnavailable("the collector is ending")
         if len(self._waiting) >= _WAITING:
             raise StoreUnavailable("too many reports wait")
-        settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        settled: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((report, settled))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
@@ -114,7 +114,7 @@ class GroupCommit:
         self._thread.shutdown()
 
 
-def _fail(batch: list[tuple[Report, asyncio.Future[Outcome]]], error: Exception) -> None:
+def _fail(batch: list[tuple[Report, asyncio.Future[Receipt]]], error: Exception) -> None:
     unavailable = _unavailable(error)
     for _, settled in batch:
         if not settled.done():

@@ -26,7 +26,7 @@ class Report:
     record: bytes
 
 
-class Outcome(Enum):
+class Receipt(Enum):
     """What became of a report: it is on disk, once, or another record has its identifier."""
 
     KEPT = "kept"
@@ -45,7 +45,7 @@ class Store:
         self._insert = insert_new(engine, reports)
         self.files = DatabaseFiles(engine)
 
-    def add(self, batch: Sequence[Report]) -> list[Outcome]:
+    def add(self, batch: Sequence[Report]) -> list[Receipt]:
         """Keep every report once; on return all that are KEPT are on disk.
 
         A report that was there with the same record, or stands twice in the batch, is kept once and reported as KEPT again.
@@ -64,7 +64,7 @@ class Store:
         with self._transaction() as connection:
             added = connection.execute(self._insert, rows).rowcount
             kept = first if added == len(rows) else self._kept(connection, first)
-        return [Outcome.KEPT if kept[r.identifier] == r.record else Outcome.CONFLICT for r in batch]
+        return [Receipt.KEPT if kept[r.identifier] == r.record else Receipt.CONFLICT for r in batch]
 
     @staticmethod
     def _kept(connection: sa.Connection, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:

@@ -34,12 +34,12 @@ _TYPES = {
 }
 
 
-class _AttributeRecord(DeclaredAttribute, forbid_unknown_fields=False, kw_only=True):
+class _StoredAttribute(DeclaredAttribute, forbid_unknown_fields=False, kw_only=True):
     """An attribute of a design file, without its ε."""
 
 
 class _DesignRecord(msgspec.Struct):
-    attributes: list[_AttributeRecord]
+    attributes: list[_StoredAttribute]
 
 
 def survey_records(where: RecordsAt, _domain: Domain | None) -> StoredRecords:

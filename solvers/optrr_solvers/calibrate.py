@@ -35,7 +35,7 @@ SolveAt = Callable[[float], Solution]
 
 
 @dataclass(frozen=True, eq=False)
-class Calibrated:
+class ScaledSolution:
     """The solution of largest scale found whose total fits, and that scale."""
 
     solution: Solution
@@ -57,7 +57,7 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
     guess: float | None = None,
     tolerance: float = TOLERANCE,
     scan: bool = False,
-) -> Calibrated:
+) -> ScaledSolution:
     """The largest scale in ``scales`` whose solution has a total ε of at most ``total`` nats.
 
     Its total is within ``tolerance`` (relative) below ``total``, unless the last scale fits as a whole or the total jumps.
@@ -70,7 +70,7 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
     SolveFailed
         where no scale could be solved.
     """
-    search = _Search(solve_at, total, tolerance)
+    search = _Bracket(solve_at, total, tolerance)
     ends = math.log(scales[0]), math.log(scales[1])
     if scan:
         search.scanned(ends)
@@ -82,7 +82,7 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
     return search.answer()
 
 
-class _Search:
+class _Bracket:
     """The largest scale that fits, the smallest that does not, and how far each is from the total."""
 
     def __init__(self, solve_at: SolveAt, total: float, tolerance: float) -> None:
@@ -154,10 +154,10 @@ class _Search:
             at = secant if self.low < secant < self.high else middle
         self.fits(at)
 
-    def answer(self) -> Calibrated:
+    def answer(self) -> ScaledSolution:
         """The solution of largest scale that fits; raises where none does."""
         if self.best is not None:
-            return Calibrated(self.best, math.exp(self.low))
+            return ScaledSolution(self.best, math.exp(self.low))
         if self.failure is not None and math.isinf(self.least):
             raise self.failure
         raise Infeasible(

@@ -13,7 +13,7 @@ from optrr import AuditOptions
 from optrr.devices.auditing import bounds
 from optrr.devices.auditing.answers import Answers
 from optrr.devices.auditing.label import Label, label_of
-from optrr.devices.auditing.questions import Layout, planned
+from optrr.devices.auditing.questions import RecordKinds, planned
 from optrr.devices.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
 from optrr.devices.deployment.export import deployment_of
 from optrr.domain.domain import Domain
@@ -183,7 +183,7 @@ def test_bounds_of_epsilon_hold_for_every_channel_and_not_only_for_laws() -> Non
     rng, label = np.random.default_rng(11), label_of(mechanism_of([2, 3, 2], [1.0, 1.0, 0.5]))
     sizes = label.sizes.tolist()
     digits = np.array(np.unravel_index(np.arange(12), sizes)).T
-    layout = Layout.of(4_000, 3)
+    layout = RecordKinds.of(4_000, 3)
     # each of ten checks has its share of the level: 0.09
     wrong, near, channels, level = {TOTAL: 0, CONDITIONAL: 0, ATTRIBUTE: 0}, 0, 40, 0.9
     for _ in range(channels):
@@ -218,7 +218,7 @@ def test_nothing_is_not_taken_for_something() -> None:
     What was picked because it stands out must be bounded with other records.
     """
     rng, label = np.random.default_rng(12), label_of(mechanism_of([2, 3, 2], [1.0, 1.0, 0.5]))
-    layout, above, audits = Layout.of(400, 3), {TOTAL: 0, CONDITIONAL: 0}, 40
+    layout, above, audits = RecordKinds.of(400, 3), {TOTAL: 0, CONDITIONAL: 0}, 40
     for _ in range(audits):
         runs = planned(layout, label.sizes, rng)
         codes = [rng.integers(0, label.sizes, asked.records.shape) for asked in runs]

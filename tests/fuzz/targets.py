@@ -28,7 +28,7 @@ from optrr.designs.specification import Specification, parse_attributes, read_sp
 from optrr.designs.verify import verify
 from optrr.devices.auditing.clients import LogClient
 from optrr.devices.auditing.messages import answered_codes, plant, read_planted
-from optrr.devices.auditing.questions import Layout, planned
+from optrr.devices.auditing.questions import RecordKinds, planned
 from optrr.devices.deployment.canonical import canonical, digest_of
 from optrr.devices.deployment.export import deployment_of
 from optrr.devices.deployment.verify import load_deployment, verify_deployment
@@ -325,7 +325,7 @@ def _deployment_seeds() -> list[bytes]:
 
 
 def _log_seeds() -> list[bytes]:
-    layout = Layout.of(200, DOMAIN.m)
+    layout = RecordKinds.of(200, DOMAIN.m)
     return [
         b'{"values":["F","3",null]}\n["M",4,"yes"]\n',
         _saved(lambda p: plant(p, planned(layout, DOMAIN.sizes, 1), DOMAIN)),

@@ -20,7 +20,7 @@ from optrr.designs.dependence import cramers_v
 from optrr.models.tests import test as tested
 from optrr.tables.estimation import STATISTICS, derive, logarithms
 from optrr.tables.estimation.faint import ClearCategories, ScoreMoments, phi_squared_limits
-from optrr.tables.estimation.intervals import Law, Sampling
+from optrr.tables.estimation.intervals import EstimateLaw, Sampling
 from optrr.tables.estimation.paths import NegativeEntropy, PhiSquared
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
@@ -170,13 +170,13 @@ def test_no_other_spline_has_a_smaller_bias():
 
 def test_the_law_is_normal_or_gamma():
     for z in (-2.5, -1.0, 0.0, 2.0):
-        assert Law(1.0, 4.0, 0.0).below(1 + 2 * z) == pytest.approx(norm.cdf(z), rel=1e-12)
+        assert EstimateLaw(1.0, 4.0, 0.0).below(1 + 2 * z) == pytest.approx(norm.cdf(z), rel=1e-12)
         # χ² with 3 degrees of freedom has mean 3, variance 6 and third cumulant 24; its mirror image likewise
         x = 3 + z * np.sqrt(6)
-        assert Law(3.0, 6.0, 24.0).below(x) == pytest.approx(gamma.cdf(x, 1.5, scale=2), abs=1e-12)
-        assert Law(-3.0, 6.0, -24.0).below(-x) == pytest.approx(gamma.sf(x, 1.5, scale=2), abs=1e-12)
-    assert Law(1.0, 0.0, 0.0).below(0.999) == 0
-    assert Law(1.0, 0.0, 0.0).below(1.0) == 1
+        assert EstimateLaw(3.0, 6.0, 24.0).below(x) == pytest.approx(gamma.cdf(x, 1.5, scale=2), abs=1e-12)
+        assert EstimateLaw(-3.0, 6.0, -24.0).below(-x) == pytest.approx(gamma.sf(x, 1.5, scale=2), abs=1e-12)
+    assert EstimateLaw(1.0, 0.0, 0.0).below(0.999) == 0
+    assert EstimateLaw(1.0, 0.0, 0.0).below(1.0) == 1
 
 
 @pytest.mark.slow

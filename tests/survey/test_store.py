@@ -33,7 +33,7 @@ from optrr.survey.database import SurveyFiles, begin_survey, database_url, held_
 from optrr.survey.group_commit import GroupCommit
 from optrr.survey.packing import Packing
 from optrr.survey.preparing import prepared
-from optrr.survey.store import Outcome, Report, Store, StoreUnavailable
+from optrr.survey.store import Receipt, Report, Store, StoreUnavailable
 from optrr.survey.stored_records import StoredRecords, is_sqlite
 from optrr.tables.estimation import estimate
 
@@ -132,12 +132,12 @@ def test_a_report_is_kept_once(opened: Callable[[], sa.Engine]) -> None:
     engine = opened()
     store = Store(engine)
     sent, _ = random_reports(np.random.default_rng(0), 30)
-    assert store.add(sent[:20]) == [Outcome.KEPT] * 20
-    assert store.add(sent[10:] + sent[:5]) == [Outcome.KEPT] * 25
+    assert store.add(sent[:20]) == [Receipt.KEPT] * 20
+    assert store.add(sent[10:] + sent[:5]) == [Receipt.KEPT] * 25
     other = Report(sent[0].identifier, sent[1].record)
-    assert store.add([sent[0], other, sent[2]]) == [Outcome.KEPT, Outcome.CONFLICT, Outcome.KEPT]
+    assert store.add([sent[0], other, sent[2]]) == [Receipt.KEPT, Receipt.CONFLICT, Receipt.KEPT]
     twice = [Report(b"n" * 16, sent[0].record), Report(b"n" * 16, sent[0].record), Report(b"n" * 16, sent[1].record)]
-    assert store.add(twice) == [Outcome.KEPT, Outcome.KEPT, Outcome.CONFLICT]
+    assert store.add(twice) == [Receipt.KEPT, Receipt.KEPT, Receipt.CONFLICT]
     assert held(engine) == {r.identifier: r.record for r in [*sent, twice[0]]}
     assert store.count() == 31
 
@@ -146,7 +146,7 @@ def test_a_report_is_kept_once(opened: Callable[[], sa.Engine]) -> None:
 def test_two_collectors_count_a_resent_report_once(opened: Callable[[], sa.Engine]) -> None:
     """Each gets every report, in its own order and in batches of its own: no lock waits for another, nothing is there twice."""
     sent, _ = random_reports(np.random.default_rng(1), 600)
-    outcomes: list[list[Outcome]] = [[], []]
+    outcomes: list[list[Receipt]] = [[], []]
     start = threading.Barrier(2)
     stores = [Store(opened()) for _ in outcomes]
 
@@ -161,7 +161,7 @@ def test_two_collectors_count_a_resent_report_once(opened: Callable[[], sa.Engin
         thread.start()
     for thread in threads:
         thread.join()
-    assert outcomes == [[Outcome.KEPT] * len(sent)] * 2
+    assert outcomes == [[Receipt.KEPT] * len(sent)] * 2
     assert held(opened()) == {r.identifier: r.record for r in sent}
 
 
@@ -341,8 +341,8 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-def gathered(store: Store, sent: list[Report]) -> list[Outcome | BaseException]:
-    async def send() -> list[Outcome | BaseException]:
+def gathered(store: Store, sent: list[Report]) -> list[Receipt | BaseException]:
+    async def send() -> list[Receipt | BaseException]:
         commits = GroupCommit(store)
         outcomes = await asyncio.gather(*(commits.add(r) for r in sent), return_exceptions=True)
         await commits.close()
@@ -362,7 +362,7 @@ def test_reports_that_come_together_share_a_transaction(tmp_path: Path, files: S
 
     sa.event.listen(engine, "commit", counted)
     sent, _ = random_reports(np.random.default_rng(5), 2500)
-    assert gathered(Store(engine), sent) == [Outcome.KEPT] * 2500
+    assert gathered(Store(engine), sent) == [Receipt.KEPT] * 2500
     # all 2,500 wait when the writer first looks; 1,000 go into a transaction
     assert commits == 3
     assert held(engine) == {r.identifier: r.record for r in sent}
@@ -385,7 +385,7 @@ def test_too_many_waiting_reports_are_told_to_come_again(
     begin_survey(engine, files)
     sent, _ = random_reports(np.random.default_rng(7), 30)
     outcomes = gathered(Store(engine), sent)
-    kept = {r.identifier for r, outcome in zip(sent, outcomes, strict=True) if outcome is Outcome.KEPT}
+    kept = {r.identifier for r, outcome in zip(sent, outcomes, strict=True) if outcome is Receipt.KEPT}
     assert len(kept) == 10
     assert kept == set(held(engine))
     assert os.path.exists(tmp_path / "s.db")
@@ -397,7 +397,7 @@ def test_a_report_that_comes_while_the_collector_ends_is_refused(tmp_path: Path,
     begin_survey(engine, files)
     sent, _ = random_reports(np.random.default_rng(10), 3)
 
-    async def end() -> list[Outcome | BaseException]:
+    async def end() -> list[Receipt | BaseException]:
         commits = GroupCommit(Store(engine))
         first = asyncio.create_task(commits.add(sent[0]))
         await asyncio.sleep(0)
@@ -410,7 +410,7 @@ def test_a_report_that_comes_while_the_collector_ends_is_refused(tmp_path: Path,
         return [await first, *during, *after]
 
     kept, during, after = asyncio.run(end())
-    assert kept is Outcome.KEPT
+    assert kept is Receipt.KEPT
     assert isinstance(during, StoreUnavailable) and isinstance(after, StoreUnavailable)
     assert held(engine) == {sent[0].identifier: sent[0].record}
 
@@ -475,6 +475,6 @@ def test_a_collector_outlives_its_connections(server: str, files: SurveyFiles) -
     with autocommitting(server).connect() as admin:
         others = "FROM pg_stat_activity WHERE usename = 'optrr' AND pid <> pg_backend_pid()"
         admin.execute(sa.text(f"SELECT pg_terminate_backend(pid, 5000) {others}"))
-    assert store.add(sent) == [Outcome.KEPT] * 2
+    assert store.add(sent) == [Receipt.KEPT] * 2
     assert store.count() == 2
     engine.dispose()

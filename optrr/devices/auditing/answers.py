@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.devices.auditing.label import Codes
-from optrr.devices.auditing.questions import Layout, Questions
+from optrr.devices.auditing.questions import Questions, RecordKinds
 from optrr_solvers.arrays import IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -25,12 +25,12 @@ class Answers:
     """Records and noise of different people, shape (m, n), the first run's before the second's."""
 
     sizes: IntArray
-    layout: Layout
+    layout: RecordKinds
     records: Codes
     noise: Codes
 
     @classmethod
-    def of(cls, sizes: IntArray, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes]) -> Answers:
+    def of(cls, sizes: IntArray, layout: RecordKinds, runs: Sequence[Questions], codes: Sequence[Codes]) -> Answers:
         """From the questions and the valid codes of the answers; those who are asked again are left out."""
         records = np.concatenate([asked.records[: layout.once] for asked in runs]).T
         answers = np.concatenate([c[: layout.once] for c in codes]).T

@@ -10,7 +10,7 @@ import numpy as np
 
 from optrr.devices.auditing import bounds
 from optrr.devices.auditing.answers import Answers
-from optrr.devices.auditing.clients import Answering, Client, FunctionClient, LogClient, own_client
+from optrr.devices.auditing.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
 from optrr.devices.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
 from optrr.devices.auditing.exact_tests import Worst
 from optrr.devices.auditing.independence import (
@@ -22,7 +22,7 @@ from optrr.devices.auditing.independence import (
 )
 from optrr.devices.auditing.label import Codes, Label, Labelling, label_of
 from optrr.devices.auditing.messages import read_planted
-from optrr.devices.auditing.questions import Layout, Questions, planned
+from optrr.devices.auditing.questions import Questions, RecordKinds, planned
 from optrr.devices.auditing.result import (
     AGAIN,
     CHANGES,
@@ -82,7 +82,9 @@ class AuditOptions:
             raise InvalidInput(f"a level of {self.level} is no probability of a false alarm; give one between 0 and 1")
 
 
-def audit(label: Labelling, client: Client | Answering | None = None, options: AuditOptions | None = None) -> Audit:
+def audit(
+    label: Labelling, client: AuditedClient | Answering | None = None, options: AuditOptions | None = None
+) -> Audit:
     """Ask a client planted records, and test what it answers against the label by exact tests.
 
     Parameters
@@ -114,12 +116,14 @@ def audit(label: Labelling, client: Client | Answering | None = None, options: A
     elif isinstance(client, LogClient):
         raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
     else:
-        layout = Layout.of(how.queries, promised.domain.m)
+        layout = RecordKinds.of(how.queries, promised.domain.m)
         runs = planned(layout, promised.sizes, how.random_state)
     return _audited(promised, client, layout, runs, how)
 
 
-def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questions], how: AuditOptions) -> Audit:
+def _audited(
+    label: Label, client: AuditedClient, layout: RecordKinds, runs: Sequence[Questions], how: AuditOptions
+) -> Audit:
     """The audit of a client that is asked these questions."""
     codes = client.answers(runs)
     asked = _asked_twice(client, layout, runs, codes)
@@ -155,7 +159,9 @@ def _audited(label: Label, client: Client, layout: Layout, runs: Sequence[Questi
     )
 
 
-def _asked_twice(client: Client, layout: Layout, runs: Sequence[Questions], codes: Sequence[Codes]) -> list[Again]:
+def _asked_twice(
+    client: AuditedClient, layout: RecordKinds, runs: Sequence[Questions], codes: Sequence[Codes]
+) -> list[Again]:
     """First and second answers of the same people, half of whose records have changed: within the runs, and after a restart.
 
     A client that outlives a run, or starts again, is asked once more in a third run.

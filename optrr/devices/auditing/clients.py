@@ -30,7 +30,7 @@ from optrr_solvers.arrays import IntArray
 _LAST_WORDS = 200
 
 
-class Client(Protocol):
+class AuditedClient(Protocol):
     """Turns records into randomized records."""
 
     @property
@@ -70,7 +70,7 @@ class FunctionClient:
     lasting: ClassVar[bool] = False
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
-        """As of :class:`Client`."""
+        """As of :class:`AuditedClient`."""
         for asked in runs:
             self.function(asked.people[:1].copy(), asked.records[:1].copy())
         context = multiprocessing.get_context("fork")
@@ -164,7 +164,7 @@ class CommandClient:
         return self.arguments[0]
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
-        """As of :class:`Client`."""
+        """As of :class:`AuditedClient`."""
         with ThreadPoolExecutor(len(runs)) as pool:
             return list(pool.map(self._run, runs))
 
@@ -205,7 +205,7 @@ class LogClient:
         return str(self.received)
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
-        """As of :class:`Client`."""
+        """As of :class:`AuditedClient`."""
         try:
             lines = Path(self.received).read_bytes().splitlines()
         except OSError as error:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from optrr.devices.auditing.label import Codes
-from optrr.devices.auditing.questions import Layout, Questions
+from optrr.devices.auditing.questions import Questions, RecordKinds
 from optrr.domain.domain import Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
@@ -80,7 +80,7 @@ def plant(path: str | os.PathLike[str], runs: Sequence[Questions], domain: Domai
             file.writelines(line + b"\n" for line in asked_lines(asked, domain))
 
 
-def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[Layout, list[Questions]]:
+def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[RecordKinds, list[Questions]]:
     """The questions that :func:`plant` wrote for two runs.
 
     Raises
@@ -92,7 +92,7 @@ def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[Layout, 
         lines = Path(path).read_bytes().splitlines()
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
-    layout = Layout.of(len(lines), domain.m)
+    layout = RecordKinds.of(len(lines), domain.m)
     if 2 * layout.rows != len(lines):
         raise InvalidInput(f"{path} has {len(lines)} lines; give the whole file that --plant wrote")
     decode = msgspec.json.Decoder(_Question).decode

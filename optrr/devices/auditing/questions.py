@@ -34,7 +34,7 @@ MOST_CELLS = 1 << 26
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordKinds:
     """How many records of a run are of each kind."""
 
     alike: int
@@ -43,7 +43,7 @@ class Layout:
     again: int
 
     @classmethod
-    def of(cls, queries: int, m: int) -> Layout:
+    def of(cls, queries: int, m: int) -> RecordKinds:
         """The layout of each of two runs with this many queries in all, fewer where records are wide.
 
         Raises
@@ -76,7 +76,7 @@ class Questions:
     records: Codes
 
 
-def planned(layout: Layout, sizes: IntArray, random_state: RandomState = None) -> list[Questions]:
+def planned(layout: RecordKinds, sizes: IntArray, random_state: RandomState = None) -> list[Questions]:
     """The questions of both runs."""
     source = as_source(random_state)
 

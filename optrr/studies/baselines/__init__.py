@@ -2,12 +2,12 @@
 
 from optrr.studies.baselines.making import best_oracle, fake_data, sample, split
 from optrr.studies.baselines.protocols import FieldProtocol
-from optrr.studies.baselines.reports import Reports, collect, pair_variance
+from optrr.studies.baselines.reports import FieldReports, collect, pair_variance
 from optrr.ways.protocols.oracles import support_probabilities
 
 __all__ = [
     "FieldProtocol",
-    "Reports",
+    "FieldReports",
     "best_oracle",
     "collect",
     "fake_data",

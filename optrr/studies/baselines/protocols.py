@@ -42,7 +42,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.encoded import encoded_batches
 from optrr.show.rounding import sum_of_epsilons
-from optrr.studies.baselines.reports import Reports, collect, pair_variance
+from optrr.studies.baselines.reports import FieldReports, collect, pair_variance
 from optrr.tables.estimation.result import Estimate, check_confidence
 from optrr.ways.protocols.oracles import Oracle, drawn_epsilon, support_probabilities
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -150,12 +150,12 @@ class FieldProtocol(Asking):
         p, q = support_probabilities(self.oracles[i], int(self.sizes[i]), self.answer_epsilon)
         return (p * (1 - q) ** 2 + (1 - p) * q**2) / (p - q) ** 2, q * (1 - q) / (p - q) ** 2
 
-    def perturb(self, data: Any, random_state: RandomState = None) -> Reports:
+    def perturb(self, data: Any, random_state: RandomState = None) -> FieldReports:
         """Everybody's report on a frame with columns "0", "1", … of codes; :func:`collect` takes the codes themselves."""
         return collect(self, np.concatenate(list(encoded_batches(data, self.domain))), random_state)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """Unbiased proportions of one attribute, or of two under SPL, from :class:`Reports`.
+        """Unbiased proportions of one attribute, or of two under SPL, from :class:`FieldReports`.
 
         With standard errors by the observed shares, and no intervals: these protocols are compared by their errors.
         """

@@ -27,7 +27,7 @@ _UNIFORM_BITS = 11
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class FieldReports:
     """Answers to every attribute: codes (N_i,) from GRR, bits (N_i, r_i) from OUE."""
 
     protocol: FieldProtocol
@@ -79,7 +79,7 @@ class Reports:
         return (indicators(self.answers[i], size) - q) / (p - q)
 
 
-def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: RandomState = None) -> Reports:
+def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: RandomState = None) -> FieldReports:
     """Every person's report; codes of shape (n, m).
 
     O(n Σ r_i) time and bytes with OUE, O(n m) with GRR.
@@ -100,7 +100,7 @@ def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: R
     chosen = None if protocol.kind == "SPL" else bounded(source, array.shape[0], protocol.m)
     columns = (array[:, i].astype(np.int64) for i in range(protocol.m))
     answers = tuple(_answers(protocol, i, column, chosen, source) for i, column in enumerate(columns))
-    return Reports(protocol, answers)
+    return FieldReports(protocol, answers)
 
 
 def _answers(

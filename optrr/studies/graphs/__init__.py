@@ -18,7 +18,7 @@ from optrr.studies.graphs.estimates import (
 )
 from optrr.studies.graphs.graph import Graph, as_graph
 from optrr.studies.graphs.queries import (
-    QueryAnswer,
+    NoisyAnswer,
     degree_query,
     laplace_dilation,
     local_triangle_sensitivities,
@@ -31,7 +31,7 @@ __all__ = [
     "EdgeChannel",
     "Graph",
     "NodeEstimate",
-    "QueryAnswer",
+    "NoisyAnswer",
     "RandomizedGraph",
     "as_graph",
     "assemble",

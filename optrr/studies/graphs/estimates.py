@@ -101,7 +101,7 @@ def _variance(n: int, s2: float, one: FloatArray, degrees: FloatArray, edges: fl
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally:
+class _NodeSums:
     """Per node: triangles; Σ_j B_ij b_j; Σ_{j≠i} (Σ_k (B_ik − f)(B_jk − f))²."""
 
     triangles: FloatArray
@@ -109,7 +109,7 @@ class _Tally:
     common_squares: FloatArray
 
 
-def _tally(graph: Graph, f: float) -> _Tally:
+def _tally(graph: Graph, f: float) -> _NodeSums:
     b_matrix, n = graph.adjacency(), graph.n
     b = graph.degrees().astype(np.float64)
     reach = b_matrix @ b
@@ -119,7 +119,7 @@ def _tally(graph: Graph, f: float) -> _Tally:
         common = sparse.csr_array(mine @ b_matrix)
         closed[rows] = common.multiply(mine).sum(axis=1) / 2
         squares[rows] = _centred_squares(common, mine, rows, b, f)
-    return _Tally(closed, reach, squares)
+    return _NodeSums(closed, reach, squares)
 
 
 def _centred_squares(

@@ -45,7 +45,7 @@ _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class QueryAnswer:
+class NoisyAnswer:
     """A noisy sequence, shape (n,), and what it cost: (ε, δ)-edge differential privacy, pure where δ = 0."""
 
     values: FloatArray
@@ -54,14 +54,14 @@ class QueryAnswer:
     scale: float
 
 
-def degree_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> QueryAnswer:
+def degree_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> NoisyAnswer:
     """Degrees plus Laplace noise of scale 2/ε."""
     checked_epsilon(epsilon)
     given = as_graph(graph, nodes)
     return _laplace(given.degrees(), 2 / epsilon, (epsilon, 0.0), as_source(random_state))
 
 
-def triangle_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> QueryAnswer:
+def triangle_query(graph: Any, epsilon: float, nodes: Any = None, random_state: RandomState = None) -> NoisyAnswer:
     """Triangle sequence plus Laplace noise of scale 3(n−2)/ε."""
     checked_epsilon(epsilon)
     given = as_graph(graph, nodes)
@@ -70,7 +70,7 @@ def triangle_query(graph: Any, epsilon: float, nodes: Any = None, random_state: 
 
 def smooth_triangle_query(
     graph: Any, epsilon: float, delta: float = 1e-6, nodes: Any = None, random_state: RandomState = None
-) -> QueryAnswer:
+) -> NoisyAnswer:
     """Triangle sequence plus noise by smooth sensitivity: Laplace and (ε, δ), or Cauchy and pure where ``delta`` is 0.
 
     Raises
@@ -84,7 +84,7 @@ def smooth_triangle_query(
     if delta == 0:
         scale = 2 * smooth_triangle_sensitivity(given, epsilon / (2 * given.n)) / epsilon
         noise = np.tan(np.pi * (_uniform(source, given.n) - 0.5))
-        return QueryAnswer(triangles(given) + scale * noise, epsilon, 0.0, scale)
+        return NoisyAnswer(triangles(given) + scale * noise, epsilon, 0.0, scale)
     beta = laplace_dilation(given.n, epsilon, delta)
     scale = 2 * smooth_triangle_sensitivity(given, beta) / epsilon
     return _laplace(triangles(given), scale, (epsilon, delta), source)
@@ -151,10 +151,10 @@ def laplace_dilation(dimension: int, epsilon: float, delta: float) -> float:
     return float(beta * (1 - 1e-9))
 
 
-def _laplace(values: IntArray, scale: float, cost: tuple[float, float], source: BitSource) -> QueryAnswer:
+def _laplace(values: IntArray, scale: float, cost: tuple[float, float], source: BitSource) -> NoisyAnswer:
     size = values.size
     noise = np.log(_uniform(source, size)) - np.log(_uniform(source, size))
-    return QueryAnswer(values + scale * noise, *cost, scale)
+    return NoisyAnswer(values + scale * noise, *cost, scale)
 
 
 def _uniform(source: BitSource, count: int) -> FloatArray:

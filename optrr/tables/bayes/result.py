@@ -14,7 +14,7 @@ from optrr.domain.cells import CellsResult
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, SolveFailed
 from optrr.show.printable import amount
-from optrr.tables.bayes.settling import FEWEST, Moments, moments
+from optrr.tables.bayes.settling import FEWEST, DrawSummary, moments
 from optrr_solvers.arrays import FloatArray
 
 PROMISE = (
@@ -72,7 +72,7 @@ class Posterior(CellsResult):
     in_summary = ("n", "confidence", "prior", "seed", "warnings")
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> DrawSummary:
         """Of every cell, (R,) each."""
         return moments(self.draws.reshape(*self.draws.shape[:2], -1), self.confidence)
 

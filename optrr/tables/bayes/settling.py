@@ -20,7 +20,7 @@ FEWEST = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class DrawSummary:
     """Of K numbers over all draws, each (K,).
 
     ``monte_carlo_error`` is the standard error of the less certain limit, ``effective_draws`` the least count of independent
@@ -40,7 +40,7 @@ class Moments:
         return bool(self.effective_draws.min() >= FEWEST)
 
 
-def moments(values: FloatArray, confidence: float) -> Moments:
+def moments(values: FloatArray, confidence: float) -> DrawSummary:
     """Of values (L, C, K): K numbers after each of L sweeps of C chains."""
     length, chains, count = values.shape
     halves = (
@@ -55,7 +55,7 @@ def moments(values: FloatArray, confidence: float) -> Moments:
     counted = [_effective(halves), _effective(halves < lower), _effective(halves > upper)]
     error = np.maximum(*(_error_of_limit(flat, share, n) for share, n in ((tail, counted[1]), (1 - tail, counted[2]))))
     effective = np.floor(np.minimum.reduce(counted))
-    return Moments(flat.mean(axis=0), flat.std(axis=0, ddof=1), lower, upper, error, effective)
+    return DrawSummary(flat.mean(axis=0), flat.std(axis=0, ddof=1), lower, upper, error, effective)
 
 
 def _effective(halves: FloatArray) -> FloatArray:

@@ -41,7 +41,7 @@ _NO_SKEWNESS = 1e-3
 
 
 @dataclass(frozen=True)
-class Law:
+class EstimateLaw:
     """Mean, variance and third cumulant of an estimate."""
 
     mean: float
@@ -101,7 +101,7 @@ class Sampling:
         """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
         return self.covariance(self.padded(observed))
 
-    def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> Law:
+    def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> EstimateLaw:
         """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
         observed = self.observed(table)
         covariance = self.covariance(observed)
@@ -109,7 +109,7 @@ class Sampling:
         twice = bent @ bent
         influence = self.influence @ gradient
         influence = influence - observed @ influence
-        return Law(
+        return EstimateLaw(
             mean,
             float(gradient @ along + np.trace(twice) / 2),
             float(3 * along @ hessian @ along + np.sum(twice * bent.T) + observed @ influence**3 / self.n**2),
@@ -130,7 +130,7 @@ class Path(ABC):
     slack: float = 0.0
 
     @abstractmethod
-    def law(self, value: float) -> Law:
+    def law(self, value: float) -> EstimateLaw:
         """The law of the estimate where the statistic has this value, which lies in the range."""
 
     @property

@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from scipy.special import xlogy
 
 from optrr.tables.estimation import logarithms, statistics
-from optrr.tables.estimation.intervals import Law, Path, Sampling
+from optrr.tables.estimation.intervals import EstimateLaw, Path, Sampling
 from optrr.tables.estimation.invert import outward
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
@@ -55,7 +55,7 @@ _LARGEST_SCALE = 2.0**14
 class _Moved:
     """Tables moved in the direction of the noise that would explain a difference between estimate and value."""
 
-    def __init__(self, sampling: Sampling, table: FloatArray, gradient: FloatArray, law: Law) -> None:
+    def __init__(self, sampling: Sampling, table: FloatArray, gradient: FloatArray, law: EstimateLaw) -> None:
         along = sampling.covariance(sampling.observed(table)) @ gradient
         self._table, self._deviation = table, np.sqrt(law.variance)
         self._direction = along.reshape(table.shape) / self._deviation if law.variance > 0 else 0 * table
@@ -80,7 +80,7 @@ class PhiSquared(Path):
         law = sampling.law(self.value, centre, there.gradient, there.hessian)
         self._moved = _Moved(sampling, table, there.gradient, law)
 
-    def law(self, value: float) -> Law:
+    def law(self, value: float) -> EstimateLaw:
         """The law at the table whose squared departures from independence sum to the value."""
         table = self._scaled(self._moved.table(value - self.value), value)
         expansion = statistics.phi_squared(table, self._cells)
@@ -116,7 +116,7 @@ class Correlation(Path):
         self._direction = np.outer(_standardised(rows, scores[0]), _standardised(columns, scores[1]))
         self.range = (-1.0, 1.0)
 
-    def law(self, value: float) -> Law:
+    def law(self, value: float) -> EstimateLaw:
         """The law at the estimated table, moved along both scores until its correlation is the value."""
         table = self._table + (value - self.plug_in) * self._direction
         expansion = statistics.pearson_correlation(table, self._scores)
@@ -169,11 +169,11 @@ class _Logarithms(Path):
     def _some_departure(self, least: FloatArray) -> FloatArray:
         """A departure (R,) from that table, for where the estimate shows none."""
 
-    def law(self, value: float) -> Law:
+    def law(self, value: float) -> EstimateLaw:
         """The law at the table whose departures are scaled to the value."""
         return self._law_at(value, self._scaled(projection(self._moved.table(value - self.value)), value))
 
-    def _law_at(self, value: float, table: FloatArray) -> Law:
+    def _law_at(self, value: float, table: FloatArray) -> EstimateLaw:
         """The law with the mean that the estimate has under the table: where many faint sums are alike, their biases add up."""
         x = self._sums @ table
         bias = self._combined(logarithms.smoothed(x / self._errors), x) - self._exact(table)

@@ -24,7 +24,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from optrr.tables.estimation.intervals import Law, Sampling
+from optrr.tables.estimation.intervals import EstimateLaw, Sampling
 from optrr.tables.estimation.invert import invert
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.measures.nearest import signed_distance
@@ -106,7 +106,7 @@ class Inversion:
             moved += errors
         return table
 
-    def law(self, position: float) -> Law:
+    def law(self, position: float) -> EstimateLaw:
         """Of the estimate of G where the measure is at v."""
         table = self._moved(position)
         equation = self.odds.equation(position, self.odds.sums @ table)

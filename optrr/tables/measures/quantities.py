@@ -37,7 +37,7 @@ from optrr_solvers.arrays import FloatArray
 _NO_PAIRS = 1e-12
 
 
-class Quantity(ABC):
+class SumsFunction(ABC):
     """A function of K sums of cells."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Quantity(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratic(Quantity):
+class Quadratic(SumsFunction):
     """xᵀMx of the sums x, M symmetric (K, K)."""
 
     matrix: FloatArray
@@ -58,7 +58,7 @@ class Quadratic(Quantity):
 
 
 @dataclass(frozen=True, eq=False)
-class RootPlus(Quantity):
+class RootPlus(SumsFunction):
     """sqrt(first · second) + third, of three quadratics; sqrt counts 0 where there are no pairs who differ."""
 
     first: Quadratic
@@ -94,8 +94,8 @@ class Odds:
     """
 
     sums: FloatArray
-    over: Quantity
-    under: Quantity
+    over: SumsFunction
+    under: SumsFunction
     low: float
     high: float
 

@@ -46,21 +46,21 @@ _FAINT_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Share:
     """A share of the law: its totals, and uniform part and excess of its density."""
 
     totals: EffectTotals
     atom: Atom
 
-    def times(self, share: float) -> _Part:
-        return _Part(self.totals, Atom(self.atom.uniform * share, self.atom.excess * share))
+    def times(self, share: float) -> _Share:
+        return _Share(self.totals, Atom(self.atom.uniform * share, self.atom.excess * share))
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
     """The law so far as parts, its λ by row and its error."""
 
-    parts: tuple[_Part, ...]
+    parts: tuple[_Share, ...]
     effects: FloatArray
     error: float
 
@@ -121,7 +121,7 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
     old = sum(w for w, c in zip(mixture.weights, mixture.corners, strict=True) if c.atom is None)
     parts = () if before is None or old < _FAINT_SHARE else tuple(p.times(float(old)) for p in before.parts)
     if old < 1 - _FAINT_SHARE:
-        parts = (*parts, _Part(totals, mixture.of_cells()))
+        parts = (*parts, _Share(totals, mixture.of_cells()))
     effects = mixture.effects
     used = effects[: len(problem.workload.effects)]
     return _State(parts, effects, problem.workload.error(used)), mixture

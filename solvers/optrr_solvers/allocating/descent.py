@@ -42,7 +42,7 @@ _NEWTON_STEPS = 40
 _SUM_WEIGHT = 1e3
 
 
-class Cells(Protocol):
+class LatticeCells(Protocol):
     """What the descent asks of a lattice: cells with the workload's effects given each."""
 
     @property
@@ -65,7 +65,7 @@ class Cells(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class PenalizedError:
     """Φ(λ) = Σ C/λ² + ½ Σ stiffness · violation², over the rows of an :class:`EffectLattice`."""
 
     coefficients: FloatArray
@@ -129,7 +129,9 @@ class Mixture:
 class Descent:
     """The corners kept, their weights, and the loop."""
 
-    def __init__(self, problem: AllocationProblem, cells: Cells, oracle: Oracle, start: tuple[Corner, ...]) -> None:
+    def __init__(
+        self, problem: AllocationProblem, cells: LatticeCells, oracle: Oracle, start: tuple[Corner, ...]
+    ) -> None:
         self.problem, self.cells, self.oracle = problem, cells, oracle
         self.corners = list(start)
         self.weights = np.eye(len(start))[0]
@@ -140,7 +142,7 @@ class Descent:
         self.curve = self._curve()
         self.rounds = 0
 
-    def _curve(self) -> Curve:
+    def _curve(self) -> PenalizedError:
         workload = self.problem.workload
         coefficients = np.zeros(self.cells.rows)
         coefficients[: len(workload.effects)] = workload.coefficients
@@ -151,7 +153,7 @@ class Descent:
         error = float(np.sum(coefficients[coefficients > 0] / start**2))
         stiff[limited] = _STIFFNESS * error / scale[limited] ** 2
         stiff[self.equations] *= _EQUATION_STIFFENING
-        return Curve(coefficients, self.low, self.high, stiff)
+        return PenalizedError(coefficients, self.low, self.high, stiff)
 
     @property
     def _matrix(self) -> FloatArray:
@@ -195,7 +197,7 @@ class Descent:
             lam = self.lam
             slope, push = self.curve.slope(lam), self.curve.push(lam)
             bound, atom = self.oracle.best(self.cells.cells_of(slope + push))
-            error = Curve.value(replace(self.curve, stiffness=np.zeros_like(push)), lam)
+            error = PenalizedError.value(replace(self.curve, stiffness=np.zeros_like(push)), lam)
             # the limits' multipliers with the true limits, not the tightened ones
             credit = float(np.sum(push[push > 0] * self.low[push > 0]) + np.sum(push[push < 0] * self.high[push < 0]))
             lower = max(lower, error + float(slope @ lam) - bound + credit)
@@ -211,7 +213,7 @@ class Descent:
         return lower
 
 
-def correct(effects: FloatArray, weights: FloatArray, curve: Curve) -> FloatArray:
+def correct(effects: FloatArray, weights: FloatArray, curve: PenalizedError) -> FloatArray:
     """Weights a ≥ 0, Σ a = 1, that minimise Φ(Λ a); Newton steps with exact active sets and a line search.
 
     ``effects`` Λ has shape (rows, atoms); only rows that Φ depends on matter.
@@ -245,7 +247,7 @@ def correct(effects: FloatArray, weights: FloatArray, curve: Curve) -> FloatArra
 
 
 def _model(
-    effects: FloatArray, lam: FloatArray, curve: Curve, used: np.ndarray, limited: np.ndarray
+    effects: FloatArray, lam: FloatArray, curve: PenalizedError, used: np.ndarray, limited: np.ndarray
 ) -> tuple[FloatArray, FloatArray]:
     """Least squares whose residual is the quadratic model of Φ; one slack column for every floor and ceiling."""
     c, x = curve.coefficients[used], lam[used]

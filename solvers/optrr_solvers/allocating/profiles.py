@@ -88,7 +88,7 @@ def solve(
     if problem.joint_targets.size:
         raise MethodTooLarge("method 'search' takes no targets on tables of several attributes; use method 'program'")
     family = Family(problem, pairs)
-    return _Search(family).run(started)
+    return _ProfileSearch(family).run(started)
 
 
 def scaled_to_total(
@@ -112,7 +112,7 @@ def scaled_to_total(
     return calibrated.solution, calibrated.scale
 
 
-class _Search:
+class _ProfileSearch:
     """The profiles tried, the cuts found, the best law."""
 
     def __init__(self, family: Family) -> None:

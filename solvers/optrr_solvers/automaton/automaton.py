@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.bounds import Truth, truth
+from optrr_solvers.automaton.bounds import DrawnEpsilons, truth
 from optrr_solvers.automaton.build import Built, OutOfReach, build
 from optrr_solvers.automaton.diagram import MOST_LAYERS, Diagram
 from optrr_solvers.automaton.draw import Sampler
@@ -47,7 +47,7 @@ class Automaton:
         return Sampler(self.layers)
 
     @cached_property
-    def truth(self) -> Truth:
+    def truth(self) -> DrawnEpsilons:
         """ε of what is drawn from the integers alone: accuracies rounded down, all others up."""
         return truth(self.layers, exact=self.built.exact)
 

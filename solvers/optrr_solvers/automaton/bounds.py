@@ -33,7 +33,7 @@ _OPERATIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class DrawnEpsilons:
     """ε of what is drawn in nats, rounded up but for ``attribute``.
 
     ``conditional`` has shape (m,) and is None where pairs of states are too many; ``attribute``, shape (m,), is the accuracy
@@ -47,7 +47,7 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False)
-class _Ways:
+class _Branches:
     """Probabilities of a layer's branches for one output each and next states, shape (S,): kept first, then changes."""
 
     layer: Layer
@@ -64,33 +64,33 @@ class _Reader:
         self.automaton, self.arithmetic = automaton, arithmetic
         self.one = arithmetic.numbers(np.ones(1))
 
-    def ways(self, layer: Layer) -> _Ways:
+    def ways(self, layer: Layer) -> _Branches:
         size = int(self.automaton.sizes[layer.attribute])
         ar = self.arithmetic
         if layer.uniform:
             part = np.repeat(self.one / size, layer.states)
-            return _Ways(layer, (part, part), (layer.kept, layer.kept), (1,))
+            return _Branches(layer, (part, part), (layer.kept, layer.kept), (1,))
         kept = ar.shares(complement(layer.words))
         if layer.high is None or layer.high_words is None:
-            return _Ways(layer, (kept, ar.shares(layer.words) / (size - 1)), (layer.kept, layer.changed), (1,))
+            return _Branches(layer, (kept, ar.shares(layer.words) / (size - 1)), (layer.kept, layer.changed), (1,))
         high = ar.shares(layer.high_words) / (size - 1)
         low = ar.shares(difference(layer.words, layer.high_words)) / (size - 1)
         fraction = ar.numbers(layer.fraction)
-        return _Ways(layer, (kept, low, high), (layer.kept, layer.changed, layer.high), (1 - fraction, fraction))
+        return _Branches(layer, (kept, low, high), (layer.kept, layer.changed, layer.high), (1 - fraction, fraction))
 
     def chances(self, layer: ChoiceLayer) -> Numbers:
         shares = np.diff(np.concatenate([[0], layer.ends.astype(object), [1 << 64]]))
         return np.array([self.arithmetic.numbers(np.ones(())) * int(x) / (1 << 64) for x in shares])
 
 
-def truth(automaton: Layers, *, exact: bool) -> Truth:
+def truth(automaton: Layers, *, exact: bool) -> DrawnEpsilons:
     """ε of an automaton from its integers; with sixty digits where ``exact``, in doubles with outward error otherwise."""
     arithmetic: Arithmetic = Digits() if exact else Doubles()
     with Digits.here() if exact else nullcontext():
         reader = _Reader(automaton, arithmetic)
         operations = _OPERATIONS * len(automaton.layers) + 16
         attribute, flips = _attributes(reader, operations)
-        return Truth(
+        return DrawnEpsilons(
             _total(reader, operations),
             _conditional(reader, operations, MOST_PAIRS[exact]),
             attribute,
@@ -119,7 +119,7 @@ def _nothing_drawn(automaton: Layers) -> bool:
     return all(isinstance(layer, Layer) and layer.uniform for layer in automaton.layers)
 
 
-def _kept_and_changed(ways: _Ways, after: Numbers) -> tuple[Numbers, Numbers]:
+def _kept_and_changed(ways: _Branches, after: Numbers) -> tuple[Numbers, Numbers]:
     # there is only one state after the last attribute, whatever its number
     values = [part * _at(after, state) for part, state in zip(ways.parts, ways.states, strict=True)]
     return values[0], values[1] if len(values) == 2 else values[1] + values[2]
@@ -198,7 +198,7 @@ class _Ratios:
         return self.values[np.searchsorted(self.keys, a * self.width + b)]
 
 
-def _steps(ways: _Ways, ratios: _Ratios) -> Iterator[Numbers]:
+def _steps(ways: _Branches, ratios: _Ratios) -> Iterator[Numbers]:
     """Kept over changed, and changed over kept, for every state: bounds of the ratio for all continuations."""
     kept, state = ways.parts[0], ways.states[0]
     changes = list(zip(ways.parts[1:], ways.states[1:], ways.shares, strict=True))
@@ -212,7 +212,7 @@ def _steps(ways: _Ways, ratios: _Ratios) -> Iterator[Numbers]:
         yield terms[0] if len(terms) == 1 else np.maximum(terms[0], terms[1])
 
 
-def _followed(ways: _Ways, ratios: _Ratios, pairs: IntArray, width: int) -> tuple[Numbers, IntArray, int]:
+def _followed(ways: _Branches, ratios: _Ratios, pairs: IntArray, width: int) -> tuple[Numbers, IntArray, int]:
     """The largest ratios for ordered pairs of states before the layer."""
     a, b = np.divmod(pairs, width)
     if ways.layer.uniform:

@@ -39,7 +39,7 @@ _LONG, _LARGE, _IN_TURNS = 1 << 14, 1 << 22, 4
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _LayerTable:
     """One layer as integers from which the random bits are subtracted.
 
     A place is a state and what is decided there: ``ways`` times the state, one more where the attribute changes, and one more
@@ -60,7 +60,7 @@ class _Table:
     onward: bool
 
     @classmethod
-    def of(cls, layer: Layer, states: IntArray | None) -> tuple[_Table, IntArray | None]:
+    def of(cls, layer: Layer, states: IntArray | None) -> tuple[_LayerTable, IntArray | None]:
         """The table, and for each of its places the next layer's state; None where that is always the first.
 
         ``states`` are those of this layer for each place of the layer before, in the same way.
@@ -86,16 +86,16 @@ def _first(words: Words) -> IntArray:
     return np.asarray(words[0] >> np.uint64(HALF), dtype=np.int64)
 
 
-def _runs(layers: Sequence[Layer | ChoiceLayer]) -> list[ChoiceLayer | list[_Table]]:
+def _runs(layers: Sequence[Layer | ChoiceLayer]) -> list[ChoiceLayer | list[_LayerTable]]:
     """Choices, and between them the tables of layers that follow one another."""
-    runs: list[ChoiceLayer | list[_Table]] = []
+    runs: list[ChoiceLayer | list[_LayerTable]] = []
     states: IntArray | None = None
     for layer in layers:
         if isinstance(layer, ChoiceLayer):
             runs.append(layer)
             states = layer.next_states
             continue
-        table, states = _Table.of(layer, states)
+        table, states = _LayerTable.of(layer, states)
         if runs and isinstance(runs[-1], list):
             runs[-1].append(table)
         else:
@@ -184,7 +184,7 @@ class Sampler:
                 place = self._several(run[start : start + space.layers], place, space, source)
 
     def _several(
-        self, tables: list[_Table], start: IntArray | None, space: Space, source: BitSource
+        self, tables: list[_LayerTable], start: IntArray | None, space: Space, source: BitSource
     ) -> IntArray | None:
         """Walk layers that follow one another, from the places before them; returns the places after them."""
         space.draw(len(tables), source)
@@ -201,7 +201,7 @@ class Sampler:
         return end
 
     def _through(
-        self, tables: list[_Table], start: IntArray | None, space: Space, source: BitSource | None = None
+        self, tables: list[_LayerTable], start: IntArray | None, space: Space, source: BitSource | None = None
     ) -> IntArray | None:
         """One layer after another; with a source, the rest of a word is drawn where its beginning equals a threshold's."""
         place, after = start, space.place(start)
@@ -212,7 +212,7 @@ class Sampler:
             place = _arrive(table, k, space, after)
         return place
 
-    def _settle(self, table: _Table, k: int, place: IntArray | None, space: Space, source: BitSource) -> None:
+    def _settle(self, table: _LayerTable, k: int, place: IntArray | None, space: Space, source: BitSource) -> None:
         """Decide by whole words where the first 32 bits are a threshold's."""
         layer, short, rest = table.layer, space.short[k], self._bits - HALF
         if layer.uniform:
@@ -228,7 +228,7 @@ class Sampler:
                 space.below_second[i] = whole < integers(layer.high_words[:, own])[0]
 
 
-def _decide(table: _Table, k: int, place: IntArray | None, space: Space) -> None:
+def _decide(table: _LayerTable, k: int, place: IntArray | None, space: Space) -> None:
     """Subtract every record's random bits, as layer ``k`` of those walked at once, from the entry for its place."""
     # all places are in the table; without "clip", numpy would write to an array of its own before it checks them
     reached = space.rows[k]
@@ -246,7 +246,7 @@ def _decide(table: _Table, k: int, place: IntArray | None, space: Space) -> None
     np.less(space.short[k], second, space.below_second)
 
 
-def _arrive(table: _Table, k: int, space: Space, after: IntArray) -> IntArray | None:
+def _arrive(table: _LayerTable, k: int, space: Space, after: IntArray) -> IntArray | None:
     """The places after layer ``k``, in ``after``; None where the next layer does not depend on them."""
     if not table.onward:
         return None

@@ -117,7 +117,7 @@ class Curvature(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class BallMoments:
     """ln φ_h, and relative to φ_h: the ball's mass E[ψ'], each class's changed mass E[ψ' 1_i], the Hessian."""
 
     log_value: float
@@ -185,7 +185,7 @@ class MomentSource(Protocol):
     slowest: float
     work: float
 
-    def at(self, w: FloatArray, width: float) -> Moments:
+    def at(self, w: FloatArray, width: float) -> BallMoments:
         """Moments at weights ``w``, shape (G,), for a radius of the given width."""
         ...
 
@@ -206,7 +206,7 @@ class CountedMoments:
         # w·f − X is this array times w, so that no more digits cancel than must
         self._offsets = classes.counts * classes.f - self._grid
 
-    def at(self, w: FloatArray, width: float) -> Moments:
+    def at(self, w: FloatArray, width: float) -> BallMoments:
         """O(cells × G), the Hessian over the cells near the border only."""
         y = self._offsets @ w
         near = np.flatnonzero(y > -_BELL_REACH * width)
@@ -220,7 +220,7 @@ class CountedMoments:
         block = self._offsets[near[border]]
         hessian = (block * (mu * bell / width)[border][:, None]).T @ block / value
         changed = self._grid[near].T @ (mu * inside) / value / self._counts
-        return Moments(top + float(np.log(value)), float(mu @ inside) / value, changed, DenseCurvature(hessian))
+        return BallMoments(top + float(np.log(value)), float(mu @ inside) / value, changed, DenseCurvature(hessian))
 
     def sharp_log_value(self, w: FloatArray) -> float:
         """ln φ(w) without smoothing."""
@@ -237,7 +237,7 @@ class SpectralMoments:
         self._classes, self._most = classes, most
         self.slowest, self.work = 0.0, 0.0
 
-    def at(self, w: FloatArray, width: float) -> Moments:
+    def at(self, w: FloatArray, width: float) -> BallMoments:
         """Moments at weights ``w``; the sum over frequencies ends where its terms are negligible."""
         started = time.perf_counter()
         try:
@@ -245,7 +245,7 @@ class SpectralMoments:
         finally:
             self.slowest = max(self.slowest, time.perf_counter() - started)
 
-    def _at(self, w: FloatArray, width: float) -> Moments:
+    def _at(self, w: FloatArray, width: float) -> BallMoments:
         c = self._classes
         theta, radius = c.tilt(w), c.radius(w)
         reach = wrapping_distance(c.log_odds, c.counts, w, radius, theta) + 2 * _FREQUENCY_REACH * width
@@ -311,7 +311,7 @@ class _Block:
         )  # fmt: skip
 
 
-def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) -> Moments:
+def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) -> BallMoments:
     """``log_scale``: ln of the product at t = 0 times the trapezoidal rule's step over π."""
     value = sum(x.value for x in parts)
     if not value > 0:
@@ -329,4 +329,4 @@ def _assemble(c: Classes, w: FloatArray, log_scale: float, parts: list[_Block]) 
         matrix[np.diag_indices_from(matrix)] += diagonal
         curvature = DenseCurvature((matrix + matrix.T) / 2)
     changed = sum((x.changed for x in parts), np.zeros(w.size)) / value
-    return Moments(log_scale + float(np.log(value)), sum(x.mass for x in parts) / value, changed, curvature)
+    return BallMoments(log_scale + float(np.log(value)), sum(x.mass for x in parts) / value, changed, curvature)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.balls.moments import Classes, Moments, MomentSource, TooSharp
+from optrr_solvers.balls.moments import BallMoments, Classes, MomentSource, TooSharp
 
 # ρ_i agree to this: attribute ε then agree to better than 1e-9.
 _SPREAD = 1e-9
@@ -65,7 +65,7 @@ class Point:
 
     w: FloatArray
     width: float
-    moments: Moments
+    moments: BallMoments
     objective: float
     rho: FloatArray
     mean_rho: float

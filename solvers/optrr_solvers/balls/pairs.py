@@ -100,7 +100,7 @@ class Watch:
 
 
 @dataclass
-class _Search:
+class _PairSearch:
     """Both sides as far as they have come."""
 
     wanted: Requirements
@@ -138,7 +138,7 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
     wanted = Requirements.of(problem, classes)
     allowed = pair_certificate.clique(problem, classes)
     dual = SampledDual(classes, problem.kappa, allowed) if allowed.any() else None
-    search = _Search(wanted, Generation(wanted), dual, watch, 0.0 if base is None else base.lower)
+    search = _PairSearch(wanted, Generation(wanted), dual, watch, 0.0 if base is None else base.lower)
     first = _first_balls(classes, base)
     for k, ball in enumerate(first):
         if not watch.goes_on(_FIRST_PART * k / len(first)):
@@ -164,7 +164,7 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
     return solution
 
 
-def _polish(search: _Search) -> None:
+def _polish(search: _PairSearch) -> None:
     """One ball after another by smooth ascent from the best there is."""
     generation, wanted = search.generation, search.wanted
     start = generation.sources[max(range(len(generation.columns)), key=generation.alone)]
@@ -180,7 +180,7 @@ def _polish(search: _Search) -> None:
         generation.add(replace(ball, radius=ball.radius + shift))
 
 
-def _refine(search: _Search, prices: Prices) -> None:
+def _refine(search: _PairSearch, prices: Prices) -> None:
     """Rounds of new columns and of ascents, until the bracket is narrow or no longer moves."""
     generation, watch = search.generation, search.watch
     groups = search.wanted.classes.counts.size
@@ -212,7 +212,7 @@ def _refine(search: _Search, prices: Prices) -> None:
         prices = generation.solve()
 
 
-def _starts(search: _Search, prices: Prices) -> list[Soft]:
+def _starts(search: _PairSearch, prices: Prices) -> list[Soft]:
     """Where pricing starts: the half-space that touches {h > 0} where the mixture is, and the mixture's largest balls."""
     generation, f = search.generation, search.wanted.classes.f
     spots = [generation.changed() if generation.shares.any() else f]
@@ -222,7 +222,7 @@ def _starts(search: _Search, prices: Prices) -> list[Soft]:
     return [*_half_spaces(search, prices, spots), *generation.largest(2)]
 
 
-def _ascend(search: _Search, prices: Prices) -> list[Soft]:
+def _ascend(search: _PairSearch, prices: Prices) -> list[Soft]:
     """Improve the lower side from the program's multipliers; the half-spaces that touch the set it ends with."""
     c, dual = search.wanted.classes, search.dual
     assert dual is not None
@@ -247,7 +247,7 @@ def _ascend(search: _Search, prices: Prices) -> list[Soft]:
     return _half_spaces(search, best, spots)
 
 
-def _from_prices(search: _Search, prices: Prices) -> list[tuple[FloatArray, FloatArray]]:
+def _from_prices(search: _PairSearch, prices: Prices) -> list[tuple[FloatArray, FloatArray]]:
     """The leading pair of the program's pair multipliers, and the multipliers without pairs with all effects alike."""
     c = search.wanted.classes
     per_pair = prices.v / np.outer(c.counts, c.counts)
@@ -268,7 +268,7 @@ def _from_prices(search: _Search, prices: Prices) -> list[tuple[FloatArray, Floa
     return out
 
 
-def _from_ball(search: _Search) -> list[tuple[FloatArray, FloatArray]]:
+def _from_ball(search: _PairSearch) -> list[tuple[FloatArray, FloatArray]]:
     """Parabolas that touch the smoothly ascended ball's half-space: effects all alike, or as the pairs' multipliers add up."""
     ball, c, prices = search.polished, search.wanted.classes, search.centre
     if ball is None or prices is None:
@@ -285,7 +285,7 @@ def _from_ball(search: _Search) -> list[tuple[FloatArray, FloatArray]]:
     return out
 
 
-def _half_spaces(search: _Search, prices: Prices, spots: list[FloatArray]) -> list[Soft]:
+def _half_spaces(search: _PairSearch, prices: Prices, spots: list[FloatArray]) -> list[Soft]:
     """The half-spaces that touch {h > 0} near the given chances of change, in natural units."""
     c, out = search.wanted.classes, []
     for spot in spots:
@@ -315,7 +315,7 @@ def _first_balls(classes: Classes, base: Solution | None) -> list[Soft]:
     return sorted(out, key=lambda ball: abs(ball.radius - classes.radius(ball.weights)))
 
 
-def _law(problem: Problem, search: _Search) -> Law:
+def _law(problem: Problem, search: _PairSearch) -> Law:
     product = ProductLaw(problem.sizes, problem.epsilons)
     if not math.isfinite(search.generation.log_y):
         return product
@@ -328,7 +328,7 @@ def _law(problem: Problem, search: _Search) -> Law:
     return BallLaw(problem.sizes, search.wanted.classes.members, balls, log_ratio)
 
 
-def _certificate(problem: Problem, base: Solution | None, search: _Search, upper: float) -> Certificate | None:
+def _certificate(problem: Problem, base: Solution | None, search: _PairSearch, upper: float) -> Certificate | None:
     """The best of the certified bounds."""
     certificates = [] if base is None else [base.certificate]
     if search.point is not None:

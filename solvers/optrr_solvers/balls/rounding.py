@@ -34,14 +34,14 @@ _REACH = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class RoundedLaw:
     """A law and how far its most accurate attribute overshoots, as a share of its flip probability."""
 
     law: BallLaw
     spread: float
 
 
-def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: bool) -> Fit | None:
+def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: bool) -> RoundedLaw | None:
     """The best BallLaw near ``point`` on a grid of ``unit``; None where no law there meets the accuracies.
 
     ``whole``: weights are rounded to whole numbers, for grids so fine that it does not matter. Where ``deadline`` is near, the
@@ -63,7 +63,7 @@ def fitted(pool: Pool, point: Point, unit: float, deadline: float, *, whole: boo
             spread = float(excess[: pool.light.size].max(initial=0.0))
             better = best is None or spread < 0.5 * best.spread
             if best is None or law.log_ratio < best.law.log_ratio:
-                best = Fit(law, spread)
+                best = RoundedLaw(law, spread)
             # the next step takes as long, and the lower bound about as long again
             late = time.perf_counter() + 2 * (time.perf_counter() - started) > deadline
             if spread < _SPREAD or (not better and spread < _ENOUGH) or late:

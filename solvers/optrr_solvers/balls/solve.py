@@ -26,7 +26,7 @@ from optrr_solvers.balls import pairs as ball_pairs
 from optrr_solvers.balls.heavy import Pool
 from optrr_solvers.balls.moments import Classes, CountedMoments, MomentSource, SpectralMoments, TooSharp
 from optrr_solvers.balls.newton import STUCK, Allowance, OutOfTime, Point, minimise, rescaled, unstuck
-from optrr_solvers.balls.rounding import Fit, fitted
+from optrr_solvers.balls.rounding import RoundedLaw, fitted
 from optrr_solvers.certificates.certificate import EXACT_CELLS, Certificate
 from optrr_solvers.errors import MethodTooLarge, SolveFailed
 from optrr_solvers.laws.ball_sums import MAX_COUNTED
@@ -190,7 +190,12 @@ def _with_pairs(problem: Problem, options: BallOptions, started: float) -> Solut
 
 
 def _finish(  # noqa: PLR0913 (the last step gathers everything)
-    problem: Problem, fit: Fit, certificate: Certificate, paths: list[_Path], options: BallOptions, started: float
+    problem: Problem,
+    fit: RoundedLaw,
+    certificate: Certificate,
+    paths: list[_Path],
+    options: BallOptions,
+    started: float,
 ) -> Solution:
     overshoot = float(np.max(fit.law.attribute_epsilons() - problem.epsilons))
     upper = fit.law.log_ratio
@@ -305,7 +310,7 @@ def _lower(pool: Pool, source: MomentSource, w: FloatArray, point: Point) -> flo
     )
 
 
-def _law(paths: list[_Path], options: BallOptions, deadline: float) -> Fit:
+def _law(paths: list[_Path], options: BallOptions, deadline: float) -> RoundedLaw:
     """The law of the best path; where it does not survive rounding, of the next."""
     for path in sorted((p for p in paths if p.point is not None), key=lambda p: p.upper):
         fit = _law_of(path, options, deadline)
@@ -314,7 +319,7 @@ def _law(paths: list[_Path], options: BallOptions, deadline: float) -> Fit:
     raise SolveFailed("ball: the weights do not survive rounding to a grid; use milder epsilons, or method 'kronecker'")
 
 
-def _law_of(path: _Path, options: BallOptions, deadline: float) -> Fit | None:
+def _law_of(path: _Path, options: BallOptions, deadline: float) -> RoundedLaw | None:
     pool, best = path.pool, None
     counted = ball_certificate.cells(pool.whole) <= MAX_COUNTED
     # a wide radius may survive rounding where the narrowest does not, or lose less by it

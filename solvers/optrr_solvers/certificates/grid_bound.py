@@ -26,7 +26,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.certificates import modulus_bound
 from optrr_solvers.enclosure import FLIP_BITS, flip_ceiling, log_floor
 from optrr_solvers.laws.tilting import saddle_point
-from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, WindowTooWide, last_row
+from optrr_solvers.laws.totals import ROUNDINGS, Steps, TotalsRow, WindowTooWide, last_row
 from optrr_solvers.problem import Problem, flip_probabilities
 
 # Attributes times totals up to which the sum is exact (whole numbers of a few hundred digits).
@@ -156,7 +156,7 @@ def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
     return math.nextafter(log_terms + base + error, math.inf)
 
 
-def _log_sum_ceiling(row: Row, theta: float, threshold: int) -> float:
+def _log_sum_ceiling(row: TotalsRow, theta: float, threshold: int) -> float:
     """ln Σ_x N(x) e^{−θ(end−x)} (K−x)⁺ with end = ⌈K⌉, rounded up, the dropped mass included."""
     end = -(-threshold // _UNIT)
     below = threshold - (end - 1) * _UNIT

@@ -92,7 +92,7 @@ def _constants(dual: RankOne) -> tuple[Fraction, Fraction]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _TotalsTable:
     """N(x, y) for x = first, …: the tilted law of both totals; ``log_base``: ln of what the tilt left out."""
 
     first: int
@@ -137,7 +137,7 @@ def _end(dual: RankOne, constant: Fraction, mean: Fraction) -> int:
     return math.ceil(constant + farthest * farthest / (2 * dual.unit)) + 2
 
 
-def _table(dual: RankOne, end: int) -> _Table:
+def _table(dual: RankOne, end: int) -> _TotalsTable:
     theta, phi = _tilt(dual)
     u, b = np.array(dual.totals, dtype=np.int64), np.array(dual.effects, dtype=np.int64)
     log_odds = np.log(dual.sizes - 1.0)
@@ -159,7 +159,9 @@ def _table(dual: RankOne, end: int) -> _Table:
         counts
         @ (np.logaddexp(0.0, exponent) + np.log(dual.sizes) + 4 + np.abs(log_odds) + _size(theta, u) + _size(phi, b))
     )
-    return _Table(first, values, theta, phi, math.fsum(parts.tolist()), _ROUNDINGS * m * 2.0**-52 + 2.0**-50 * size)
+    return _TotalsTable(
+        first, values, theta, phi, math.fsum(parts.tolist()), _ROUNDINGS * m * 2.0**-52 + 2.0**-50 * size
+    )
 
 
 def _size(theta: float, integers: IntArray) -> FloatArray:

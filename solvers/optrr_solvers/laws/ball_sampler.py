@@ -29,7 +29,7 @@ from optrr_solvers.laws.base import BoolArray
 from optrr_solvers.laws.excess import ExcessTable, uniform_changes
 from optrr_solvers.laws.tilting import saddle_point
 from optrr_solvers.laws.total_tree import PICK_ERROR, TotalTree, blocks_for, pick_alike
-from optrr_solvers.laws.totals import ROUNDINGS, Row, Steps, first_row, rows
+from optrr_solvers.laws.totals import ROUNDINGS, Steps, TotalsRow, first_row, rows
 from optrr_solvers.laws.weighted_ball import WeightedBall
 from optrr_solvers.randomness import BitSource, Words
 
@@ -69,12 +69,12 @@ class BallTable:
         self._tree = TotalTree([self._whole[-1] if self._whole else self._last(b) for b in self._blocks], self._end)
         self._finish(ball, sizes)
 
-    def _rows(self, block: IntArray) -> Iterator[Row]:
+    def _rows(self, block: IntArray) -> Iterator[TotalsRow]:
         """The row before each attribute of the block, and after the last."""
         yield first_row()
         yield from rows(self._steps.of_these(block), self._end, first_row(), 0, block.size)
 
-    def _last(self, block: IntArray) -> Row:
+    def _last(self, block: IntArray) -> TotalsRow:
         return deque(self._rows(block), maxlen=1)[0]
 
     def _finish(self, ball: WeightedBall, sizes: IntArray) -> None:
@@ -116,7 +116,7 @@ class BallTable:
                 out[:, i], totals[k] = self._undo(i, before, totals[k], source.words(n))
         return out
 
-    def _undo(self, i: int, before: Row, state: IntArray, words: Words) -> tuple[BoolArray, IntArray]:
+    def _undo(self, i: int, before: TotalsRow, state: IntArray, words: Words) -> tuple[BoolArray, IntArray]:
         """Whether attribute i changed, and the total before it, for every draw."""
         steps = self._steps
         a = int(steps.floors[i])

@@ -23,7 +23,7 @@ import scipy.fft
 from numpy.lib.stride_tricks import sliding_window_view
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.laws.totals import Row, trimmed
+from optrr_solvers.laws.totals import TotalsRow, trimmed
 from optrr_solvers.randomness import BitSource, Words
 
 # Shares are rounded down to whole words. At most this share of all words then belongs to no cell, and a draw that falls there
@@ -48,7 +48,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 class _Node:
     """The law of some blocks' total and a bound of what its own sum adds to the relative error."""
 
-    row: Row
+    row: TotalsRow
     error: float
 
 
@@ -58,7 +58,7 @@ class TotalTree:
     ``error`` bounds what the tree's own sums add to the relative error of any probability drawn through it.
     """
 
-    def __init__(self, blocks: list[Row], end: int) -> None:
+    def __init__(self, blocks: list[TotalsRow], end: int) -> None:
         levels, self.error = [blocks], 0.0
         while len(levels[0]) > 1:
             nodes = [_sum(a, b, end) for a, b in zip(levels[0][::2], levels[0][1::2], strict=True)]
@@ -68,11 +68,11 @@ class TotalTree:
             levels.insert(0, [x.row for x in nodes])
         self._whole, self._levels = levels[0][0], levels[1:]
 
-    def last_row(self, low: int) -> Row:
+    def last_row(self, low: int) -> TotalsRow:
         """The law of the grand total from ``low`` on; what lies below is left out and not counted as lost."""
         row = self._whole
         skip = min(max(low - row.start, 0), row.values.size)
-        return Row(row.start + skip, row.values[skip:], row.lost)
+        return TotalsRow(row.start + skip, row.values[skip:], row.lost)
 
     def split(self, totals: IntArray, source: BitSource) -> IntArray:
         """Totals of the blocks for each grand total, shape (blocks, n)."""
@@ -85,7 +85,7 @@ class TotalTree:
         return np.stack(out)
 
 
-def _sum(left: Row, right: Row, end: int) -> _Node:
+def _sum(left: TotalsRow, right: TotalsRow, end: int) -> _Node:
     a, b = left.values, right.values
     lost = left.lost + right.lost
     if a.size * b.size <= _DIRECT:
@@ -98,7 +98,7 @@ def _sum(left: Row, right: Row, end: int) -> _Node:
         error = float((bound[good] / values[good]).max(initial=0.0))
     start = left.start + right.start
     # there is at least one cell; where only totals beyond the end are left, it holds these, which are cut later
-    return _Node(trimmed(Row(start, values[: max(1, end - start)], lost)), error)
+    return _Node(trimmed(TotalsRow(start, values[: max(1, end - start)], lost)), error)
 
 
 def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -133,7 +133,7 @@ def _mean(values: FloatArray) -> float:
     return float(values @ np.arange(values.size)) / float(values.sum())
 
 
-def _split(left: Row, right: Row, totals: IntArray, source: BitSource) -> tuple[IntArray, IntArray]:
+def _split(left: TotalsRow, right: TotalsRow, totals: IntArray, source: BitSource) -> tuple[IntArray, IntArray]:
     """The left and the right total, given their sums."""
     stretches = -(-left.values.size // _STRETCH)
     width = stretches * _STRETCH

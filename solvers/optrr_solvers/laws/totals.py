@@ -62,7 +62,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class TotalsRow:
     """N(x) for x = start, start + 1, …; ``lost`` is the mass dropped so far (not counting totals beyond the radius)."""
 
     start: int
@@ -76,12 +76,12 @@ class Row:
         return np.where(inside, self.values[np.where(inside, where, 0)], 0.0)
 
 
-def first_row() -> Row:
+def first_row() -> TotalsRow:
     """No attribute yet: the total is 0."""
-    return Row(0, np.ones(1), 0.0)
+    return TotalsRow(0, np.ones(1), 0.0)
 
 
-def rows(steps: Steps, end: int, row: Row, start: int, stop: int) -> Iterator[Row]:
+def rows(steps: Steps, end: int, row: TotalsRow, start: int, stop: int) -> Iterator[TotalsRow]:
     """Rows after attributes ``start``, …, ``stop`` − 1, from the row before them; totals of ``end`` or more are cut."""
     for i in range(start, stop):
         row = _next(row, steps, i, end)
@@ -90,7 +90,7 @@ def rows(steps: Steps, end: int, row: Row, start: int, stop: int) -> Iterator[Ro
         yield row
 
 
-def _next(row: Row, steps: Steps, i: int, end: int) -> Row:
+def _next(row: TotalsRow, steps: Steps, i: int, end: int) -> TotalsRow:
     a, high, old = int(steps.floors[i]), float(steps.high[i]), row.values
     size = max(min(old.size + a + (high > 0), end - row.start), 0)
     new = np.zeros(size)
@@ -100,10 +100,10 @@ def _next(row: Row, steps: Steps, i: int, end: int) -> Row:
         n = min(old.size, size - shift)
         if weight > 0 and n > 0:
             new[shift : shift + n] += old[:n] * weight
-    return Row(row.start, new, row.lost)
+    return TotalsRow(row.start, new, row.lost)
 
 
-def trimmed(row: Row) -> Row:
+def trimmed(row: TotalsRow) -> TotalsRow:
     """Without the edges that hold next to nothing; their mass is added to ``lost``."""
     values = row.values
     if values.size < 2 * _TRIM_EVERY:
@@ -114,7 +114,7 @@ def trimmed(row: Row) -> Row:
     if low == 0 and high == values.size:
         return row
     dropped = float(values[:low].sum() + values[high:].sum())
-    return Row(row.start + low, values[low:high], row.lost + dropped)
+    return TotalsRow(row.start + low, values[low:high], row.lost + dropped)
 
 
 def _edge(values: FloatArray) -> int:
@@ -128,7 +128,7 @@ def _edge(values: FloatArray) -> int:
     return length
 
 
-def last_row(steps: Steps, end: int, most: int) -> Row:
+def last_row(steps: Steps, end: int, most: int) -> TotalsRow:
     """The row after all attributes; O(m × window) time, O(window) memory.
 
     Raises WindowTooWide before a row of more than ``most`` totals, or rows of ``_MOST_ROWS`` times as many, are made.
