@@ -46,7 +46,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """After those that are not wanted are left out; a run that is not a usual one, such as a full one, runs what it is asked."""
+    """After those that are not wanted are left out; only usual runs skip, all others run what they select."""
     drawn = [item for item in items if item.get_closest_marker("simulation")]
     if drawn and config.option.markexpr.startswith("not full"):
         unchanged = _unchanged(config)
