@@ -105,8 +105,8 @@ def collected(files: Iterable[str]) -> dict[str, list[str]]:
     """The simulations of files, or of all, by file."""
     out: dict[str, list[str]] = {}
     for line in _pytest("--collect-only", *files).stdout.splitlines():
-        file, found, name = line.partition("::")
-        if found:
+        file, separator, name = line.partition("::")
+        if separator:
             out.setdefault(file, []).append(name)
     return out
 
