@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
 INSTALLED := .venv/$(if $(WHEEL),wheel,editable)
 
-.PHONY: demo docs test tests test-full results results-long results-stale quick dev checks lint types clean
+.PHONY: demo docs test tests test-full simulations results results-long results-stale quick dev checks lint types clean
 
 demo: $(if $(wildcard .venv/ready),$(INSTALLED),.venv/base)
 	$(BIN)/optrr demo
@@ -32,6 +32,10 @@ tests: $(INSTALLED)
 
 test-full: checks
 	$(BIN)/pytest -m "full or not full"
+
+# runs the simulations whose functions changed, and keeps that they passed, so that usual runs need not run them again
+simulations: $(INSTALLED)
+	$(BIN)/python tests/simulations.py
 
 # every kept figure and table again: the cheap ones take about a minute, the long ones far longer;
 # results-stale makes again, of all, those that are older than their code, and takes up an interrupted run

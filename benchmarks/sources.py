@@ -63,31 +63,33 @@ def executed_items(script: str, executed: Mapping[str, Iterable[str]]) -> set[It
     return project().closure({own, *traced})
 
 
-def digests(items: Iterable[Item]) -> Digests:
-    """The digests of items that depend on each other."""
+def digests(items: Iterable[Item], tree: Project | None = None) -> Digests:
+    """The digests of items that depend on each other, in the benchmarks' project unless another is given."""
+    tree = tree or project()
     chosen = sorted(items)
-    ran = {project().plain(item) for item in chosen}
+    ran = {tree.plain(item) for item in chosen}
     out: Digests = {}
     for item in chosen:
-        out.setdefault(item[0], {})[item[1]] = project().plain(item) + project().linked(item, ran)
+        out.setdefault(item[0], {})[item[1]] = tree.plain(item) + tree.linked(item, ran)
     return out
 
 
 @cache
-def _by_plain() -> dict[str, list[Item]]:
+def _by_plain(tree: Project) -> dict[str, list[Item]]:
     out = defaultdict[str, list[Item]](list)
-    for item in project().items:
-        out[project().plain(item)].append(item)
+    for item in tree.items:
+        out[tree.plain(item)].append(item)
     return out
 
 
-def surviving(recorded: Digests) -> tuple[set[Item], list[Item]]:
+def surviving(recorded: Digests, tree: Project | None = None) -> tuple[set[Item], list[Item]]:
     """Of a record's digests, the items of today's tree that have them, and what has them no more by its recorded place."""
+    tree = tree or project()
     ran = {both[:8] for names in recorded.values() for both in names.values()}
     today = defaultdict[str, list[Item]](list)
     for plain in ran:
-        for item in _by_plain().get(plain, ()):
-            today[plain + project().linked(item, ran)].append(item)
+        for item in _by_plain(tree).get(plain, ()):
+            today[plain + tree.linked(item, ran)].append(item)
     kept, gone = set[Item](), list[Item]()
     for home, names in recorded.items():
         for name, both in names.items():

@@ -148,7 +148,7 @@ class Project:
         file = self.file(module)
         package = module if file and file.stem == "__init__" else module.rpartition(".")[0]
         origins: dict[str, Item] = {}
-        for statement in (n for s in body for n in ast.walk(s)):
+        for statement in _within(body):
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
                     target = alias.name if alias.asname else alias.name.split(".")[0]
@@ -318,6 +318,14 @@ def package_folder(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"{package} cannot be imported; install the project first: pip install .")
     return Path(next(iter(spec.submodule_search_locations))).resolve()
+
+
+def _within(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Statements and those inside them; imports are in no expression, and looking there would take most of the time."""
+    for statement in statements:
+        yield statement
+        for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from _within(getattr(statement, block, ()))
 
 
 def _targets(statement: ast.stmt) -> set[str]:

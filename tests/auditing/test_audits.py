@@ -136,6 +136,7 @@ def random_right_mechanism(rng: np.random.Generator, number: int) -> Mechanism:
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("count", [8, pytest.param(400, marks=pytest.mark.full)])
 def test_false_alarms_are_within_the_level(count: int) -> None:
     """At a level of 0.2 per audit; this test itself fails with probability below 1e-6 where the level is kept."""

@@ -57,6 +57,7 @@ ALIKE = {
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.usefixtures("no_intervals")
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=[pytest.mark.full] if way in ALIKE else []) for way in sorted(WAYS)]

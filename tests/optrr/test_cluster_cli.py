@@ -125,6 +125,7 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_estimates_across_clusters_are_unbiased(first_round):
     folder, codes = first_round
     second = cluster_design(design(DOMAIN, 1.5, method="kronecker"), [("a", "b"), ("c", "d")])

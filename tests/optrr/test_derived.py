@@ -180,6 +180,7 @@ def test_the_law_is_normal_or_gamma():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("dependence", [0.0, pytest.param(0.3, marks=pytest.mark.full), 1.0])
 def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
     """By chance, 1500 tables miss the deviation by 2–3 % and the skewness by 0.15; the rest is for third-order terms."""
@@ -199,6 +200,7 @@ def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_the_law_of_the_entropy_with_empty_cells_is_that_of_simulated_estimates():
     made = design(Domain.of({"a": 3, "b": 3}), 2.0, method="kronecker").mechanism
     kernel, n = made.kernel(("a", "b")), 5000
@@ -241,6 +243,7 @@ def test_intervals_cover_and_values_are_nearly_unbiased(mechanism, statistic, pi
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_cover_among_a_few_tables(mechanism, statistic):
     """120 data sets: 2 % standard deviation, so 87 % is four of them below 95 %; the full tests have more."""
@@ -405,6 +408,7 @@ def few_records():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.filterwarnings("error")
 def test_few_records_of_any_table_have_an_interval_around_the_value():
     for (made, table), confidence in zip(few_records(), cycle([0.5, 0.95, 0.999]), strict=False):

@@ -35,6 +35,7 @@ def at_least(statistics: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_power_of_goodness_of_fit_is_that_of_its_own_p_values() -> None:
     """p-values near 5 % are drawn to a tenth of themselves, and one outcome may be on either side: 0.06."""
     seen, domain = kernel(2, 5), Domain.of({"g": 2})
@@ -144,6 +145,7 @@ def test_power_where_nothing_is_drawn_has_no_standard_error() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
     """The ratio falls short of χ² there, and its test draws tables, although no report is rare; noncentral χ² is 10 points off.
 

@@ -106,6 +106,7 @@ def test_triangles_agree_with_networkx_and_loops():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)]
 )

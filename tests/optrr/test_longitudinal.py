@@ -495,6 +495,7 @@ def simulated(design, codes, count, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("runs", "least", "most"), [(60, 0.86, 0.995), pytest.param(400, 0.93, 0.985, marks=pytest.mark.full)]
 )

@@ -115,6 +115,7 @@ SETTINGS = [(1.0, 3000, 1), (3.0, 400, 2), (6.0, 1000, 3)]
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(("name", "setting"), spread(MEASURES, SETTINGS, every=3))
 def test_intervals_cover(name: Any, setting: tuple[float, int, int]) -> None:
     """Coverage is binomial: at 95 %, 300 data sets hold fewer than 267 covered ones in 1 of 60,000 tests; 30 tests in all."""

@@ -69,6 +69,7 @@ def test_through_noise_it_is_twice_the_difference_of_maxima_that_scipy_finds(tab
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("runs", [80, pytest.param(1000, marks=pytest.mark.full)])
 def test_the_ratio_rejects_as_often_as_it_says_where_it_has_a_p_value(table, runs):
     pair = table.sum(axis=2)[:, :, None] * table.sum(axis=(0, 1))
@@ -106,6 +107,7 @@ def test_simultaneous_intervals_are_those_of_a_higher_confidence(table):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("runs", [12, pytest.param(1000, marks=pytest.mark.full)])
 def test_simultaneous_intervals_hold_together(runs):
     terms = Terms.of(DOMAIN, SMALL)

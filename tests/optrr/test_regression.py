@@ -304,6 +304,7 @@ def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(("formula", "family"), FORMULAS)
 def test_at_the_ends_of_an_interval_the_test_is_at_its_level(formula: str, family: str | None) -> None:
     mechanism = design(DOMAIN, 2.5, preserve="pairs").mechanism
@@ -327,6 +328,7 @@ def test_a_term_of_one_column_is_tested_as_its_coefficient() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(("formula", "family"), FORMULAS)
 def test_intervals_cover_and_tests_keep_their_level(formula: str, family: str | None) -> None:
     """400 data sets: 95 % coverage comes out below 90.8 % or above 98.3 % once in 6,000 times for each parameter."""

@@ -209,6 +209,7 @@ def effects(codes: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(("epsilon", "n"), [(1.5, 3000), (1.0, 20_000)])
 def test_effects_shrink_as_much_as_is_stated(epsilon: float, n: int) -> None:
     """Of an additive model, on average over 20 surveys; the error of such a mean is about 0.05."""

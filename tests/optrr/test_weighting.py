@@ -227,6 +227,7 @@ def test_simultaneous_intervals_are_wider_and_reports_alike_have_no_error():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
     # 2 % of the records weigh 30 times as much as the others, so that 3 % of the people are often in none of them. Covered in
     # some 98 of 100 samples; 49 or fewer of 60 come once in 10^8 at that rate, and nearly always at 65 %
@@ -635,6 +636,7 @@ def test_independence_of_equal_weights_is_nearly_that_of_the_plain_test():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_weights_make_the_test_of_independence_keep_its_level_where_the_plain_one_does_not():
     """300 samples of people in clusters of ten that are alike: at 5 % more than 28 are rejected once in 1,000 times."""
     rng, mechanism = np.random.default_rng(3), made(4.0).mechanism

@@ -128,6 +128,7 @@ def test_kl_is_below_and_kronecker_above():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_samples_have_the_flips_and_pairs_of_the_law():
     """100 flips and 4950 pairs, 10^5 draws: no |z| above 5; false alarm about 3e-3 over all, fixed seed."""
     law = solve(draw(100, 1, 3)).law
@@ -397,6 +398,7 @@ def test_two_attributes_whose_pair_leaves_no_gain_get_kroneckers_total():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_draws_of_a_mixture_keep_flips_and_pairs(few_rounds):
     """8 flips and 28 pairs, 10^5 draws from a mixture of balls: no |z| above 4.5; false alarm 3e-4 over all, fixed seed."""
     problem = paired(8)
