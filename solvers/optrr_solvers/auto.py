@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from optrr_solvers.certificates.certificate import Certificate
 from optrr_solvers.errors import Infeasible, InvalidProblem, OptrrError, SolveFailed
-from optrr_solvers.laws.base import Law
 from optrr_solvers.methods import METHODS, Guarantee, Method
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
@@ -55,7 +54,10 @@ def _auto(problem: Problem, options: SolveOptions) -> Solution:
     tried = _Tried(problem, failures)
     _certified(tried, options, deadline)
     if tried.best is None or tried.best.status is not Status.OPTIMAL:
-        _simple(tried)
+        # POR's heuristic, where it keeps every ε_i, and Kronecker
+        for method in METHODS.values():
+            if method.guarantee is Guarantee.BASELINE and method.takes(problem) and method.automatic(problem):
+                tried.add(method.solve(problem))
         _blocks(tried, deadline)
     return tried.answer(options, started)
 
@@ -157,13 +159,6 @@ def _certified(tried: _Tried, options: SolveOptions, deadline: float) -> None:
             tried.failures.append(str(failed))
 
 
-def _simple(tried: _Tried) -> None:
-    """POR's heuristic, where it keeps every ε_i, and Kronecker."""
-    for method in METHODS.values():
-        if method.guarantee is Guarantee.BASELINE and method.takes(tried.problem) and method.automatic(tried.problem):
-            tried.add(method.solve(tried.problem))
-
-
 def _blocks(tried: _Tried, deadline: float) -> None:
     """Products of blocks, where that can be better than what there is."""
     left = deadline - time.perf_counter()
@@ -172,7 +167,11 @@ def _blocks(tried: _Tried, deadline: float) -> None:
         return
     law = best_blocks(tried.problem, _block, seconds)
     if law is not None:
-        tried.add(_product(tried.problem, law))
+        notes = (
+            "blocks of attributes are randomized independently: no law found for all of them together has a smaller total",
+        )
+        started = time.perf_counter()
+        tried.add(checked(tried.problem, "blocks", law, None, started=started, tolerance=None, notes=notes))
 
 
 def _block(problem: Problem, options: SolveOptions) -> Solution:
@@ -184,10 +183,3 @@ def _block(problem: Problem, options: SolveOptions) -> Solution:
         if method.takes(problem) and method.automatic(problem):
             return method.solve(problem, _heeded(method, options))
     raise SolveFailed(f"no method takes a block of {problem.m} attributes")
-
-
-def _product(problem: Problem, law: Law) -> Solution:
-    notes = (
-        "blocks of attributes are randomized independently: no law found for all of them together has a smaller total",
-    )
-    return checked(problem, "blocks", law, None, started=time.perf_counter(), tolerance=None, notes=notes)

@@ -158,7 +158,8 @@ def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = 
     """
     workload = problem.workload
     low, high = limits_of_rows(problem)
-    source = _source(workload, problem.total)
+    few = cells_of_classes(workload) <= MAX_ALLOCATION_CELLS
+    source = CellCuts(workload, problem.total) if few else TwoTotalsCuts(workload, problem.total)
     lam = workload.eigenvalues(law)
     error = workload.error(lam)
     multipliers = np.zeros(low.size) if push is None else push.copy()
@@ -174,11 +175,6 @@ def lower_error(problem: AllocationProblem, law: Law, push: FloatArray | None = 
         # the next cut is taken between the law and the minimum under the cuts so far, where these leave most room
         at = np.sqrt(lam * outer[: at.size])
     return lower
-
-
-def _source(workload: TableWorkload, total: float) -> CellCuts | TwoTotalsCuts:
-    few = cells_of_classes(workload) <= MAX_ALLOCATION_CELLS
-    return CellCuts(workload, total) if few else TwoTotalsCuts(workload, total)
 
 
 @dataclass(frozen=True, eq=False)

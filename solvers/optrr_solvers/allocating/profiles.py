@@ -132,7 +132,9 @@ class _ProfileSearch:
         self.lower = float(self.workload.coefficients.sum())
 
     def run(self, started: float) -> AllocatedLaw:
-        ratios, scale = self._start(), 1.0
+        # Kronecker's best split, without limits: scaling applies them
+        split = best_split(self.workload, single_blocks(self.workload), self.problem.total)
+        ratios, scale = np.maximum(split.epsilons, EPSILON_RANGE[0]), 1.0
         for _ in range(_ROUNDS):
             self.rounds += 1
             try:
@@ -161,11 +163,6 @@ class _ProfileSearch:
                 break
             ratios, scale = following, 1.0
         return self._answer(started)
-
-    def _start(self) -> FloatArray:
-        """Kronecker's best split, without limits: scaling applies them."""
-        split = best_split(self.workload, single_blocks(self.workload), self.problem.total)
-        return np.maximum(split.epsilons, EPSILON_RANGE[0])
 
     def _record(self, solution: Solution) -> None:
         lam = self.workload.eigenvalues(solution.law)

@@ -112,11 +112,9 @@ def _total(reader: _Reader, operations: int) -> float:
         top = size * np.maximum(*_kept_and_changed(ways, top))
         bottom = size * np.minimum(*_kept_and_changed(ways, bottom))
     ratio = top[0] / bottom[0]
-    return 0.0 if ratio == 1 and _nothing_drawn(reader.automaton) else reader.arithmetic.log_ceiling(ratio, operations)
-
-
-def _nothing_drawn(automaton: Layers) -> bool:
-    return all(isinstance(layer, Layer) and layer.uniform for layer in automaton.layers)
+    if ratio == 1 and all(isinstance(layer, Layer) and layer.uniform for layer in reader.automaton.layers):
+        return 0.0
+    return reader.arithmetic.log_ceiling(ratio, operations)
 
 
 def _kept_and_changed(ways: _Branches, after: Numbers) -> tuple[Numbers, Numbers]:

@@ -101,17 +101,13 @@ def _thinnest(sizes: IntArray, diagram: Diagram) -> FloatArray:
         log_others = math.log(int(sizes[node.attribute]) - 1)
         kept = node.log_kept + after[node.kept]
         ways = [(log_others + log + after[state], share) for state, log, share in node.ways]
-        changed = _mean(ways)
+        with np.errstate(divide="ignore"):
+            changed = np.asarray(np.logaddexp.reduce([w + np.log(share) for w, share in ways]))
         total = np.logaddexp(kept, changed)
         parts = [kept, changed] + ([w for w, _ in ways] if node.high is not None else [])
         out.append(float(min((x - total).min() for x in parts)))
         after = total - math.log(int(sizes[node.attribute]))
     return np.array(out[::-1])
-
-
-def _mean(ways: list[tuple[FloatArray, FloatArray | float]]) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.logaddexp.reduce([w + np.log(share) for w, share in ways]))
 
 
 def _layers(
@@ -122,18 +118,15 @@ def _layers(
     for node in reversed(diagram.nodes):
         if isinstance(node, Choice):
             masses = arithmetic.numbers(node.shares) * after[node.next_states]
-            out.append(_choice(node, (masses / masses.sum()).astype(np.float64)))
+            # thresholds in doubles, because the label holds whatever the components' shares are
+            shares = (masses / masses.sum()).astype(np.float64)[:-1]
+            ends = np.floor(shares * (2.0**WORD_BITS * (1 - 2.0**-48))).astype(np.uint64)
+            out.append(ChoiceLayer(np.cumsum(ends, dtype=np.uint64), node.next_states))
             after = np.array([masses.sum()])
         else:
             layer, after = _layer(node, int(sizes[node.attribute]), after, arithmetic, shrink, words)
             out.append(layer)
     return tuple(reversed(out))
-
-
-def _choice(node: Choice, shares: FloatArray) -> ChoiceLayer:
-    """The thresholds of a choice; computed in doubles, because the label holds whatever the components' shares are."""
-    ends = np.cumsum(np.floor(shares[:-1] * (2.0**WORD_BITS * (1 - 2.0**-48))).astype(np.uint64), dtype=np.uint64)
-    return ChoiceLayer(ends, node.next_states)
 
 
 def _layer(  # noqa: PLR0913 (one pass of a loop)

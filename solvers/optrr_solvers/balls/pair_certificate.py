@@ -47,7 +47,9 @@ def rounded(problem: Problem, classes: Classes, point: RankOnePoint) -> list[Cer
     shift = float(classes.counts @ (b * classes.gaps))
     if shift * float(b.max()) < _FAINT:
         return []
-    scale = _scale(classes, point)
+    # grid points a nat, so that rounding costs its share of the total where many attributes change
+    changed = max(float(classes.counts @ classes.f), 1.0)
+    scale = math.sqrt(changed / (12 * _COST * max(point.bound, 1.0)))
     certificates = [_at_scale(problem, classes, point, scale * finer) for finer in _FINER]
     return [x for x in certificates if x is not None]
 
@@ -74,9 +76,3 @@ def _at_scale(problem: Problem, classes: Classes, point: RankOnePoint, scale: fl
         tuple(tuple(c.tolist()) for c in classes.members),
         tuple(int(u) for u in totals), effects=tuple(int(x) for x in effects), unit=unit,
     )  # fmt: skip
-
-
-def _scale(classes: Classes, point: RankOnePoint) -> float:
-    """Grid points a nat, so that rounding costs its share of the total where many attributes change."""
-    changed = max(float(classes.counts @ classes.f), 1.0)
-    return math.sqrt(changed / (12 * _COST * max(point.bound, 1.0)))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.balls.pair_pricing import Prices, Soft, best_ball
@@ -83,7 +82,8 @@ class Generation:
         scaled = np.where(logs <= top, np.exp(np.minimum(logs - top, 0.0)), 0.0)
         shares, multipliers = self._with_rows(relative * scaled, nearest=False)
         kept = shares > _LEAST_SHARE
-        log_y = self._log_scale(kept, shares)
+        columns = [c for c, k in zip(self.columns, kept, strict=True) if k]
+        log_y = self.wanted.log_scale(columns, shares[kept]) if columns else -math.inf
         if not math.isfinite(log_y):
             masses, multipliers = self._with_rows(relative, nearest=True)
             shares = masses * np.exp(logs.min() - logs)
@@ -92,11 +92,6 @@ class Generation:
         if log_y > self.log_y:
             self.best, self.log_y = shares, log_y
         return self.wanted.prices(multipliers)
-
-    def _log_scale(self, kept: NDArray[np.bool_], shares: FloatArray) -> float:
-        if not kept.any():
-            return -math.inf
-        return self.wanted.log_scale([c for c, k in zip(self.columns, kept, strict=True) if k], shares[kept])
 
     def _with_rows(self, matrix: FloatArray, *, nearest: bool) -> tuple[FloatArray, FloatArray]:
         """Shares and the multipliers of all rows, adding rows until none is violated."""

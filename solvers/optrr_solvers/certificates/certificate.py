@@ -148,7 +148,10 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
         return kl_bound(problem)
     certificate.check(problem)
     if certificate.effects:
-        return _rank_one_bound(problem, certificate)
+        try:
+            return rank_one.lower_bound(_rank_one(problem, certificate))
+        except TooManyTotals as error:
+            raise InvalidCertificate(f"the certificate cannot be evaluated: {error}; scale it down") from error
     cells = cell_count(certificate)
     if cells > MAX_CELLS or (cells > EXACT_CELLS and _too_heavy_to_count(certificate)):
         return _grid_bound(problem, certificate)
@@ -185,13 +188,6 @@ def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:
         problem.sizes[first], np.array([len(c) for c in certificate.classes]), problem.epsilons[first],
         certificate.weights, certificate.effects, certificate.unit, problem.kappa,
     )  # fmt: skip
-
-
-def _rank_one_bound(problem: Problem, certificate: Certificate) -> float:
-    try:
-        return rank_one.lower_bound(_rank_one(problem, certificate))
-    except TooManyTotals as error:
-        raise InvalidCertificate(f"the certificate cannot be evaluated: {error}; scale it down") from error
 
 
 def kl_bound(problem: Problem) -> float:

@@ -108,7 +108,10 @@ def log_mean_ceiling(dual: RankOne, constant: Fraction) -> float:
     mean = Fraction(0)
     for n, b, r in zip(dual.counts.tolist(), dual.effects, dual.sizes.tolist(), strict=True):
         mean += Fraction(n * b * (r - 1), r)
-    end = _end(dual, constant, mean)
+    most: int = sum(int(n) * b for n, b in zip(dual.counts, dual.effects, strict=True))
+    farthest = max(mean, most - mean)
+    # from this x on h is at most 0, whatever y
+    end = math.ceil(constant + farthest * farthest / (2 * dual.unit)) + 2
     table = _table(dual, end)
     x = table.first + np.arange(table.values.shape[0], dtype=np.float64)
     y = np.arange(table.values.shape[1], dtype=np.float64)
@@ -130,13 +133,6 @@ def log_mean_ceiling(dual: RankOne, constant: Fraction) -> float:
     return math.nextafter(log_sum + table.log_base + table.log_error + 2.0**-49 * (largest + 200), math.inf)
 
 
-def _end(dual: RankOne, constant: Fraction, mean: Fraction) -> int:
-    """From this x on h is at most 0, whatever y."""
-    most: int = sum(int(n) * b for n, b in zip(dual.counts, dual.effects, strict=True))
-    farthest = max(mean, most - mean)
-    return math.ceil(constant + farthest * farthest / (2 * dual.unit)) + 2
-
-
 def _table(dual: RankOne, end: int) -> _TotalsTable:
     theta, phi = _tilt(dual)
     u, b = np.array(dual.totals, dtype=np.int64), np.array(dual.effects, dtype=np.int64)
@@ -146,7 +142,9 @@ def _table(dual: RankOne, end: int) -> _TotalsTable:
     # attributes that lower x come first; after them x only grows, and totals beyond the end never come back
     order = np.repeat(np.argsort(u, kind="stable"), dual.counts[np.argsort(u, kind="stable")])
     first = int((np.minimum(u, 0) * dual.counts).sum())
-    _require_room(u, b, dual.counts, end - first)
+    cells = min(end - first, int((np.abs(u) * dual.counts).sum()) + 1) * (int((b * dual.counts).sum()) + 1)
+    if not 0 < cells <= MAX_CELLS:
+        raise TooManyTotals(f"{cells} pairs of totals; {MAX_CELLS} at most")
     values = np.zeros((1 - first, 1))
     values[-first, 0] = 1.0
     for g in order.tolist():
@@ -184,12 +182,6 @@ def _step(  # noqa: PLR0913 (one recurrence, all of it needed)
     else:
         new[: old_x + u, b:] += changed * values[-u:]
     return new
-
-
-def _require_room(u: IntArray, b: IntArray, counts: IntArray, rows: int) -> None:
-    cells = min(rows, int((np.abs(u) * counts).sum()) + 1) * (int((b * counts).sum()) + 1)
-    if not 0 < cells <= MAX_CELLS:
-        raise TooManyTotals(f"{cells} pairs of totals; {MAX_CELLS} at most")
 
 
 def _tilt(dual: RankOne) -> tuple[float, float]:

@@ -272,7 +272,9 @@ class BallLaw(Law):
             most -= part.states
         rest = 1 - math.fsum(share for share, _ in parts)
         if rest > 0 and self.log_ratio > 0:
-            parts.append((rest, _uniform_diagram(self._visited.tolist())))
+            only = np.zeros(1, dtype=np.int64)
+            steps = tuple(Step(i, only, only) for i in self._visited.tolist())
+            parts.append((rest, Diagram(steps, np.zeros(1))))
         return mixture(parts)
 
     @cached_property
@@ -334,11 +336,6 @@ def _degrees(law: BallLaw) -> FloatArray:
             chances = np.stack([chances, more], axis=1).reshape(totals.size, -1)
         out += x.share * (chances * x.ball.profile(totals[:, None] + np.arange(law.m + 1))).sum(axis=1)
     return out.reshape((2,) * law.m)
-
-
-def _uniform_diagram(order: Sequence[int]) -> Diagram:
-    only = np.zeros(1, dtype=np.int64)
-    return Diagram(tuple(Step(i, only, only) for i in order), np.zeros(1))
 
 
 def log_expm1_scalar(x: float) -> float:

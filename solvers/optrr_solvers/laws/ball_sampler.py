@@ -66,16 +66,15 @@ class BallTable:
         order = np.argsort(weights, kind="stable")
         self._blocks = [order[b::count] for b in range(count)]
         self._whole = list(self._rows(self._blocks[0])) if count == 1 else None
-        self._tree = TotalTree([self._whole[-1] if self._whole else self._last(b) for b in self._blocks], self._end)
+        self._tree = TotalTree(
+            [self._whole[-1] if self._whole else deque(self._rows(b), maxlen=1)[0] for b in self._blocks], self._end
+        )
         self._finish(ball, sizes)
 
     def _rows(self, block: IntArray) -> Iterator[TotalsRow]:
         """The row before each attribute of the block, and after the last."""
         yield first_row()
         yield from rows(self._steps.of_these(block), self._end, first_row(), 0, block.size)
-
-    def _last(self, block: IntArray) -> TotalsRow:
-        return deque(self._rows(block), maxlen=1)[0]
 
     def _finish(self, ball: WeightedBall, sizes: IntArray) -> None:
         low = math.floor(float(ball.knots[0]) - _BELOW / self._theta)

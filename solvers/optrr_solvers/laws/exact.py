@@ -7,7 +7,7 @@ are enclosed, and with them the odds e^{ε_i} = (r_i−1) Pr(kept)/Pr(changed).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -33,7 +33,8 @@ def attribute_epsilon_bounds(
     flat = log_density.ravel()
     levels = {level: exp_bounds(level) for level in set(flat.tolist())}
     # with one common denominator the sums are sums of integers; rounding to it adds far less than the width of the enclosures
-    unit = _common_unit(levels.values())
+    smallest = min(low for low, _ in levels.values())
+    unit = 1 << (200 + max(0, smallest.denominator.bit_length() - smallest.numerator.bit_length()))
     masses = [
         [n * rounding(levels[x][side] * unit) for n, x in zip(outputs, flat.tolist(), strict=True)]
         for side, rounding in ((0, math.floor), (1, math.ceil))
@@ -47,8 +48,3 @@ def attribute_epsilon_bounds(
         low[members] = log_floor(Fraction((r - 1) * kept[0], changed[1]))
         high[members] = log_ceiling(Fraction((r - 1) * kept[1], changed[0]))
     return low, high
-
-
-def _common_unit(bounds: Collection[tuple[Fraction, Fraction]]) -> int:
-    smallest = min(low for low, _ in bounds)
-    return 1 << (200 + max(0, smallest.denominator.bit_length() - smallest.numerator.bit_length()))
