@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from optrr import __version__
-from optrr.designs.design_file import refuse_repeats
 from optrr.domain.declaration import DeclaredAttribute, declaration
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.small_files import Given, opens_with, read_small, refuse_pipe
+from optrr.releases.sealed import Sealed
+from optrr.releases.small_files import Given, read_small
 
 if TYPE_CHECKING:
     from optrr.ways.protocols.sampled_tables import SampledTables
@@ -44,10 +44,7 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
     tables: list[TableRecord]
 
 
-def is_sampled_tables(path: Given) -> bool:
-    """Whether a file says that it is a way of asking of this kind. Raises InvalidInput for a pipe, which is read once only."""
-    refuse_pipe(path)
-    return opens_with(path, FORMAT)
+_SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
@@ -70,10 +67,6 @@ def read_sampled_tables(path: Given) -> SampledTablesRecord:
     """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
     try:
         raw = read_small(path)
-        record = msgspec.json.decode(raw, type=SampledTablesRecord)
-        refuse_repeats(raw)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
-    if record.format != FORMAT:
-        raise InvalidInput(f"{path} has format {record.format[:40]!r}; this version reads {FORMAT!r}")
-    return record
+    return _SEALED.decoded(raw, path)
