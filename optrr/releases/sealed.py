@@ -20,8 +20,8 @@ from optrr.releases.small_files import Given, read_small, refuse_pipe
 
 DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
 SAMPLED_TABLES, RECORDS = "optrr-sampled-tables", "optrr-records"
-# What a damaged file still says of itself among its first characters.
-_HEAD, _MARK = 100, re.compile(rb'"(optrr-[a-z-]+)/')
+# What a damaged file still says of itself among its first characters; the keys of a deployment are sorted, its format later.
+_HEAD, _MARK = 100, re.compile(rb"(optrr-(?:design|longitudinal|sampled-tables))/")
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)

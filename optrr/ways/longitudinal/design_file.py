@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from optrr import __version__
+from optrr.designs.design import Design
 from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design
 from optrr.designs.specification_record import refuse_specification
 from optrr.designs.work import is_heavy
@@ -29,9 +30,6 @@ from optrr.ways.longitudinal.two_stage import TwoStage
 from optrr.ways.longitudinal.whole import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
-
-if TYPE_CHECKING:
-    from optrr.ways.longitudinal.design import LongitudinalDesign
 
 FORMAT = "optrr-longitudinal/1"
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
@@ -91,19 +89,19 @@ class LongitudinalRecord:
         return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
 
 
-def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
-    """Write the file, whole or not at all."""
-    second = design.instantaneous
+def save_longitudinal(optimum: Design, mechanism: TwoStage, requested: FloatArray, path: str | Path) -> None:
+    """Write the file of a design's parts, whole or not at all; as :class:`LongitudinalRecord` has them."""
+    second = mechanism.instantaneous
     coin = isinstance(second, WholeOrUniform)
     record = _Record(
         format=FORMAT,
         software=f"optrr {__version__}",
-        optimum=msgspec.Raw(encoded_design(design.optimum)),
-        requested=design.requested_epsilons.tolist(),
-        attributes=design.mechanism.attribute_epsilons.tolist(),
-        one_report=design.mechanism.epsilon,
-        epsilon=design.epsilon,
-        permanent=record_of(design.permanent.law) if coin else None,
+        optimum=msgspec.Raw(encoded_design(optimum)),
+        requested=requested.tolist(),
+        attributes=mechanism.attribute_epsilons.tolist(),
+        one_report=mechanism.epsilon,
+        epsilon=mechanism.permanent.epsilon,
+        permanent=record_of(mechanism.permanent.law) if coin else None,
         threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
         each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
     )

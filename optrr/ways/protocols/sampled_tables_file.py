@@ -7,20 +7,18 @@ made for), ``attributes`` (:mod:`optrr.domain.declaration`) and ``tables`` (attr
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from optrr import __version__
 from optrr.domain.declaration import DeclaredAttribute, declaration
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.sealed import Sealed
 from optrr.releases.small_files import Given, read_small
-
-if TYPE_CHECKING:
-    from optrr.ways.protocols.sampled_tables import SampledTables
 
 FORMAT = "optrr-sampled-tables/1"
 
@@ -47,17 +45,12 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
-def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
-    """Write the file, whole or not at all."""
-    rows = zip(asking.tables, asking.shares.tolist(), asking.oracles, strict=True)
-    record = SampledTablesRecord(
-        FORMAT,
-        f"optrr {__version__}",
-        asking.epsilon,
-        asking.answer_epsilon,
-        [DeclaredAttribute(**declaration(a)) for a in asking.domain],
-        [TableRecord(list(names), share, oracle) for names, share, oracle in rows],
-    )
+def save_sampled_tables(
+    domain: Domain, tables: Sequence[TableRecord], epsilons: tuple[float, float], path: str | Path
+) -> None:
+    """Write the file, whole or not at all; ``epsilons`` are what the answers spend as drawn, and what they are made for."""
+    attributes = [DeclaredAttribute(**declaration(a)) for a in domain]
+    record = SampledTablesRecord(FORMAT, f"optrr {__version__}", *epsilons, attributes, list(tables))
     with whole_file(Path(path)) as partial:
         text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
         partial.write_text(text + "\n", encoding="utf-8")
