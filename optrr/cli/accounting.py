@@ -12,11 +12,12 @@ import click
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releases import limit_option, provenances_in
-from optrr.designs.signing import RECORDS, require_signed
+from optrr.designs.signing import require_signed
 from optrr.errors import InvalidInput
 from optrr.releases.account import Release, distinct_releases, recomputed, total_epsilon
 from optrr.releases.binding import Origin
 from optrr.releases.provenance import PERSON, SEEDED, UNIT, Provenance
+from optrr.releases.sealed import LONGITUDINAL, RECORDS, kind_of
 from optrr.releases.sidecar import origin_from_sidecar, sidecar_path
 from optrr.releases.small_files import Content, content_of
 from optrr.show.rounding import epsilon_text
@@ -116,13 +117,12 @@ def _signed(file: Path, key: Path) -> Provenance:
 def _epsilons_of(designs: Sequence[Path]) -> dict[str, float]:
     """ε by digest, recomputed from design files of every kind."""
     from optrr.ways.longitudinal.design import LongitudinalDesign  # noqa: PLC0415 (both bring the arithmetic of laws)
-    from optrr.ways.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
     from optrr.ways.protocols.saved import load_asking  # noqa: PLC0415
 
     out: dict[str, float] = {}
     for path in designs:
         held = content_of(path, "design file")
-        made = LongitudinalDesign.load(held) if is_longitudinal(held) else load_asking(held)
+        made = LongitudinalDesign.load(held) if kind_of(held) == LONGITUDINAL else load_asking(held)
         out[made.digest] = made.epsilon
     return out
 

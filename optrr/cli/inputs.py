@@ -12,6 +12,7 @@ import click
 from optrr.errors import InvalidInput
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import RecordsAt
+from optrr.releases.sealed import LONGITUDINAL, kind_of
 from optrr.releases.small_files import Given
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -133,10 +134,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def refuse_longitudinal(file: Given) -> None:
     """Raise InvalidInput for a longitudinal design where a device is to draw: it would have to draw anew in every round."""
-    # with it comes the arithmetic of both stages
-    from optrr.ways.longitudinal.design_file import is_longitudinal  # noqa: PLC0415
-
-    if is_longitudinal(file):
+    if kind_of(file) == LONGITUDINAL:
         raise InvalidInput(
             f"{file} is a longitudinal design, and devices draw once: make its reports with `optrr longitudinal-perturb` where "
             "the records are, or design the same specification with `optrr design` to ask once"

@@ -25,16 +25,16 @@ from optrr.cli.releases import (
 from optrr.cli.signals import cleaned_up
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
-from optrr.designs.signing import DESIGN, SAMPLED_TABLES, require_signed
+from optrr.designs.signing import require_signed
 from optrr.domain.domain import listed
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 from optrr.records.spreadsheets import formula_doubts
+from optrr.releases.sealed import DESIGN, SAMPLED_TABLES, kind_of
 from optrr.releases.small_files import content_of
 from optrr.show.printable import amount
-from optrr.ways.protocols.sampled_tables_file import is_sampled_tables
 from optrr.ways.protocols.saved import load_asking
 
 
@@ -79,7 +79,7 @@ def perturb(
     with --query, or - for standard input. What is written is in random order, because a record's place may tell its value.
     """
     held = content_of(design_file, "design file")
-    require_signed(held, key, signature, SAMPLED_TABLES if is_sampled_tables(held) else DESIGN)
+    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
     asking = load_asking(held)
     replaced = replaced_release(output)
     asked = PublicColumns.parsed(public)

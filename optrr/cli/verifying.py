@@ -7,16 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import msgspec
 
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.cli.targets import OUTPUT
 from optrr.designs.checks import Check, Verification
 from optrr.designs.signing import (
-    DEPLOYMENT,
-    DESIGN,
-    LONGITUDINAL,
-    RECORDS,
     is_exposed,
     sign_file,
     signature_check,
@@ -25,17 +20,12 @@ from optrr.designs.signing import (
 from optrr.designs.specification_record import refuse_specification
 from optrr.designs.verify import verify as verified
 from optrr.designs.work import refuse_large
-from optrr.devices.deployment.deployment_file import is_deployment
 from optrr.devices.deployment.verify import verify_deployment
 from optrr.errors import InvalidInput
+from optrr.releases.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, RECORDS, format_of, kind_of
 from optrr.releases.sidecar import SUFFIX, origin_from_sidecar
-from optrr.releases.small_files import Content, content_of, read_named
-from optrr.ways.longitudinal.design_file import is_longitudinal
+from optrr.releases.small_files import Content, content_of
 from optrr.ways.longitudinal.verify import verify_longitudinal
-
-
-class _Form(msgspec.Struct):
-    format: str
 
 
 @click.command()
@@ -126,9 +116,8 @@ def _kind(file: Content) -> str:
     """What the file is signed as."""
     if file.path.name.endswith(SUFFIX):
         return RECORDS
-    if is_deployment(file):
-        return DEPLOYMENT
-    return LONGITUDINAL if is_longitudinal(file) else DESIGN
+    said = kind_of(file)
+    return said if said in (DEPLOYMENT, LONGITUDINAL) else DESIGN
 
 
 def _released(file: Content) -> Verification:
@@ -141,28 +130,22 @@ def _released(file: Content) -> Verification:
 
 
 def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:
-    if _kind(file) == RECORDS:
+    kind = _kind(file)
+    if kind == RECORDS:
         return _released(file)
-    if is_deployment(file):
+    if kind == DEPLOYMENT:
         return verify_deployment(file, design_file, limited=limited)
     if design_file is not None:
         raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
-    if is_longitudinal(file):
+    if kind == LONGITUDINAL:
         return verify_longitudinal(file, limited=limited)
-    if not _says_a_format(file):
-        refuse_specification(read_named(file, "file"), file)
+    if not format_of(file.raw):
+        refuse_specification(file.raw, file)
         raise InvalidInput(
             f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "
             "get it again from whoever wrote it"
         )
     return verified(file, limited=limited)
-
-
-def _says_a_format(file: Content) -> bool:
-    try:
-        return bool(msgspec.json.decode(read_named(file, "file"), type=_Form).format)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 def _show(result: Verification) -> None:

@@ -15,8 +15,6 @@ to pass :mod:`optrr.designs.verify`, which trusts no number in the file.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,16 +30,17 @@ from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, Sealed, encoded, sha256_of
 from optrr.releases.small_files import Given, read_named
 from optrr.version import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 
 FORMAT = "optrr-design/1"
-# How the formats of other files of ours begin that may be given for a design, and what to do then.
+# Kinds of other files of ours that may be given for a design, and what to do then.
 _OTHERS = {
-    "optrr-longitudinal/": "give it to the longitudinal- commands",
-    "optrr-deployment/": "it is a deployment file; give the design that it was exported from",
+    LONGITUDINAL: "give it to the longitudinal- commands",
+    DEPLOYMENT: "it is a deployment file; give the design that it was exported from",
 }
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0
@@ -87,9 +86,25 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     earlier: list[ReleaseRecord] | msgspec.UnsetType = msgspec.UNSET
     public: PublicRecord | msgspec.UnsetType = msgspec.UNSET
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a cap whose e^η no arithmetic needs."""
+        most = _MOST_CAP * len(self.attributes)
+        for a in self.attributes:
+            if a.conditional_cap is not None and not a.conditional_cap <= most:
+                raise ValueError(
+                    f"a conditional cap is {a.conditional_cap:g} nats, and no law of {len(self.attributes)} attributes has "
+                    f"more than {most:g}; leave it out"
+                )
 
-class _Versioned(msgspec.Struct):
-    format: str
+
+_SEALED = Sealed(
+    _Record,
+    FORMAT,
+    "design file ",
+    "is not a design",
+    lambda written: f": {_OTHERS.get(written.partition('/')[0], 'design again')}",
+    refuse_specification,
+)
 
 
 def save_design(design: Design, path: str | Path) -> None:
@@ -134,8 +149,8 @@ def encoded_design(design: Design) -> bytes:
         earlier=[r.to_record() for r in design.earlier] or msgspec.UNSET,
         public=design.public.record(),
     )
-    record.digest = _digest(record)
-    return msgspec.json.format(msgspec.json.encode(record), indent=1)
+    record.digest = sha256_of(record)
+    return encoded(record)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,19 +188,7 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
     InvalidInput
         where it is malformed, or of an unknown version.
     """
-    try:
-        written = msgspec.json.decode(raw, type=_Versioned).format
-        if written != FORMAT:
-            remedy = next((text for mark, text in _OTHERS.items() if written.startswith(mark)), "design again")
-            raise InvalidInput(
-                f"design file {source} has format {written[:40]!r}; this version reads {FORMAT!r}: {remedy}"
-            )
-        record = msgspec.json.decode(raw, type=_Record)
-        refuse_repeats(raw)
-        _refuse_caps(record)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        refuse_specification(raw, source)
-        raise InvalidInput(f"design file {source} is not a design: {in_one_line(error)}") from error
+    record = _SEALED.decoded(raw, source)
     digest, record.digest = record.digest, ""
     try:
         domain, solution = _contents(record)
@@ -193,31 +196,7 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
         public = PublicColumns.of_record(record.public).apart_from(domain)
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return DesignRecord(domain, solution, stated_numbers(record), digest == _digest(record), raw, earlier, public)
-
-
-def refuse_repeats(raw: bytes) -> None:
-    """Raise DecodeError where an object has a key twice: readers differ in which they take, so that people see another."""
-
-    def unique(pairs: list[tuple[str, object]]) -> None:
-        keys = [key for key, _ in pairs]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise msgspec.DecodeError(f"the key {twice[:40]!r} is given twice in one object; keep one")
-
-    # the numbers have been read already; their lengths take no memory, whatever their digits
-    json.loads(raw, object_pairs_hook=unique, parse_int=len, parse_float=len)
-
-
-def _refuse_caps(record: _Record) -> None:
-    """Raise ValidationError for a cap whose e^η no arithmetic needs."""
-    most = _MOST_CAP * len(record.attributes)
-    for a in record.attributes:
-        if a.conditional_cap is not None and not a.conditional_cap <= most:
-            raise msgspec.ValidationError(
-                f"a conditional cap is {a.conditional_cap:g} nats, and no law of {len(record.attributes)} attributes has more "
-                f"than {most:g}; leave it out"
-            )
+    return DesignRecord(domain, solution, stated_numbers(record), digest == sha256_of(record), raw, earlier, public)
 
 
 def stated_numbers(record: _Record) -> dict[str, list[float]]:
@@ -278,7 +257,3 @@ def _certificate_of(r: _CertificateRecord) -> Certificate:
         tuple(int(b) for b in r.effects),
         int(r.unit),
     )
-
-
-def _digest(record: _Record) -> str:
-    return hashlib.sha256(msgspec.json.encode(record, order="sorted")).hexdigest()

@@ -34,14 +34,13 @@ from cryptography.hazmat.primitives.serialization import (
 from optrr.designs.checks import Check
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
+from optrr.releases.sealed import DESIGN
 from optrr.releases.small_files import Content, Given, content_of, path_of
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
 
 # What the line begins with that is signed; another version signs another line.
 _VERSION = "optrr-signature/1"
-DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
-SAMPLED_TABLES, RECORDS = "optrr-sampled-tables", "optrr-records"
 _SIGNATURE_BYTES = 64
 # A PEM file of such a key has some 120 bytes, an encrypted one some 300.
 _MOST_KEY_BYTES = 1 << 14

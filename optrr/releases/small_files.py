@@ -12,8 +12,6 @@ from optrr.errors import InvalidInput, in_one_line
 
 # Twice the design file of a million different attributes; a deployment with as many states as its format allows takes as much.
 MOST_BYTES = 1 << 28
-# A format is the first thing in its file.
-_HEAD = 100
 
 
 @dataclass(frozen=True)
@@ -62,22 +60,6 @@ def read_small(path: Given, most: int = MOST_BYTES) -> bytes:
     if len(held) > most:
         raise InvalidInput(f"{path} has more than {most} bytes, which no file of this kind has; check the path")
     return held
-
-
-def opens_with(path: Given, mark: str) -> bool:
-    """Whether a mark stands among a file's first characters; False where it cannot be read, and for a pipe.
-
-    To open a pipe that the output goes to would wait for ever for somebody who writes to it.
-    """
-    if isinstance(path, Content):
-        return mark.encode() in path.raw[:_HEAD]
-    if Path(path).is_fifo():
-        return False
-    try:
-        with Path(path).open("rb") as file:
-            return mark.encode() in file.read(_HEAD)
-    except OSError:
-        return False
 
 
 def refuse_pipe(path: Given) -> None:

@@ -12,8 +12,8 @@ import re
 import msgspec
 from starlette.requests import Request
 
-from optrr.designs.design_file import refuse_repeats
 from optrr.domain.domain import Attribute, Domain
+from optrr.releases.sealed import refuse_repeats
 from optrr.survey.packing import Packing
 from optrr.survey.store import Report
 

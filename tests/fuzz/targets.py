@@ -41,6 +41,7 @@ from optrr.records.origins import origins_of
 from optrr.records.reading.source import RecordsAt
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
+from optrr.releases.sealed import sha256_of
 from optrr.releases.sidecar import sidecar_path, write_sidecar
 from optrr.ways.longitudinal import Key, LongitudinalDesign, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design_file as longitudinal_file
@@ -162,7 +163,7 @@ def _resealed_design(data: bytes) -> bytes:
     try:
         record = msgspec.json.decode(data, type=design_file._Record)
         return json.dumps(
-            {**json.loads(data), "digest": design_file._digest(msgspec.structs.replace(record, digest=""))}
+            {**json.loads(data), "digest": sha256_of(msgspec.structs.replace(record, digest=""))}
         ).encode()
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return data

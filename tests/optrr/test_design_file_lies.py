@@ -23,6 +23,7 @@ from optrr.designs.design import Design
 from optrr.designs.design_file import read_design_file
 from optrr.designs.verify import verify
 from optrr.errors import InvalidInput
+from optrr.releases.sealed import sha256_of
 from optrr_solvers import Law, Problem, ProductLaw, SolveOptions, TableLaw
 from optrr_solvers.laws.block import BlockLaw
 from optrr_solvers.solution import checked
@@ -65,7 +66,7 @@ def resealed(content: Content, path: Path) -> Path:
     """The content with the digest that it should have, where it can have one."""
     try:
         record = msgspec.json.decode(json.dumps(content), type=design_file._Record)
-        content = {**content, "digest": design_file._digest(msgspec.structs.replace(record, digest=""))}
+        content = {**content, "digest": sha256_of(msgspec.structs.replace(record, digest=""))}
     except msgspec.DecodeError:
         pass
     path.write_text(json.dumps(content), encoding="utf-8")

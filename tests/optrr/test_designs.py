@@ -26,6 +26,7 @@ from optrr.designs.specification import parse_attributes, read_specification
 from optrr.designs.specification_record import refuse_specification
 from optrr.designs.verify import verify
 from optrr.errors import InvalidInput
+from optrr.releases.sealed import sha256_of
 from optrr_solvers import (
     BallLaw,
     FewChangesLaw,
@@ -147,7 +148,7 @@ def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> No
     assert record.law["kind"] == "ball"
     record.law["balls"][0].update(knots=[0, 1 << 50], levels=[1.0, 0.0])
     record.digest = ""
-    record.digest = design_file._digest(record)
+    record.digest = sha256_of(record)
     path.write_bytes(msgspec.json.encode(record))
     for limited in (False, True):
         with pytest.raises(InvalidInput, match=r"d\.json: a ball that ends at .* use a coarser grid"):

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.designs.design import Design
-from optrr.devices.deployment.deployment_file import Deployment, is_deployment
+from optrr.devices.deployment.deployment_file import Deployment
 from optrr.devices.deployment.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.releases.sealed import DEPLOYMENT, kind_of
 from optrr.releases.small_files import content_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
@@ -84,7 +85,7 @@ def label_of(given: Labelling) -> Label:
     """
     if isinstance(given, str | os.PathLike):
         path = content_of(Path(given), "design or deployment file")
-        given = load_deployment(path) if is_deployment(path) else Design.load(path)
+        given = load_deployment(path) if kind_of(path) == DEPLOYMENT else Design.load(path)
     if isinstance(given, Label):
         return given
     if isinstance(given, Design):

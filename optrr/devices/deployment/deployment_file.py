@@ -20,7 +20,7 @@ from optrr.devices.deployment.canonical import canonical, digest_of, from_canoni
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.small_files import Given, read_named, read_small, refuse_pipe
+from optrr.releases.small_files import Given, read_named
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
@@ -34,7 +34,7 @@ _EPSILON = re.compile(r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]*")
 
-__all__ = ["FORMAT", "Deployment", "StatedEpsilons", "is_deployment", "read_deployment", "read_deployment_text"]
+__all__ = ["FORMAT", "Deployment", "StatedEpsilons", "read_deployment", "read_deployment_text"]
 
 
 class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,10 +79,6 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     layers: list[_LayerRecord]
     epsilon: _EpsilonRecord
     digest: str
-
-
-class _Versioned(msgspec.Struct):
-    format: str
 
 
 @dataclass(frozen=True)
@@ -168,23 +164,6 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
     if layer.high is not None and layer.high_words is not None:
         out |= {"second_threshold": hexadecimal(layer.high_words), "second": layer.high.tolist()}
     return out
-
-
-def is_deployment(path: Given) -> bool:
-    """Whether a file says that it is a deployment, of whatever version; False where it cannot be read.
-
-    Raises
-    ------
-    InvalidInput
-        for a pipe, of which nothing would be left to read.
-    """
-    refuse_pipe(path)
-    try:
-        # whatever else it holds is passed over, which takes no memory
-        written = msgspec.json.decode(read_small(path), type=_Versioned).format
-    except (OSError, ValueError, RecursionError):
-        return False
-    return written.startswith(FORMAT.partition("/")[0] + "/")
 
 
 def read_deployment(path: Given, *, edited: bool = False) -> Deployment:

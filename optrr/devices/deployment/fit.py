@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from optrr.designs.design import Design
-from optrr.designs.design_file import FORMAT, encoded_design
+from optrr.designs.design_file import encoded_design
 from optrr.devices.deployment.coarser import LEAST_BYTES, Draft, Progress, coarser
 from optrr.devices.deployment.deployment_file import Deployment
 from optrr.devices.deployment.export import compressed_size, deployment_of
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_files
-from optrr.releases.small_files import opens_with
+from optrr.releases.sealed import DESIGN, LONGITUDINAL, kind_of
 from optrr_solvers import SolveFailed, Status
 from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.solution import checked
@@ -34,8 +34,6 @@ DEFAULT_SIZE = 64 * 1024
 _MORE = 64
 # ... and at most this many bytes less for each attribute, where its ε repeat.
 _LESS = 16
-# What every version's designs begin with, those for people who are asked again among them.
-_DESIGNS = (FORMAT.partition("/")[0] + "/", "optrr-longitudinal/")
 # Attributes up to which the file of a product law is made only to say how small a file can be: a second or two.
 _FEW = 512
 
@@ -77,7 +75,7 @@ class Fitted:
 
 def keep_design(path: Path) -> None:
     """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
-    if any(opens_with(path, mark) for mark in _DESIGNS):
+    if not path.is_fifo() and kind_of(path) in (DESIGN, LONGITUDINAL):
         raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
 
 

@@ -96,7 +96,7 @@ class LongitudinalDesign(TableResult):
 
     def save(self, path: str | Path) -> None:
         """Write the file that both sides work from, whole or not at all."""
-        save_longitudinal(self, path)
+        save_longitudinal(self.optimum, self.mechanism, self.requested_epsilons, path)
 
     @staticmethod
     def load(path: Given) -> LongitudinalDesign:

@@ -8,30 +8,28 @@ One JSON object: ``format``, ``software``, ``optimum`` (a design file's object, 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
+from optrr.designs.design import Design
+from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design
 from optrr.designs.specification_record import refuse_specification
 from optrr.designs.work import is_heavy
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_file
-from optrr.releases.small_files import Given, opens_with, read_named, refuse_pipe
+from optrr.releases.sealed import Sealed, encoded, sha256_of
+from optrr.releases.small_files import Given, read_named
 from optrr.version import SOFTWARE
 from optrr.ways.longitudinal.two_stage import TwoStage
 from optrr.ways.longitudinal.whole import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws.record import law_of, record_of
-
-if TYPE_CHECKING:
-    from optrr.ways.longitudinal.design import LongitudinalDesign
 
 FORMAT = "optrr-longitudinal/1"
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
@@ -40,7 +38,6 @@ __all__ = [
     "FORMAT",
     "LongitudinalRecord",
     "decoded_longitudinal",
-    "is_longitudinal",
     "read_longitudinal_file",
     "save_longitudinal",
 ]
@@ -60,8 +57,14 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     digest: str = ""
 
 
-class _Versioned(msgspec.Struct):
-    format: str
+_SEALED = Sealed(
+    _Record,
+    FORMAT,
+    "",
+    "is no longitudinal design",
+    lambda _: ": design again, with optrr longitudinal-design",
+    lambda raw, source: refuse_specification(raw, source, "longitudinal-design {} --forever EPSILON -o {}"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,37 +89,25 @@ class LongitudinalRecord:
         return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
 
 
-def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
-    """Write the file, whole or not at all."""
-    second = design.instantaneous
+def save_longitudinal(optimum: Design, mechanism: TwoStage, requested: FloatArray, path: str | Path) -> None:
+    """Write the file of a design's parts, whole or not at all; as :class:`LongitudinalRecord` has them."""
+    second = mechanism.instantaneous
     coin = isinstance(second, WholeOrUniform)
     record = _Record(
         format=FORMAT,
         software=SOFTWARE,
-        optimum=msgspec.Raw(encoded_design(design.optimum)),
-        requested=design.requested_epsilons.tolist(),
-        attributes=design.mechanism.attribute_epsilons.tolist(),
-        one_report=design.mechanism.epsilon,
-        epsilon=design.epsilon,
-        permanent=record_of(design.permanent.law) if coin else None,
+        optimum=msgspec.Raw(encoded_design(optimum)),
+        requested=requested.tolist(),
+        attributes=mechanism.attribute_epsilons.tolist(),
+        one_report=mechanism.epsilon,
+        epsilon=mechanism.permanent.epsilon,
+        permanent=record_of(mechanism.permanent.law) if coin else None,
         threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
         each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
     )
     record.digest = _digest(record)
     with whole_file(Path(path)) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1))
-
-
-def is_longitudinal(path: Given) -> bool:
-    """Whether a file says that it is a longitudinal design, of whatever version; False where it cannot be read.
-
-    Raises
-    ------
-    InvalidInput
-        for a pipe, of which nothing would be left to read.
-    """
-    refuse_pipe(path)
-    return opens_with(path, f"{FORMAT.partition('/')[0]}/")
+        partial.write_bytes(encoded(record))
 
 
 def read_longitudinal_file(path: Given) -> LongitudinalRecord:
@@ -138,7 +129,7 @@ def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
     InvalidInput
         where it is malformed, or of an unknown version.
     """
-    record = _decoded(raw, source)
+    record = _SEALED.decoded(raw, source)
     optimum = decoded_design(bytes(record.optimum), source)
     try:
         mechanism = _mechanism(record, optimum)
@@ -151,20 +142,6 @@ def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
     }
     intact = optimum.intact and record.digest == _digest(record)
     return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact, raw)
-
-
-def _decoded(raw: bytes, source: Given) -> _Record:
-    try:
-        written = msgspec.json.decode(raw, type=_Versioned).format
-        if written != FORMAT:
-            remedy = "design again, with optrr longitudinal-design"
-            raise InvalidInput(f"{source} has format {written[:40]!r}; this version reads {FORMAT!r}: {remedy}")
-        record = msgspec.json.decode(raw, type=_Record)
-        refuse_repeats(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        refuse_specification(raw, source, "longitudinal-design {} --forever EPSILON -o {}")
-        raise InvalidInput(f"{source} is no longitudinal design: {in_one_line(error)}") from error
-    return record
 
 
 def _mechanism(record: _Record, optimum: DesignRecord) -> TwoStage:
@@ -187,4 +164,4 @@ def _mechanism(record: _Record, optimum: DesignRecord) -> TwoStage:
 def _digest(record: _Record) -> str:
     content = msgspec.json.decode(msgspec.json.encode(record))
     content.pop("digest", None)
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+    return sha256_of(content)

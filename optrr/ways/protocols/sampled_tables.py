@@ -47,7 +47,7 @@ from optrr.ways.protocols.oracles import (
     support_probabilities,
 )
 from optrr.ways.protocols.released_answers import SCHEMA, counted, in_words, released, report_texts
-from optrr.ways.protocols.sampled_tables_file import read_sampled_tables, save_sampled_tables
+from optrr.ways.protocols.sampled_tables_file import TableRecord, read_sampled_tables, save_sampled_tables
 from optrr.ways.protocols.supports import estimate_of_supports
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
@@ -312,7 +312,9 @@ class SampledTables(Asking):
 
     def save(self, path: str | Path) -> None:
         """Write the way of asking as a JSON file, whole or not at all."""
-        save_sampled_tables(self, path)
+        rows = zip(self.tables, self.shares.tolist(), self.oracles, strict=True)
+        tables = [TableRecord(list(names), share, oracle) for names, share, oracle in rows]
+        save_sampled_tables(self.domain, tables, (self.epsilon, self.answer_epsilon), path)
 
     @staticmethod
     def load(path: Given) -> SampledTables:

@@ -7,20 +7,18 @@ made for), ``attributes`` (:mod:`optrr.domain.declaration`) and ``tables`` (attr
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from optrr.designs.design_file import refuse_repeats
 from optrr.domain.declaration import DeclaredAttribute, declaration
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.small_files import Given, opens_with, read_small, refuse_pipe
+from optrr.releases.sealed import Sealed
+from optrr.releases.small_files import Given, read_small
 from optrr.version import SOFTWARE
-
-if TYPE_CHECKING:
-    from optrr.ways.protocols.sampled_tables import SampledTables
 
 FORMAT = "optrr-sampled-tables/1"
 
@@ -44,23 +42,15 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
     tables: list[TableRecord]
 
 
-def is_sampled_tables(path: Given) -> bool:
-    """Whether a file says that it is a way of asking of this kind. Raises InvalidInput for a pipe, which is read once only."""
-    refuse_pipe(path)
-    return opens_with(path, FORMAT)
+_SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
-def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
-    """Write the file, whole or not at all."""
-    rows = zip(asking.tables, asking.shares.tolist(), asking.oracles, strict=True)
-    record = SampledTablesRecord(
-        FORMAT,
-        SOFTWARE,
-        asking.epsilon,
-        asking.answer_epsilon,
-        [DeclaredAttribute(**declaration(a)) for a in asking.domain],
-        [TableRecord(list(names), share, oracle) for names, share, oracle in rows],
-    )
+def save_sampled_tables(
+    domain: Domain, tables: Sequence[TableRecord], epsilons: tuple[float, float], path: str | Path
+) -> None:
+    """Write the file, whole or not at all; ``epsilons`` are what the answers spend as drawn, and what they are made for."""
+    attributes = [DeclaredAttribute(**declaration(a)) for a in domain]
+    record = SampledTablesRecord(FORMAT, SOFTWARE, *epsilons, attributes, list(tables))
     with whole_file(Path(path)) as partial:
         text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
         partial.write_text(text + "\n", encoding="utf-8")
@@ -70,10 +60,6 @@ def read_sampled_tables(path: Given) -> SampledTablesRecord:
     """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
     try:
         raw = read_small(path)
-        record = msgspec.json.decode(raw, type=SampledTablesRecord)
-        refuse_repeats(raw)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
-    if record.format != FORMAT:
-        raise InvalidInput(f"{path} has format {record.format[:40]!r}; this version reads {FORMAT!r}")
-    return record
+    return _SEALED.decoded(raw, path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
+from optrr.releases.sealed import SAMPLED_TABLES, kind_of
 from optrr.releases.small_files import Given, content_of
-from optrr.ways.protocols.sampled_tables_file import is_sampled_tables
 
 
 def load_asking(path: Given) -> Asking:
@@ -17,7 +17,7 @@ def load_asking(path: Given) -> Asking:
         where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """
     path = content_of(path, "design file")
-    if not is_sampled_tables(path):
+    if kind_of(path) != SAMPLED_TABLES:
         return Design.load(path)
     from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
