@@ -22,8 +22,10 @@ from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.tables import read_numbers
+from optrr.designs.design import Design
 from optrr.domain.scores import told_scores
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.show.parts import Page
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
@@ -67,7 +69,8 @@ def measure(
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    known = counted(design_file, [input], split_names(attributes))
+    design = Design.load(design_file)
+    known = counted(design, Reports.of(design, input), split_names(attributes))
     numbers = (
         None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
     )
@@ -85,7 +88,7 @@ def measure(
     def page() -> Page:
         from optrr.pages.table_page import measures_page  # noqa: PLC0415 (pages bring charts)
 
-        return measures_page(result, page_given(known.design, design_file, [input], known.doubts))
+        return measures_page(result, page_given(design, design_file, known.reports, known.doubts))
 
     summary = result.summary() | {"doubts": list(known.doubts)}
     outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))

@@ -14,7 +14,7 @@ from optrr.cli.outputs import Outputs
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import print_shown, say
 from optrr.errors import InvalidInput
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.show.parts import Page
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check_posterior(posterior: bool, others: dict[str, bool], prior: float | Non
 
 
 def give_posterior(
-    place: RecordsAt,
+    reports: Reports,
     design: Design,
     design_file: Path,
     attributes: str,
@@ -62,14 +62,14 @@ def give_posterior(
     """Draw the posterior of a table, and give it to whatever outputs are asked for; ``wished`` without those that are None."""
     from optrr.tables.bayes import posterior  # noqa: PLC0415 (few ask for it)
 
-    known = counted(design, [place], split_names(attributes))
+    known = counted(design, reports, split_names(attributes))
     asked = {name: value for name, value in wished.items() if value is not None}
     result = posterior(known.counts[0], known.mechanism, **asked)
 
     def page() -> Page:
         from optrr.pages.table_page import posterior_page  # noqa: PLC0415 (pages bring charts)
 
-        return posterior_page(result, page_given(design, design_file, [place], known.doubts))
+        return posterior_page(result, page_given(design, design_file, reports, known.doubts))
 
     summary = result.summary() | {"doubts": list(known.doubts)}
     outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))

@@ -11,7 +11,6 @@ from optrr.cli.inputs import confidence_option, design_option, input_argument, s
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
-from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.scores import scores_by_name, scores_option
 from optrr.designs.design import Design
 from optrr.models.regression.fitting import FAMILIES, modelled
@@ -19,6 +18,7 @@ from optrr.models.regression.formulas import Formula, check_scores
 from optrr.models.regression.inferring import fitted
 from optrr.models.regression.reports import read_reports
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.show.parts import Page
 from optrr.tables.estimation.impossible import impossible
 from optrr.tables.estimation.result import check_confidence
@@ -57,10 +57,11 @@ def regress(
     outputs.check([input])
     check_confidence(confidence)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design), *public_beside(design, [input]).ignored()]
+    known = Reports.of(design, input)
+    doubts = known.unweighted_doubts
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
-    reports = read_reports(input, design.mechanism, read.names, () if public is None else split_names(public))
+    reports = read_reports(known.places[0], design.mechanism, read.names, () if public is None else split_names(public))
     doubts += impossible(reports.pairs(), design.mechanism)
     result = fitted(*modelled(read, reports, family, given), confidence)
     summary = result.summary()
@@ -68,6 +69,6 @@ def regress(
     def page() -> Page:
         from optrr.pages.table_page import regression_page  # noqa: PLC0415 (pages bring charts)
 
-        return regression_page(result, page_given(design, design_file, [input], doubts))
+        return regression_page(result, page_given(design, design_file, known, doubts))
 
     outputs.give(result, {**summary, "doubts": doubts}, [*doubts, *result.warnings], page, lambda: say(str(summary)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from math import inf, prod, sqrt
 from pathlib import Path
@@ -212,16 +212,10 @@ class FullRecords(Asking):
         Weights, strata and clusters among public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes
         them into account.
         """
-        from optrr.records.counts import count  # noqa: PLC0415
-        from optrr.records.origins import check_design  # noqa: PLC0415
-        from optrr.records.reading.registry import open_source  # noqa: PLC0415
-        from optrr.records.same_people import counted_twice  # noqa: PLC0415
+        from optrr.records.reports import Reports  # noqa: PLC0415
         from optrr.tables.estimation import estimate  # noqa: PLC0415 (as above)
 
-        # what can be read only once is opened, to see what it says of itself before it is counted
-        records = open_source(answers, self.domain) if isinstance(answers, Iterator) else answers
-        check_design(records, self.digest)
-        doubts = counted_twice(records, self.earlier)
-        counts = count(records, self.domain, attributes, allow_extra=True)
+        reports = Reports.of(self, answers)
+        twice, (counts,) = reports.twice, reports.counts(attributes)
         out = estimate(counts, self.mechanism, confidence=confidence)
-        return replace(out, warnings=(*doubts, *out.warnings, *self.public.ignored()))
+        return replace(out, warnings=(*twice, *out.warnings, *reports.public.ignored()))

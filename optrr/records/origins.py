@@ -33,11 +33,13 @@ def origins_of(data: Any) -> list[Origin]:
     InvalidInput
         where they say something that cannot be read.
     """
+    if isinstance(data, RecordsAt) and data.origins is not None:
+        return list(data.origins)
     if isinstance(data, Source):
-        return _different(_of_source(data))
+        return different(_of_source(data))
     if names_places(data):
-        return _different(_of_place(RecordsAt(data)))
-    return _different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
+        return different(_of_place(RecordsAt(data)))
+    return different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
 
 
 def randomized_before(data: Any, again: bool = False, opened: Source | None = None) -> Provenance | None:
@@ -73,7 +75,8 @@ def check_design(data: Any, digest: str) -> list[str]:
     return list(dict.fromkeys(line for origin in origins for line in doubts(origin)))
 
 
-def _different(origins: Iterable[Origin]) -> list[Origin]:
+def different(origins: Iterable[Origin]) -> list[Origin]:
+    """Each different saying once, in order, under the first name that says it."""
     first = {(o.provenance, o.doubt): o for o in reversed(list(origins))}
     return list(reversed(first.values()))
 

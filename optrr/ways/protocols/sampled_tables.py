@@ -30,7 +30,7 @@ from optrr.records.encoded import encoded_batches
 from optrr.records.origins import check_design, randomized_before
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
-from optrr.records.same_people import counted_twice
+from optrr.records.reports import Reports
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.provenance import digest_of
 from optrr.releases.small_files import Given
@@ -269,11 +269,13 @@ class SampledTables(Asking):
             for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
         """
         check_confidence(confidence)
-        warn(check_design(answers, self.digest))
-        place, supports, n = self._counted(answers, attributes)
+        reports = Reports.of(self, answers)
+        (opened,) = reports.places
+        warn(check_design(opened, self.digest))
+        place, supports, n = self._counted(opened, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
         out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
-        return replace(out, warnings=(*counted_twice(answers), *out.warnings))
+        return replace(out, warnings=(*reports.twice, *out.warnings))
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
