@@ -43,7 +43,6 @@ from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.study_report import naive_failures, study_page, study_rows
 from optrr.genomics.tables import copy_tables
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
 from optrr.records.whole_files import whole_file
 from optrr.show.parts import Page
 from optrr.show.printable import amount
@@ -100,7 +99,7 @@ def gwas(
     for path in plots:
         check_plot(path)
     design = load_genomic_design(design_file)
-    reports = Reports.of(design, RecordsAt(input))
+    reports = design.reports(RecordsAt(input))
     doubts = reports.doubts
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())

@@ -104,7 +104,7 @@ def cluster(
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
     first = Design.load(design_file)
-    reports = Reports.of(first, input)
+    reports = first.reports(input)
     doubts = reports.unweighted_doubts
     tables = pair_tables(reports.places[0], first.mechanism)
     learned = dependences_from_tables(

@@ -237,10 +237,10 @@ def _of_answers(
     """A table from answers to one random table each."""
     from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
-    doubts, (answers,) = tuple(reports.doubts), reports.places
-    known = asking.estimate(answers, names, confidence)
+    doubts = tuple(reports.doubts)
+    known = asking.estimate(reports, names, confidence)
     result = replace(known, warnings=tuple(line for line in known.warnings if line not in doubts))
-    moved = asking.poisoning(answers, names, fakes) if fakes and isinstance(asking, SampledTables) else None
+    moved = asking.poisoning(reports, names, fakes) if fakes and isinstance(asking, SampledTables) else None
     return _Estimated(result, doubts, poisoning=moved)
 
 

@@ -25,7 +25,6 @@ from optrr.cli.tables import read_numbers
 from optrr.designs.design import Design
 from optrr.domain.scores import told_scores
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
 from optrr.show.parts import Page
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
@@ -70,7 +69,7 @@ def measure(
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     design = Design.load(design_file)
-    known = counted(design, Reports.of(design, input), split_names(attributes))
+    known = counted(design, design.reports(input), split_names(attributes))
     numbers = (
         None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
     )

@@ -25,7 +25,6 @@ from optrr.errors import InvalidInput
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.terms import parse_terms
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
 from optrr.show.parts import Page
 from optrr.show.printable import amount
 
@@ -72,7 +71,7 @@ def model(
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     design = Design.load(design_file)
-    known = counted(design, Reports.of(design, input), split_names(attributes))
+    known = counted(design, design.reports(input), split_names(attributes))
     (counts,) = known.counts
     other = None if against is None else parse_terms(against, counts.domain)
     if terms is not None:

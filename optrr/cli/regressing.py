@@ -18,7 +18,6 @@ from optrr.models.regression.formulas import Formula, check_scores
 from optrr.models.regression.inferring import fitted
 from optrr.models.regression.reports import read_reports
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
 from optrr.show.parts import Page
 from optrr.tables.estimation.impossible import impossible
 from optrr.tables.estimation.result import check_confidence
@@ -57,7 +56,7 @@ def regress(
     outputs.check([input])
     check_confidence(confidence)
     design = Design.load(design_file)
-    known = Reports.of(design, input)
+    known = design.reports(input)
     doubts = known.unweighted_doubts
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)

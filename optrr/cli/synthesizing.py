@@ -11,7 +11,6 @@ from optrr.cli.printing import json_option, print_json, print_table, say, warn
 from optrr.cli.targets import OUTPUT
 from optrr.designs.design import Design
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
 from optrr.records.spreadsheets import formula_doubts
 from optrr.records.writing import check_written_suffix
 from optrr.tables.synthesis import synthesize as draw_records
@@ -39,7 +38,7 @@ def synthesize(
     check_written_suffix(output)
     keep_input(output, input)
     design = Design.load(design_file)
-    reports = Reports.of(design, input)
+    reports = design.reports(input)
     doubts = reports.unweighted_doubts
     chosen = None if attributes is None else split_names(attributes)
     result = draw_records(reports.places[0], design.mechanism, chosen, size=size, random_state=random_state)

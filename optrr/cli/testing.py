@@ -109,7 +109,7 @@ def test(
     outputs.check(places)
     names, strata = _table(attributes, given)
     sample, design = Sampled(by=None, **sampled), Design.load(design_file)
-    reports = Reports.of(design, *places)
+    reports = design.reports(*places)
     _check_sampled(name, sample, calibration)
     if name == "independence" and (columns := sample.columns(reports)):
         _give_sampled(design, design_file, reports, names, outputs, columns, **sample.how)

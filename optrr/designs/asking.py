@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.release import FileRelease, ReleaseOptions
     from optrr.records.reading.source import Places
+    from optrr.records.reports import Reports
     from optrr.releases.account import Release
     from optrr.tables.estimation.result import Estimate
     from optrr_solvers.randomness import RandomState
@@ -205,6 +206,16 @@ class FullRecords(Asking):
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))
 
+    def reports(self, *given: Any) -> Reports:
+        """Records that this design randomized, from each place or frame; opened once, whatever is made of them.
+
+        Each is what :func:`optrr.count` takes. The same records given twice, and those of another design, are refused as soon
+        as something is asked of them.
+        """
+        from optrr.records.reports import Reports  # noqa: PLC0415
+
+        return Reports.of(self, *given)
+
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
 
@@ -212,10 +223,9 @@ class FullRecords(Asking):
         Weights, strata and clusters among public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes
         them into account.
         """
-        from optrr.records.reports import Reports  # noqa: PLC0415
         from optrr.tables.estimation import estimate  # noqa: PLC0415 (as above)
 
-        reports = Reports.of(self, answers)
+        reports = self.reports(answers)
         twice, (counts,) = reports.twice, reports.counts(attributes)
         out = estimate(counts, self.mechanism, confidence=confidence)
         return replace(out, warnings=(*twice, *out.warnings, *reports.public.ignored()))

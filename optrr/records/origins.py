@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +26,8 @@ from optrr.releases.sidecar import origin_from_sidecar
 def origins_of(data: Any) -> list[Origin]:
     """What files, frames or tables say of the randomization of their records, each different saying once; at least one.
 
+    An array of codes cannot say anything, and has none.
+
     ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads, or gives. A pipe says nothing, and an
     iterator only once it is opened.
 
@@ -35,6 +38,8 @@ def origins_of(data: Any) -> list[Origin]:
     """
     if isinstance(data, RecordsAt) and data.origins is not None:
         return list(data.origins)
+    if isinstance(data, np.ndarray):
+        return []
     if isinstance(data, Source):
         return different(_of_source(data))
     if names_places(data):
@@ -58,7 +63,7 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
         require_unrandomized(origin, again)
     if len(origins) > 1:
         raise InvalidInput(f"{origins[0].what} holds records of {len(origins)} releases; randomize each on its own")
-    return origins[0].provenance
+    return origins[0].provenance if origins else None
 
 
 def check_design(data: Any, digest: str) -> list[str]:

@@ -30,8 +30,8 @@ from typing import Any, Protocol
 from optrr.domain.domain import Domain, listed
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.records.counts import Counts, count, origins_unless_codes
-from optrr.records.origins import different
+from optrr.records.counts import Counts, count
+from optrr.records.origins import different, origins_of
 from optrr.records.reading.registry import names_places, open_source
 from optrr.records.reading.several import files_at
 from optrr.records.reading.source import Place, RecordsAt, Watch
@@ -101,7 +101,7 @@ class Reports:
 
     @staticmethod
     def of(asking: Asked, *given: Any) -> Reports:
-        """The reports in each that is given: whatever :func:`optrr.count` takes.
+        """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
 
         Raises
         ------
@@ -109,6 +109,9 @@ class Reports:
             once they are used: for records of another design (:func:`optrr.releases.binding.require_design`), and for a place
             that is named twice.
         """
+        if len(given) == 1 and isinstance(given[0], Reports):
+            opened = given[0]
+            return opened if opened.asking.digest == asking.digest else Reports(asking, opened.given)
         # what can be read only once is opened, to see what it says of itself before it is read
         return Reports(asking, tuple(open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given))
 
@@ -123,7 +126,7 @@ class Reports:
             if key in seen:
                 raise InvalidInput(f"{where.place} is given twice, so its people would count twice; name it once")
             seen.add(key)
-        parts = [_Part(g, k, where, origin) for g, k, where in files for origin in origins_unless_codes(where)]
+        parts = [_Part(g, k, where, origin) for g, k, where in files for origin in origins_of(where)]
         for part in parts:
             require_design(part.origin, self.asking.digest)
         return parts
@@ -147,9 +150,13 @@ class Reports:
         InvalidInput
             for a file that is a copy of another.
         """
+        return list(dict.fromkeys([*self.unbound, *self.twice]))
+
+    @cached_property
+    def unbound(self) -> list[str]:
+        """Those of the doubts that are about where records come from: not bound to the design, or drawn from a seed."""
         named = {(p.named, p.origin.provenance, p.origin.doubt): p.origin for p in reversed(self._parts)}
-        lines = [line for origin in reversed(named.values()) for line in doubts(origin)]
-        return list(dict.fromkeys([*lines, *self.twice]))
+        return list(dict.fromkeys(line for origin in reversed(named.values()) for line in doubts(origin)))
 
     @cached_property
     def twice(self) -> list[str]:
@@ -220,7 +227,7 @@ def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
         where = _place(each)
         for name in [where.place] if isinstance(where.place, str | os.PathLike) else where.place:
             for path in _files_at(where, name):
-                yield k, named, replace(where, place=path, watch=None)
+                yield k, named, replace(where, place=path, watch=None, origins=None)
             named += 1
 
 

@@ -27,7 +27,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
 from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
 from optrr.records.encoded import encoded_batches
-from optrr.records.origins import check_design, randomized_before
+from optrr.records.origins import randomized_before
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
 from optrr.records.reports import Reports
@@ -233,8 +233,8 @@ class SampledTables(Asking):
         InvalidInput
             for answers of another way of asking.
         """
-        check_design(answers, self.digest)
-        return in_words(answers, [self.domain.subset(names) for names in self.tables])
+        (opened,) = Reports.of(self, answers).places
+        return in_words(opened, [self.domain.subset(names) for names in self.tables])
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
@@ -270,9 +270,8 @@ class SampledTables(Asking):
         """
         check_confidence(confidence)
         reports = Reports.of(self, answers)
-        (opened,) = reports.places
-        warn(check_design(opened, self.digest))
-        place, supports, n = self._counted(opened, attributes)
+        warn(reports.unbound)
+        place, supports, n = self._counted(reports, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
         out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
@@ -303,8 +302,8 @@ class SampledTables(Asking):
                 f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
             )
-        check_design(answers, self.digest)
-        return place, *counted(answers, place, self.sizes[place], self._supported(place))
+        (opened,) = Reports.of(self, answers).places
+        return place, *counted(opened, place, self.sizes[place], self._supported(place))
 
     def _supported(self, place: int) -> int | None:
         """How many cells each answer to a table supports; None where it may be any number."""
