@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from optrr.cli.printing import late_bar
 from optrr.designs.design import Design
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts
+from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import Reports
 from optrr.tables.estimation.impossible import impossible
 
@@ -40,3 +42,9 @@ def counted(design: Design, reports: Reports, names: Sequence[str]) -> Counted:
     with late_bar() as show:
         counts = reports.counts(names, lambda done, share: show(f"{done} records counted", share))
     return Counted(design, reports, counts, (*doubts, *impossible(counts, design.mechanism)))
+
+
+def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
+    """The same for the records at one place and the design of a file."""
+    design = Design.load(design_file)
+    return counted(design, design.reports(place), names)

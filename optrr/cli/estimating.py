@@ -107,18 +107,16 @@ def estimate(
     wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
-        estimated = _of_answers(asking, reports, names, confidence, fakes)
+        _give(_of_answers(asking, reports, names, confidence, fakes), asking, design_file, reports, outputs)
     elif columns := sample.columns(reports):
         sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
         give_weighted(asking, design_file, reports, attributes, outputs, columns=columns, **wished, **sample.how)
-        return
     elif posterior:
         drawn = {"prior": prior, "confidence": confidence, "random_state": random_state}
         give_posterior(reports, asking, design_file, attributes, drawn, outputs)
-        return
     else:
         estimated = _of_records(counted(asking, reports, names), method, wished, derived, fakes)
-    _give(estimated, asking, design_file, reports, outputs)
+        _give(estimated, asking, design_file, reports, outputs)
 
 
 def _give(estimated: _Estimated, asking: Asking, design_file: Path, reports: Reports, outputs: Outputs) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.counted import counted
+from optrr.cli.counted import counted_at
 from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import (
     among_of,
@@ -22,7 +22,6 @@ from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.tables import read_numbers
-from optrr.designs.design import Design
 from optrr.domain.scores import told_scores
 from optrr.records.reading.source import RecordsAt
 from optrr.show.parts import Page
@@ -68,8 +67,7 @@ def measure(
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    design = Design.load(design_file)
-    known = counted(design, design.reports(input), split_names(attributes))
+    known = counted_at(design_file, input, split_names(attributes))
     numbers = (
         None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
     )
@@ -87,7 +85,7 @@ def measure(
     def page() -> Page:
         from optrr.pages.table_page import measures_page  # noqa: PLC0415 (pages bring charts)
 
-        return measures_page(result, page_given(design, design_file, known.reports, known.doubts))
+        return measures_page(result, page_given(known.design, design_file, known.reports, known.doubts))
 
     summary = result.summary() | {"doubts": list(known.doubts)}
     outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))

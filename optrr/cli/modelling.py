@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.counted import counted
+from optrr.cli.counted import counted_at
 from optrr.cli.inputs import (
     attributes_option,
     confidence_option,
@@ -20,7 +20,6 @@ from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.refusals import refuse_options
 from optrr.cli.targets import OUTPUT
-from optrr.designs.design import Design
 from optrr.errors import InvalidInput
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.terms import parse_terms
@@ -70,8 +69,7 @@ def model(
         refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    design = Design.load(design_file)
-    known = counted(design, design.reports(input), split_names(attributes))
+    known = counted_at(design_file, input, split_names(attributes))
     (counts,) = known.counts
     other = None if against is None else parse_terms(against, counts.domain)
     if terms is not None:
@@ -84,7 +82,7 @@ def model(
     def page() -> Page:
         from optrr.pages.table_page import model_page  # noqa: PLC0415 (pages bring charts)
 
-        return model_page(result, page_given(design, design_file, known.reports, known.doubts), compared)
+        return model_page(result, page_given(known.design, design_file, known.reports, known.doubts), compared)
 
     summary = result.summary() | {"doubts": list(known.doubts)}
     summary |= {} if compared is None else {"comparison": compared.summary()}
