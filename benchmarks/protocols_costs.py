@@ -19,10 +19,8 @@ from optrr.designs.cluster.power_iteration import checked_affinity, iterates
 from optrr.designs.dependence import dependences_from_randomized
 from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.studies.secure_sum import SecureSumParty, run_in_memory
-from optrr.studies.secure_sum.dependences import cells_of, pair_cells, pair_vector
-from optrr.studies.secure_sum.messages import Message, encode
-from optrr.studies.secure_sum.sealed import PublicChecks
+from optrr.studies.secure_sum import Message, SecureSumParty, encode, run_in_memory
+from optrr.studies.summed_pairs import cells_of, pair_cells, pair_vector
 from optrr.ways.protocols import Client, rr_independent
 from optrr_solvers.laws import ProductLaw
 
@@ -58,14 +56,12 @@ def message_bytes(m: int) -> float:
     return float(len(Client(protocol, {a.name: 0 for a in domain}).message.to_bytes()) - empty)
 
 
-def secure_sum_bytes(n: int, m: int, proofs: bool = True) -> tuple[float, float]:
+def secure_sum_bytes(n: int, m: int) -> tuple[float, float]:
     """MDR §4.2, really run: bytes received by one party, and by all together."""
     domain = domain_of(m)
     codes = np.random.default_rng(2).integers(0, SIZE, (n, m))
-    # parties of this one process share their verdicts on broadcasts; bytes do not depend on that
-    checks = PublicChecks()
     parties = [
-        SecureSumParty(i, n, pair_vector(row, domain), "cost", pair_cells(domain), proofs=proofs, checks=checks)
+        SecureSumParty(i, n, pair_vector(row, domain), "cost", pair_cells(domain))
         for i, row in enumerate(cells_of(codes, domain))
     ]
     received = np.zeros(n)
@@ -77,19 +73,18 @@ def secure_sum_bytes(n: int, m: int, proofs: bool = True) -> tuple[float, float]
     return float(received[0]), float(received.sum())
 
 
-def party_seconds(n: int, m: int, proofs: bool = True) -> float:
-    """What one of n parties computes: its own messages, and all checks of the others', shared with nobody."""
+def party_seconds(n: int, m: int) -> float:
+    """What one of n parties computes: its own messages, and all checks of the others'."""
     domain = domain_of(m)
     codes = np.random.default_rng(2).integers(0, SIZE, (n, m))
     vectors, sizes = [pair_vector(row, domain) for row in cells_of(codes, domain)], pair_cells(domain)
 
-    def party(i: int, checks: PublicChecks | None) -> SecureSumParty:
-        return SecureSumParty(i, n, vectors[i], "cost", sizes, proofs=proofs, checks=checks)
+    def party(i: int) -> SecureSumParty:
+        return SecureSumParty(i, n, vectors[i], "cost", sizes)
 
-    shared = PublicChecks()
-    others = [party(i, shared) for i in range(1, n)]
+    others = [party(i) for i in range(1, n)]
     start = time.process_time()
-    me = party(0, None)
+    me = party(0)
     mine, spent = me.commitments(), time.process_time() - start
     rest = [me, *others]
     sent = mine + [c for p in others for c in p.commitments()]
@@ -182,25 +177,23 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
 
 
 def sizes_and_times() -> list[str]:
-    """The secure sum with and without proofs, for small and wide tables: one party's traffic and time."""
+    """The secure sum for small and wide tables: one party's traffic and time."""
     out = [
-        "What proofs cost one party of the secure sum (received bytes; processor seconds for its own messages and all "
+        "What the secure sum costs one party (received bytes; processor seconds for its own messages and all "
         "checks of the others'), as measured with 10 parties:",
         "",
-        "| attributes | cells | with proofs | | without | |",
-        "|---|---|---|---|---|---|",
+        "| attributes | cells | received | time |",
+        "|---|---|---|---|",
     ]
     for m in (2, 4, 9, 19):
-        line = f"| {m} | {sum(pair_cells(domain_of(m)))} |"
-        for proofs in (True, False):
-            received, _ = secure_sum_bytes(10, m, proofs)
-            line += f" {received / 1e3:.1f} kB | {party_seconds(10, m, proofs):.3g} s |"
-        out.append(line)
+        received, _ = secure_sum_bytes(10, m)
+        cells = sum(pair_cells(domain_of(m)))
+        out.append(f"| {m} | {cells} | {received / 1e3:.1f} kB | {party_seconds(10, m):.3g} s |")
     return [
         *out,
         "",
-        "Both grow in proportion to the number of other parties. Without proofs, one dishonest party can move counts between "
-        "the cells of a table unseen; nobody learns more of anybody's record either way.",
+        "Both grow in proportion to the number of other parties. One dishonest party can move counts between the cells of a "
+        "table unseen; nobody learns more of anybody's record by that.",
     ]
 
 

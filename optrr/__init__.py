@@ -32,8 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optrr.lazy_names import lazy_names
-
-__version__ = "0.1.0"
+from optrr.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from optrr.budgets.advice import Advice, advise

@@ -37,7 +37,7 @@ _NEAR = 0.6
 # Characters of a backend's message; ours are shorter.
 _LONGEST = 600
 # What installs a module, where that is not called as the module is.
-_PACKAGES = {"nacl": "PyNaCl", "sklearn": "scikit-learn"}
+_PACKAGES = {"sklearn": "scikit-learn"}
 
 
 class TooFewRecords(InvalidInput):

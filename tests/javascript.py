@@ -7,9 +7,12 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+
+from optrr.survey.page import page_files
 
 TESTS = Path(__file__).parent
 CLIENT = TESTS.parent / "clients" / "javascript"
@@ -26,6 +29,20 @@ def node() -> str:
     if int(version.removeprefix("v").split(".")[0]) < _OLDEST_NODE:
         pytest.skip(f"Node is {version}; the client's tests need {_OLDEST_NODE} or later")
     return program
+
+
+@cache
+def _page() -> TemporaryDirectory[str]:
+    """A folder with the survey's page as it is served, removed when the process ends."""
+    folder = TemporaryDirectory()
+    for name, file in page_files().items():
+        (Path(folder.name) / (name or "survey.html")).write_bytes(file.body)
+    return folder
+
+
+def of_the_page(name: str) -> Path:
+    """A file of the survey's page beside all that it imports."""
+    return Path(_page().name) / name
 
 
 def run(task: str, given: Any, client: Path = CLIENT / "optrr.js", timeout: float = 600) -> Any:

@@ -1,4 +1,4 @@
-"""The shape of the code: which way imports point, what is exported, and how long functions are."""
+"""The shape of the code: which way imports point, and what is exported. How much a function decides, ruff counts."""
 
 import ast
 import importlib
@@ -128,45 +128,3 @@ def test_no_modules_and_no_rooms_import_each_other(package):
         inside = {t.split(".")[1] for t in targets if t.startswith(package + ".")}
         rooms.setdefault(room, set()).update(inside - {room})
     assert not on_a_circle(rooms)
-
-
-# Lines of a function, its docstring not counted.
-MOST_LINES = 40
-LONGER = {
-    # its arguments, and the Solution that it builds from them, are one line a field
-    "optrr_solvers.solution.checked": 48,
-    # one path from the counts to the result, which is one line a field
-    "optrr.tables.estimation.derived.derive": 41,
-    # one argument an option
-    "optrr.cli.estimating.estimate": 41,
-}
-
-
-def function_lengths(source: str) -> dict[str, int]:
-    """Lines of each function and method by its name, from ``def`` to its end, its docstring left out."""
-    lengths = {}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0]
-            documented = ast.get_docstring(node) is not None
-            docstring = (first.end_lineno or first.lineno) - first.lineno + 1 if documented else 0
-            lengths[node.name] = max(
-                lengths.get(node.name, 0), (node.end_lineno or node.lineno) - node.lineno + 1 - docstring
-            )
-    return lengths
-
-
-def test_lengths_leave_docstrings_out():
-    assert function_lengths('def f(\n    a,\n):\n    """One.\n\n    Two.\n    """\n    return a\n') == {"f": 4}
-    assert function_lengths("class A:\n    async def f(self):\n        a = 1\n        return a\n") == {"f": 3}
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_function_is_long(package):
-    seen = {}
-    for file in sorted(folder(package).rglob("*.py")):
-        module = ".".join((package, *file.relative_to(folder(package)).with_suffix("").parts))
-        seen |= {f"{module}.{name}": lines for name, lines in function_lengths(file.read_text()).items()}
-    assert len(seen) > 500
-    assert not {name: lines for name, lines in seen.items() if lines > LONGER.get(name, MOST_LINES)}
-    assert {name for name in LONGER if name.startswith(package + ".")} <= seen.keys()

@@ -1,5 +1,6 @@
 """The source distribution is the whole project: what its documents point to is in it, and its tests have what they read."""
 
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -25,3 +26,23 @@ def test_the_source_distribution_holds_every_file_of_the_checkout(tmp_path: Path
     wanted = {name for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
     assert len(wanted) > 100
     assert wanted - held == LEFT_OUT
+
+
+def commands(target: str, folder: Path) -> str:
+    """What make would run in a folder with this Makefile."""
+    return subprocess.run(["make", "-n", target], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_demonstration_needs_the_package_and_what_draws_its_charts(tmp_path: Path) -> None:
+    """In either order with the tests, which need all that developers use."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    assert '".[reports]"' in commands("demo", tmp_path) and "[dev]" not in commands("demo", tmp_path)
+    assert '".[reports]"' in commands("tests", tmp_path) and '".[dev]"' in commands("tests", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    for made, left in (("base", ("", '".[dev]"')), ("ready", ("-e .", "-e .")), ("editable", ("", ""))):
+        (tmp_path / ".venv" / made).touch()
+        for target, install in zip(("demo", "tests"), left, strict=True):
+            said = commands(target, tmp_path)
+            assert install in said and ("pip install" in said) == bool(install), (made, target)

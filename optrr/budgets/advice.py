@@ -59,6 +59,8 @@ class Advice(TableResult):
     options: tuple[Option, ...]
     allocation: Allocation
 
+    in_summary = ("total_epsilon", "n")
+
     @cached_property
     def best(self) -> Option:
         """Smallest error of all."""
@@ -163,9 +165,8 @@ class Advice(TableResult):
             extra = {"relative_error": in_json(self.ratio(o))}
             rows.append(o.summary() | extra | {"standard_error": self.typical_standard_error(o)})
         return {
-            "total_epsilon": self.total_epsilon,
+            **super().summary(),
             "workload": self.workload.name,
-            "n": self.n,
             "best": self.best.name,
             "best_with_records": self.best_with_records.name,
             "advice": list(self.sentences()),

@@ -14,7 +14,7 @@ from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.show.printable import amount
-from optrr.show.result import TableResult
+from optrr.show.result import TableResult, in_json
 from optrr.show.rounding import epsilon_text
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.workload import TableWorkload
@@ -79,6 +79,9 @@ class Allocation(TableResult):
     least_total: float | None = None
     sampled: SampledTables | None = None
 
+    in_summary = ("method", "n", "error", "kronecker_error", "least_total", "warnings")
+    drawn = ("error",)
+
     @property
     def asking(self) -> Asking:
         """What to save, ask and estimate with: the design, or the sampled tables where they were allowed and are better."""
@@ -99,9 +102,10 @@ class Allocation(TableResult):
         names = ("table", "weight", "cells", "error", "sampling_error", "standard_error")
         return pa.table({name: [row[name] for row in rows] for name in names})
 
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before using it."""
-        design = self.design.warnings() if self.sampled is None else (_NO_RECORDS,)
+        design = self.design.warnings if self.sampled is None else (_NO_RECORDS,)
         said = [w for w in design if not w.startswith(NOTE)]
         useless = [p for p in self.predictions if p.standard_error is not None and p.standard_error > _USELESS]
         if useless:
@@ -126,16 +130,11 @@ class Allocation(TableResult):
             way |= {"lower_bound": bound, "gap": self.design.epsilon - bound}
         return way | {
             "keeps_records": self.asking.keeps_records,
-            "method": self.method,
             "workload": self.workload.name,
-            "n": self.n,
-            "error": self.error,
             "error_lower_bound": self.lower_error,
             "error_gap": self.gap,
-            "kronecker_error": self.kronecker_error,
-            "least_total": self.least_total,
-            "tables": [p.summary() for p in self.predictions],
-            "warnings": list(self.warnings()),
+            "tables": in_json(self.predictions),
+            **super().summary(),
         }
 
 

@@ -62,10 +62,6 @@ class Tradeoff(TableResult):
     curves: tuple[Curve, ...]
     n: int | None
 
-    def summary(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return {"axis": self.axis, "n": self.n, "curves": [c.summary() for c in self.curves]}
-
     def beside(self, name: str, errors: Sequence[float], standard_errors: Sequence[float | None]) -> Tradeoff:
         """The same with one more curve over the first one's abscissae."""
         curve = Curve(name, self.curves[0].abscissae, tuple(errors), tuple(standard_errors))

@@ -125,7 +125,7 @@ def allocate(
 
 def _give(allocation: Allocation, output: Path | None, report: Path | None, as_json: bool) -> None:
     """Write the files that are asked for, then print the allocation."""
-    warn(allocation.warnings())
+    warn(allocation.warnings)
     if output is not None:
         allocation.asking.save(output)
     write_report(report, lambda: _allocation_page(allocation, output))

@@ -30,7 +30,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.allele_names import aligned
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
-from optrr.genomics.associations import Associations
+from optrr.genomics.associations import TOP, Associations
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.multiple import GENOME_WIDE, bonferroni
@@ -49,8 +49,6 @@ from optrr.show.printable import amount
 from optrr.show.result import in_json
 from optrr.show.rounding import epsilon_text
 from optrr.tables.estimation.impossible import Observed, impossible_tables
-
-_TOP = 10
 
 
 @click.command()
@@ -114,7 +112,8 @@ def gwas(
 
     write_report(report, page)
     if as_json:
-        print_json(_scan_summary(scanned, design) | {"doubts": doubts})
+        epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": float(design.conditional_epsilons.max())}
+        print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
 
@@ -158,34 +157,6 @@ def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Co
     return cohort
 
 
-def _scan_summary(associations: Associations, design: Design) -> dict[str, Any]:
-    p = associations.scores.p_value
-    table = associations.rows(associations.top(_TOP))
-    top = [{c: in_json(table[c][k]) for c in table} for k in range(len(table["P"]))]
-    inflation = associations.inflation
-    without, error = inflation.without_randomization
-    return {
-        "test": associations.test,
-        "n": int(associations.n.max()),
-        "variants": len(associations.variants),
-        "epsilon": design.epsilon,
-        "max_conditional_epsilon": float(design.conditional_epsilons.max()),
-        "lambda_gc": in_json(inflation.factor),
-        "lambda_gc_error": in_json(inflation.factor * inflation.relative_error),
-        "lambda_gc_p_value": in_json(inflation.chance),
-        "lambda_gc_visible": in_json(inflation.visible.share),
-        "lambda_gc_visible_error": in_json(inflation.visible.standard_error),
-        "lambda_gc_visible_at_most": in_json(inflation.visible.most),
-        "lambda_gc_without_randomization": in_json(without),
-        "lambda_gc_without_randomization_error": in_json(error),
-        "genome_wide": int(np.sum(p <= GENOME_WIDE)),
-        "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
-        "skipped": dict(associations.skipped),
-        "warnings": list(associations.warnings),
-        "top": top,
-    }
-
-
 def _shown(value: Any) -> Any:
     """The value as a table shows it: an infinite limit as "inf", an undefined number as an empty cell."""
     return "inf" if isinstance(value, float) and value == np.inf else in_json(value)
@@ -201,7 +172,7 @@ def _show_scan(associations: Associations, design: Design) -> None:
     )
     click.echo(associations.notes_on_lambda)
     columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
-    table = associations.rows(associations.top(_TOP))
+    table = associations.rows(associations.top(TOP))
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
     print_table("most associated; OR L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
 
@@ -295,9 +266,7 @@ def _study_warnings(study: Study) -> list[str]:
 
 
 def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -> dict[str, Any]:
-    return {
-        "n": study.n,
-        "cases": study.cases,
+    return study.summary() | {
         "variants": len(study.variants),
         "associated": int(study.truth.associated.size),
         "test": study.options.test,
@@ -305,7 +274,6 @@ def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -
         "results": [{c: in_json(v) for c, v in zip(columns, row, strict=True)} for row in rows],
         "unavailable": [{"total": t, "method": m, "reason": why} for t, m, why in study.unavailable],
         "naive_fails": [{"total": o.total, "method": o.protocol.name} for o in naive_failures(study)],
-        "left_out": study.left_out,
     }
 
 

@@ -141,7 +141,7 @@ def design(
     if output is not None:
         save_design(made, output)
     write_report(report, lambda: _page(made, output))
-    warn(made.warnings())
+    warn(made.warnings)
     if as_json:
         print_json(made.summary())
     else:

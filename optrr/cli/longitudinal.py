@@ -104,7 +104,7 @@ def longitudinal_design(
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
         made.save(output)
-    warn([*made.warnings(), *left_out(wanted.public)])
+    warn([*made.warnings, *left_out(wanted.public)])
     if as_json:
         print_json(made.summary())
     else:

@@ -17,12 +17,12 @@ from typing import Any
 
 import click
 
-from optrr import __version__
 from optrr.cli.own_output import keep_for_ourselves
 from optrr.cli.printing import Warned
 from optrr.cli.signals import Ended, die_of
 from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 from optrr.show.printable import one_line
+from optrr.version import __version__
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {

@@ -19,12 +19,10 @@ from optrr.cli.inputs import (
     split_names,
 )
 from optrr.cli.outputs import Outputs, report_option
-from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.tables import read_numbers
 from optrr.domain.scores import told_scores
 from optrr.records.reading.source import RecordsAt
-from optrr.show.parts import Page
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
 from optrr.tables.measures.among import said_among
@@ -81,14 +79,7 @@ def measure(
         simultaneous=simultaneous,
         among=among_of(among),
     )
-
-    def page() -> Page:
-        from optrr.pages.table_page import measures_page  # noqa: PLC0415 (pages bring charts)
-
-        return measures_page(result, page_given(known.design, design_file, known.reports, known.doubts))
-
-    summary = result.summary() | {"doubts": list(known.doubts)}
-    outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))
+    outputs.give_table(result, (known.design, design_file, known.reports, known.doubts), lambda: _print(result))
 
 
 def _print(result: Measures) -> None:

@@ -16,7 +16,6 @@ from optrr.cli.inputs import (
     split_names,
 )
 from optrr.cli.outputs import Outputs, report_option
-from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.refusals import refuse_options
 from optrr.cli.targets import OUTPUT
@@ -24,7 +23,6 @@ from optrr.errors import InvalidInput
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.terms import parse_terms
 from optrr.records.reading.source import RecordsAt
-from optrr.show.parts import Page
 from optrr.show.printable import amount
 
 
@@ -78,16 +76,8 @@ def model(
     else:
         result = stepwise(counts, known.mechanism, order or 2, confidence, simultaneous)
     compared = None if other is None else beside(counts, known.mechanism, result.terms, other, random_state)
-
-    def page() -> Page:
-        from optrr.pages.table_page import model_page  # noqa: PLC0415 (pages bring charts)
-
-        return model_page(result, page_given(known.design, design_file, known.reports, known.doubts), compared)
-
-    summary = result.summary() | {"doubts": list(known.doubts)}
-    summary |= {} if compared is None else {"comparison": compared.summary()}
-    said = [*known.doubts, *result.warnings, *(() if compared is None else compared.warnings)]
-    outputs.give(result, summary, dict.fromkeys(said), page, lambda: _print(result, compared))
+    of = (known.design, design_file, known.reports, known.doubts)
+    outputs.give_table(result, of, lambda: _print(result, compared), comparison=compared)
 
 
 def _print(result: LogLinear, compared: Comparison | None) -> None:

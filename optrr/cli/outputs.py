@@ -11,12 +11,15 @@ import click
 
 from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
 from optrr.cli.inputs import keep_input
+from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import print_json, warn
 from optrr.cli.targets import DESIGN, PAGE
 from optrr.records.reading.source import RecordsAt
-from optrr.show.result import TableResult
+from optrr.records.reports import Reports
+from optrr.show.result import Result, TableResult
 
 if TYPE_CHECKING:
+    from optrr.designs.asking import Asking
     from optrr.show.parts import Page
 
 report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
@@ -47,6 +50,30 @@ class Outputs:
             for path in (self.output, self.report):
                 if path is not None:
                     keep_input(path, place)
+
+    def give_table(
+        self,
+        result: TableResult,
+        of: tuple[Asking, Path, Reports, Sequence[str]],
+        show: Callable[[], None],
+        **compared: Result | None,
+    ) -> None:
+        """Give a result that is one table, and what it is ``compared`` with, to whatever outputs are asked for.
+
+        ``of`` are the way of asking, its file, the records and what is in doubt about them.
+        """
+        doubts, others = of[-1], {name: each for name, each in compared.items() if each is not None}
+
+        def page() -> Page:
+            from optrr.pages.table_page import table_page  # noqa: PLC0415 (pages bring charts)
+
+            asking, design_file, reports, _ = of
+            return table_page(result, page_given(asking, design_file, reports, doubts), **others)
+
+        summary = result.summary() | {"doubts": list(doubts)}
+        summary |= {name: each.summary() for name, each in others.items()}
+        said = [*doubts, *result.warnings, *(line for each in others.values() for line in each.warnings)]
+        self.give(result, summary, dict.fromkeys(said), page, show)
 
     def give(
         self,

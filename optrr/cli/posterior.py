@@ -11,11 +11,9 @@ import click
 from optrr.cli.counted import counted
 from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
-from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import print_shown, say
 from optrr.errors import InvalidInput
 from optrr.records.reports import Reports
-from optrr.show.parts import Page
 
 if TYPE_CHECKING:
     from optrr.designs.design import Design
@@ -65,14 +63,7 @@ def give_posterior(
     known = counted(design, reports, split_names(attributes))
     asked = {name: value for name, value in wished.items() if value is not None}
     result = posterior(known.counts[0], known.mechanism, **asked)
-
-    def page() -> Page:
-        from optrr.pages.table_page import posterior_page  # noqa: PLC0415 (pages bring charts)
-
-        return posterior_page(result, page_given(design, design_file, reports, known.doubts))
-
-    summary = result.summary() | {"doubts": list(known.doubts)}
-    outputs.give(result, summary, [*known.doubts, *result.warnings], page, lambda: _print(result))
+    outputs.give_table(result, (design, design_file, reports, known.doubts), lambda: _print(result))
 
 
 def _print(result: Posterior) -> None:

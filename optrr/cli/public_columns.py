@@ -10,7 +10,6 @@ import click
 
 from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
-from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.cli.refusals import refuse_options
 from optrr.designs.design import Design
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from optrr.designs.asking import Asking
-    from optrr.show.parts import Page
     from optrr.tables.weighting.linearised import Single
     from optrr.tables.weighting.result import WeightedEstimate
     from optrr.tables.weighting.sampled import SampledRecords
@@ -157,14 +155,7 @@ def give_weighted(
 
     sample, doubts = sampled_records(design, reports, split_names(attributes), asked["columns"])
     result = estimate_sample(sample, design.mechanism, **asked)
-
-    def page() -> Page:
-        from optrr.pages.table_page import weighted_page  # noqa: PLC0415 (pages bring charts)
-
-        return weighted_page(result, page_given(design, design_file, reports, doubts))
-
-    summary = result.summary() | {"doubts": doubts}
-    outputs.give(result, summary, [*doubts, *result.warnings], page, lambda: _print(result))
+    outputs.give_table(result, (design, design_file, reports, doubts), lambda: _print(result))
 
 
 def _print(result: WeightedEstimate) -> None:

@@ -9,7 +9,6 @@ import click
 from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import confidence_option, design_option, input_argument, split_names
 from optrr.cli.outputs import Outputs, report_option
-from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, say
 from optrr.cli.scores import scores_by_name, scores_option
 from optrr.designs.design import Design
@@ -18,7 +17,6 @@ from optrr.models.regression.formulas import Formula, check_scores
 from optrr.models.regression.inferring import fitted
 from optrr.models.regression.reports import read_reports
 from optrr.records.reading.source import RecordsAt
-from optrr.show.parts import Page
 from optrr.tables.estimation.impossible import impossible
 from optrr.tables.estimation.result import check_confidence
 
@@ -63,11 +61,4 @@ def regress(
     reports = read_reports(known.places[0], design.mechanism, read.names, () if public is None else split_names(public))
     doubts += impossible(reports.pairs(), design.mechanism)
     result = fitted(*modelled(read, reports, family, given), confidence)
-    summary = result.summary()
-
-    def page() -> Page:
-        from optrr.pages.table_page import regression_page  # noqa: PLC0415 (pages bring charts)
-
-        return regression_page(result, page_given(design, design_file, known, doubts))
-
-    outputs.give(result, {**summary, "doubts": doubts}, [*doubts, *result.warnings], page, lambda: say(str(summary)))
+    outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from optrr import __version__
 from optrr.cli.inputs import input_argument, said_of_input
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import public_option
@@ -22,6 +21,7 @@ from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
 from optrr.show.printable import amount
+from optrr.version import SOFTWARE
 
 
 @click.command()
@@ -130,7 +130,7 @@ def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
 def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
     left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
     return [
-        f"Proposed by optrr {__version__} from {str(place)!r}, {amount(proposal.records, 'record')}.",
+        f"Proposed by {SOFTWARE} from {str(place)!r}, {amount(proposal.records, 'record')}.",
         "Confirm every line marked so.",
         *(f"Gives away: {line}" for line in proposal.disclosed[1:-1]),
         *left_out,

@@ -73,6 +73,9 @@ class Verification(TableResult):
     public: PublicColumns = NONE
     unchecked: tuple[str, ...] = ()
 
+    in_summary = ("holds", "digest", "checks")
+    drawn = ("holds",)
+
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that do not hold; empty for a sound design."""
@@ -94,8 +97,7 @@ class Verification(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        out: dict[str, Any] = {"holds": self.holds, "digest": self.digest, "checks": [c.summary() for c in self.checks]}
-        return out | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
+        return super().summary() | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
 
 
 def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:

@@ -64,6 +64,8 @@ class Design(Labelled, FullRecords, TableResult):
     earlier: tuple[Release, ...] = ()
     public: PublicColumns = NONE
 
+    in_summary = ("epsilon", "epsilon_in_all", "lower_bound", "gap", "method", "kronecker_epsilon", "warnings")
+
     def __post_init__(self) -> None:
         self.public.apart_from(self.domain)
         if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
@@ -245,38 +247,23 @@ class Design(Labelled, FullRecords, TableResult):
         shading = Shading(lower, texts, said, (-most, most), "RdBu")
         return heat_figure(("", ""), (self.domain.names[1:], self.domain.names[:-1]), shading)
 
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
         return design_warnings(self)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
-        out: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "epsilon_in_all": self.epsilon_in_all,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "method": self.method,
+        out = super().summary() | {
             "status": str(self.solution.status),
-            "kronecker_epsilon": self.kronecker_epsilon,
             "seconds": self.solution.seconds,
-            "attributes": [
-                {"name": a.name, "size": a.size, "requested_epsilon": r, "epsilon": e, "conditional_epsilon": c}
-                for a, r, e, c in zip(
-                    self.domain,
-                    self.requested_epsilons.tolist(),
-                    self.attribute_epsilons.tolist(),
-                    self.conditional_epsilons.tolist(),
-                    strict=True,
-                )
-            ],
+            "attributes": self.to_arrow().to_pylist(),
         }
         if self.faintest_pair is not None:
             ratio, a, b = self.faintest_pair
             out["pairs"] = {"min_eigenvalue_ratio": ratio, "attributes": [a, b]}
         if self.public:
             out["public"] = self.public.summary()
-        out["warnings"] = list(self.warnings())
         return out
 
 

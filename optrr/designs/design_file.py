@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from optrr import __version__
 from optrr.designs.checks import provable_status
 from optrr.designs.specification_record import refuse_specification
 from optrr.domain.declaration import DeclaredAttribute, declaration
@@ -34,6 +33,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
 from optrr.releases.small_files import Given, read_named
+from optrr.version import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 
@@ -106,7 +106,7 @@ def encoded_design(design: Design) -> bytes:
         caps = [c if c <= _MOST_CAP * problem.m else None for c in problem.caps.tolist()]
     record = _Record(
         format=FORMAT,
-        software=f"optrr {__version__}",
+        software=SOFTWARE,
         method=solution.method,
         status=provable_status(solution),
         epsilon=design.epsilon,

@@ -261,7 +261,7 @@ def _utility(design: Design, records: int) -> Entry:
     return Entry(
         "utility",
         "Are the results accurate enough?",
-        (*lines, *(f"warning of the design: {w}" for w in design.warnings())),
+        (*lines, *(f"warning of the design: {w}" for w in design.warnings)),
         (
             f"How many people will answer (this sheet assumes {records}), and which error is still useful?",
             "Which tables of several attributes are wanted? optrr advise compares ways of asking for them.",

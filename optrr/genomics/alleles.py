@@ -226,6 +226,6 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
         lambda which: allele_odds(counts[which], kernel.part(which)),
         naive,
         {},
-        (*inflation.warnings(), *warnings),
         inflation,
+        (*inflation.warnings(), *warnings),
     )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation
-from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate
+from optrr.genomics.multiple import GENOME_WIDE, bonferroni, controlled_p, false_discovery_rate
 from optrr.genomics.odds import OddsRatios
 from optrr.genomics.scores import Scores
 from optrr.models.tests.genotypes import ASSUMING
 from optrr.records.whole_files import whole_file
 from optrr.show.printable import amount
-from optrr.show.result import TableResult
+from optrr.show.result import TableResult, in_json
 from optrr_solvers.arrays import IntArray
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # Rows formatted at once, so that text takes a few megabytes.
 _ROWS = 1 << 14
+# Variants that a summary lists.
+TOP = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,9 +61,11 @@ class Associations(TableResult):
     odds_of: Callable[[slice | IntArray], OddsRatios]
     naive: Scores | None
     skipped: Mapping[str, int]
-    warnings: tuple[str, ...]
     inflation: Inflation
+    warnings: tuple[str, ...] = ()
     naive_harmless: float | None = None
+
+    in_summary = ("test", "lambda_gc", "warnings")
 
     @property
     def lambda_gc(self) -> float:
@@ -96,6 +100,27 @@ class Associations(TableResult):
         best = self.top(1)
         least = f", smallest p {self.scores.p_value[best[0]]:.3g} ({self.variants.name[best[0]]})" if best.size else ""
         return f"{self.test} test of {amount(len(self.variants), 'variant')}, λ {self.lambda_gc:.3g}{least}"
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object, with the variants of the smallest p-values."""
+        p, inflation, top = self.scores.p_value, self.inflation, self.rows(self.top(TOP))
+        without, error = inflation.without_randomization
+        named: dict[str, Any] = {
+            "n": int(self.n.max()),
+            "variants": len(self.variants),
+            "lambda_gc_error": inflation.factor * inflation.relative_error,
+            "lambda_gc_p_value": inflation.chance,
+            "lambda_gc_visible": inflation.visible.share,
+            "lambda_gc_visible_error": inflation.visible.standard_error,
+            "lambda_gc_visible_at_most": inflation.visible.most,
+            "lambda_gc_without_randomization": without,
+            "lambda_gc_without_randomization_error": error,
+            "genome_wide": int(np.sum(p <= GENOME_WIDE)),
+            "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
+            "skipped": dict(self.skipped),
+            "top": [dict(zip(top, row, strict=True)) for row in zip(*top.values(), strict=True)],
+        }
+        return {name: in_json(value) for name, value in named.items()} | super().summary()
 
     def to_arrow(self) -> pa.Table:
         """One row per variant, the columns of the TSV; undefined numbers are null."""

@@ -122,8 +122,8 @@ def associations(
         with_odds_of_single_copies(odds, own, kernel) if own.one.any() else odds,
         naive,
         skipped,
-        (*inflation.warnings(), *said, *_doubts(scores, options.test), *([WARNING] if own.one.any() else [])),
         inflation,
+        (*inflation.warnings(), *said, *_doubts(scores, options.test), *([WARNING] if own.one.any() else [])),
         None if harmless is None else float(harmless.mean()),
     )
 

@@ -144,6 +144,12 @@ class Study(TableResult):
     unavailable: list[tuple[float, str, str]] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
 
+    in_summary = ("n", "cases", "left_out")
+    drawn = ("predicted_noncentrality_ratio",)
+
+    def _keys(self) -> int:
+        return 2
+
     def headline(self) -> str:
         """How many people and variants, and what was compared."""
         methods = ", ".join(dict.fromkeys(o.protocol.name for o in self.outcomes))

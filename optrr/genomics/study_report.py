@@ -70,20 +70,12 @@ def study_page(study: Study, title: str) -> Page:
 
 
 def _cost(study: Study) -> Section:
-    rows = [
-        [
-            o.total, o.protocol.name, o.protocol.epsilon, o.protocol.design.lower_bound, o.protocol.reported,
-            float(np.median(o.protocol.design.attribute_epsilons[1:])), float(o.protocol.design.attribute_epsilons[0]),
-            float(o.protocol.design.conditional_epsilons.max()),
-            float(np.median(np.abs(o.protocol.kernel.eigenvalues[..., 1, 1]))),
-        ]
-        for o in study.outcomes
-    ]  # fmt: skip
     columns = [
         "asked total", "method", "total epsilon", "certified at least", "variants per person", "epsilon per variant "
         "(median)",
         "epsilon of status", "largest conditional", "joint eigenvalue",
     ]  # fmt: skip
+    rows = [row[: len(columns)] for row in study_rows(study)[1]]
     note = "The joint eigenvalue is the share of a variant's association that remains visible to those who report it."
     parts: list[Part] = [Table(columns, rows, "What each protocol buys for the same total, in nats", note)]
     if study.unavailable:

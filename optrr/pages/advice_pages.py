@@ -67,7 +67,7 @@ def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
             f"{allocation.kronecker_error / allocation.error:.3g} times this error."
         )
     sections = [
-        *warnings(allocation.warnings()),
+        *warnings(allocation.warnings),
         told(allocation.asking.epsilon),
         Section("Budgets", bought(design)),
         _predicted(allocation),

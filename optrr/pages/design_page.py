@@ -45,7 +45,7 @@ def design_page(design: Design, file: str | None = None) -> Page:
     if design.earlier:
         lead.append(f"With what its people released before: {epsilon_text(design.epsilon_in_all)} in all.")
     sections = [
-        *warnings(design.warnings()),
+        *warnings(design.warnings),
         told(design.epsilon_in_all),
         _asked(design),
         Section("What it buys", bought(design)),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.domain.cells import cells_table
+from optrr.domain.cells import CellsResult
 from optrr.domain.codes import checked_codes
 from optrr.domain.domain import Domain, listed
 from optrr.errors import InvalidInput
@@ -26,7 +26,6 @@ from optrr.records.reading.registry import record_batches
 from optrr.records.spark_frames import is_spark_frame, summed
 from optrr.releases.binding import Origin
 from optrr.show.printable import amount
-from optrr.show.result import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
@@ -34,7 +33,7 @@ MAX_CELLS = 1 << 27
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counts(TableResult):
+class Counts(CellsResult):
     """A table of counts: ``table`` has the shape of ``domain.sizes``, int64, read-only.
 
     ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
@@ -49,6 +48,9 @@ class Counts(TableResult):
     domain: Domain
     table: IntArray
     origins: tuple[Origin, ...] = ()
+
+    in_summary = ("n",)
+    drawn = ("count",)
 
     def __post_init__(self) -> None:
         given = np.asarray(self.table)
@@ -69,12 +71,9 @@ class Counts(TableResult):
         """Which table, of how many records."""
         return f"{' × '.join(self.domain.names)}, {amount(self.n, 'record')}"
 
-    def _keys(self) -> int:
-        return self.domain.m
-
-    def to_arrow(self) -> pa.Table:
-        """One row per cell: the categories' texts (null where missing) and count."""
-        return cells_table(self.domain, {"count": self.table})
+    def numbers(self) -> dict[str, IntArray]:
+        """The counts."""
+        return {"count": self.table}
 
     @property
     def n(self) -> int:

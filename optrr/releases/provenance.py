@@ -27,7 +27,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -36,6 +35,7 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.releases.account import Release, ReleaseRecord, distinct_releases, finite, total_epsilon
+from optrr.version import SOFTWARE
 
 FORMAT = "optrr-records/1"
 SYNTHETIC = "optrr-synthetic/1"
@@ -82,7 +82,7 @@ class SyntheticNote:
 
     def to_json(self) -> str:
         """The JSON text."""
-        record = {"format": SYNTHETIC, "software": _software(), **vars(self)}
+        record = {"format": SYNTHETIC, "software": SOFTWARE, **vars(self)}
         return msgspec.json.encode(record).decode()
 
     def metadata(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ class Provenance:
         """The JSON object, as plain values."""
         record = _Record(
             FORMAT,
-            _software(),
+            SOFTWARE,
             self.unit,
             finite(self.epsilon),
             self.seeded,
@@ -208,11 +208,6 @@ def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
     """
     content = {**drawn, "domain": [(a.name, a.texts) for a in domain]}
     return f"sha256:{hashlib.sha256(msgspec.json.encode(content, order='sorted')).hexdigest()}"
-
-
-def _software() -> str:
-    # imported here, because the package imports modules that import this one
-    return f"optrr {import_module('optrr').__version__}"
 
 
 def _is_synthetic(text: str | bytes) -> bool:

@@ -28,7 +28,6 @@ __all__ = [
     "COLOURS",
     "PAGE_WIDTH",
     "Shading",
-    "coefficient_figure",
     "figure_class",
     "figure_svg",
     "heat_figure",
@@ -121,37 +120,37 @@ def label_lines(text: str) -> str:
     return _in_lines(label_text(text, 3 * _LINE_CHARACTERS))
 
 
-def interval_figure(labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayLike, ArrayLike], said: str) -> Figure:
+def interval_figure(
+    labels: Sequence[str],
+    middle: ArrayLike,
+    ends: tuple[ArrayLike, ArrayLike],
+    said: str,
+    nothing: float | None = None,
+) -> Figure:
     """A row for each label, from the top: a dot at ``middle`` and a line between the ``ends``, shape (R,) each.
 
-    ``said`` stands below the axis. Where there are no ends, NaN, there is no line.
+    ``said`` stands below the axis, and a line where ``nothing`` is. Without ends, NaN, there is no line; infinite ones are
+    drawn up to the largest finite number.
     """
+    drawn = np.array([ends[0], middle, ends[1]], dtype=np.float64)
+    finite = drawn[np.isfinite(drawn)]
+    low, centre, high = np.clip(drawn, finite.min(initial=0.0), finite.max(initial=0.0))
     places = np.arange(len(labels))
     texts = [label_lines(each) for each in labels]
     tall = max((text.count("\n") for text in texts), default=0)
     # a legible row, and the axis below
     figure = new_figure(PAGE_WIDTH, 0.9 + (0.26 + 0.14 * tall) * len(labels))
     axes = figure.subplots()
-    axes.hlines(places, *ends, color=COLOURS[0])
-    axes.plot(middle, places, "o", color=COLOURS[0], markersize=4)
+    axes.hlines(places, low, high, color=COLOURS[0])
+    axes.plot(centre, places, "o", color=COLOURS[0], markersize=4)
     axes.set_yticks(places, texts)
     # the first row on top, and half a row above and below, so that no point lies on the frame
     axes.set_ylim(places.size - 0.5, -0.5)
     axes.grid(visible=True, axis="x", color="#dddddd")
     axes.set_axisbelow(True)
     axes.set_xlabel(said)
-    return figure
-
-
-def coefficient_figure(
-    labels: Sequence[str], middle: ArrayLike, ends: tuple[ArrayLike, ArrayLike], said: str
-) -> Figure:
-    """As :func:`interval_figure`, with a line at 0; what has no end is drawn up to the largest finite number."""
-    drawn = np.array([ends[0], middle, ends[1]], dtype=np.float64)
-    finite = drawn[np.isfinite(drawn)]
-    low, centre, high = np.clip(drawn, finite.min(initial=0.0), finite.max(initial=0.0))
-    figure = interval_figure(labels, centre, (low, high), said)
-    figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
+    if nothing is not None:
+        axes.axvline(nothing, color=COLOURS[4], linewidth=0.8)
     return figure
 
 

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from importlib import import_module
 from math import isnan
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from optrr.show.printable import cell, one_line, printable
 from optrr.show.rounding import reads_as_number
+from optrr.version import SOFTWARE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -147,8 +147,7 @@ class Page:
     @property
     def footer(self) -> str:
         """What made the page."""
-        # the package imports results, which import this module
-        return f"optrr {import_module('optrr').__version__}; epsilons in nats."
+        return f"{SOFTWARE}; epsilons in nats."
 
 
 def _to_the_right(value: object) -> bool:

@@ -1,18 +1,15 @@
 """What an ε means, in the words that those who are asked read.
 
-The sentences are those of the survey's page. They stand once, in survey/page/words.js, because a browser reads nothing else;
-they are read from there, and say the same to the readers of reports.
+The sentences stand once, in ``sentences.json``; the survey's page and the readers of reports see the same.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from functools import cache
 from importlib.resources import files
 
-_SENTENCES = re.compile(r"^export const SENTENCES = (\{.*?^\});$", re.MULTILINE | re.DOTALL)
 # As in words.js: math.exp may be off by a unit in the last place, and a factor is never said to be smaller than it is.
 _OUTWARD = 1 + 2.0**-48
 # From here a factor is written as a power of ten.
@@ -23,10 +20,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 @cache
 def sentences() -> dict[str, str]:
     """The sentences by name, with their numbers left open."""
-    text = (files("optrr") / "survey" / "page" / "words.js").read_text(encoding="utf-8")
-    match = _SENTENCES.search(text)
-    assert match is not None
-    return dict(json.loads(match[1]))
+    return dict(json.loads((files("optrr.show") / "sentences.json").read_text(encoding="utf-8")))
 
 
 def factor_text(epsilon: float) -> str:

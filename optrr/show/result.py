@@ -1,22 +1,26 @@
-"""What every result can do: say itself in one line, be a table in any data frame library, and show itself in a notebook.
+"""What every result can do: say itself in one line, be rows in any data frame library, JSON and a chart, and show itself.
 
-A notebook shows the parts that a page of the same result holds (:mod:`optrr.show.parts`).
+A result is rows: what each is about, then its estimate, error, interval and whatever else belongs to it. A notebook shows the
+parts that a page of the same result holds (:mod:`optrr.show.parts`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from optrr.show.charts import interval_figure
 from optrr.show.parts import Part, Table, Text, parts_html, warned
 from optrr.show.printable import MISSING, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
 # Rows that people are shown, in notebooks and on terminals; the table itself, and --json, hold all.
 SHOWN = 40
@@ -25,6 +29,16 @@ SHOWN = 40
 class Result(ABC):
     """A result with a headline, for the interactive session."""
 
+    # Attributes that are keys of the JSON object; all fields where a result names none.
+    in_summary: ClassVar[tuple[str, ...]] = ()
+    # Columns that a chart draws: the estimate and, where there are any, the ends of its interval.
+    drawn: ClassVar[tuple[str, ...]] = ("estimate", "lower", "upper")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know, one line each."""
+        return ()
+
     @abstractmethod
     def headline(self) -> str:
         """The result in one line: what it is, and its main numbers."""
@@ -32,26 +46,15 @@ class Result(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline()}>"
 
-    def said(self) -> tuple[str, ...]:
-        """The warnings, one line each; none where the result has no warnings."""
-        # of some results they are kept, and of others worked out when asked for
-        warnings = getattr(self, "warnings", ())
-        return tuple(warnings() if callable(warnings) else warnings)
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: its keys are names of attributes, and what is not a finite number is None."""
+        return named_in_json(self, self.in_summary)
 
-    def _parts(self) -> list[Part]:
-        return [Text(one_line(self.headline()))]
-
-    def _repr_html_(self) -> str:
-        """The headline, the first rows of a table, and the warnings, for notebooks; all text is escaped."""
-        return parts_html([*self._parts(), *warned(self.said())], type(self).__name__)
-
-
-class TableResult(Result):
-    """A result that is a table: one row per attribute, cell, test or whatever it is about."""
-
-    @abstractmethod
     def to_arrow(self) -> pa.Table:
-        """The result as an Arrow table."""
+        """The result as an Arrow table: one row of the numbers and texts in :meth:`summary`."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        return pa.table({name: [v] for name, v in self.summary().items() if not isinstance(v, list | dict)})
 
     def to_pandas(self) -> Any:
         """The result as a pandas data frame; pandas must be installed."""
@@ -62,6 +65,44 @@ class TableResult(Result):
         import polars  # noqa: PLC0415 (an optional library)
 
         return polars.from_arrow(self.to_arrow())
+
+    def _keys(self) -> int:
+        """How many of the first columns are categories, where null is the missing value."""
+        return 0
+
+    def row_names(self) -> list[str]:
+        """What each row is about, for figures: its categories, or what stands in its first column."""
+        columns = self.to_arrow().columns[: max(self._keys(), 1)]
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return [" × ".join(MISSING if value is None else str(value) for value in row) for row in rows]
+
+    def plot(self) -> Figure:
+        """A dot for each row's estimate, with its interval where there is one, up to the largest number where it has no end."""
+        table, keys = self.to_arrow(), self._keys()
+        # an attribute may be called as a number, whose column then has another name
+        places = {name.rstrip("_"): k for k, name in enumerate(table.column_names) if k >= keys}
+        middle, *ends = (table.column(places[name]).cast("float64").to_numpy() for name in self.drawn)
+        low, high = ends or [np.full(len(middle), np.nan)] * 2
+        return interval_figure(self.row_names(), middle, (low, high), *self._axis())
+
+    def _axis(self) -> tuple[str, float | None]:
+        """What stands below the axis of :meth:`plot`, and where on it nothing is, if anywhere."""
+        return self.drawn[0].replace("_", " "), None
+
+    def _parts(self) -> list[Part]:
+        return [Text(one_line(self.headline()))]
+
+    def _repr_html_(self) -> str:
+        """The headline, the first rows of a table, and the warnings, for notebooks; all text is escaped."""
+        return parts_html([*self._parts(), *warned(self.warnings)], type(self).__name__)
+
+
+class TableResult(Result):
+    """A result that is a table: one row per attribute, cell, test or whatever it is about."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """The result as an Arrow table."""
 
     def shown(self, most: int | None = None) -> Table:
         """The table as people read it, or its first rows: what :meth:`to_arrow` holds, and a word for missing categories."""
@@ -84,26 +125,34 @@ class TableResult(Result):
         table = self.to_arrow()
         return table.slice(0, count), table.num_rows
 
-    def _keys(self) -> int:
-        """How many of the first columns are categories, where null is the missing value."""
-        return 0
-
-    def row_names(self) -> list[str]:
-        """What each row is about, for figures: its categories."""
-        return [" × ".join(map(str, row[: self._keys()])) for row in self.shown().rows]
-
     def _parts(self) -> list[Part]:
         return [*super()._parts(), self.shown(SHOWN)]
 
 
 def in_json(value: Any) -> Any:
-    """A number, or an array of numbers as nested lists, with None for what is not finite, which JSON cannot say."""
+    """A value as JSON has it: lists for arrays, objects for data classes, None for numbers that are not finite."""
     if isinstance(value, np.ndarray):
         numbers = value.astype(object)
         numbers[~np.isfinite(value)] = None
         return numbers.tolist()
+    if isinstance(value, dict):
+        return {key: in_json(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [in_json(each) for each in value]
+    if is_dataclass(value):
+        return value.summary() if hasattr(value, "summary") else named_in_json(value, ())
     number = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(number, float) and not isfinite(number) else number
+
+
+def named_in_json(value: Any, names: Sequence[str]) -> dict[str, Any]:
+    """These attributes, or all fields, as a JSON object."""
+    return {name: in_json(getattr(value, name)) for name in names or [each.name for each in fields(value)]}
+
+
+def intervals_said(confidence: float, simultaneous: bool = False) -> str:
+    """What kind of intervals a chart's axis shows."""
+    return f"{100 * confidence:g}% intervals" + (" for all together" if simultaneous else "")
 
 
 def arrow_rows(rows: Sequence[Any], texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:

@@ -17,7 +17,7 @@ def test_a_promise_above_a_proportion_s_range_is_said_to_be_useless(total, n, us
     allocation = allocate(DOMAIN, total, n=n)
     worst = max(p.standard_error for p in allocation.predictions)
     assert (worst > 0.5) == useless
-    assert any("nothing can be learned" in w for w in allocation.warnings()) == useless
+    assert any("nothing can be learned" in w for w in allocation.warnings) == useless
 
 
 def test_a_large_file_is_announced_before_it_is_written(tmp_path, capsys):
@@ -26,7 +26,7 @@ def test_a_large_file_is_announced_before_it_is_written(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "lists every category: 200002 here, some 2 MB" in captured.err
     assert (tmp_path / "d.json").stat().st_size == pytest.approx(200_002 * 12, rel=0.3)
-    assert not any("lists every category" in w for w in allocate(DOMAIN, 1.0).warnings())
+    assert not any("lists every category" in w for w in allocate(DOMAIN, 1.0).warnings)
 
 
 @pytest.mark.parametrize("seed", range(4))

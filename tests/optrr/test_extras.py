@@ -14,7 +14,6 @@ from optrr.designs.cluster.spectral import spectral_clusters
 from optrr.genomics.optional import required
 from optrr.models.regression.formulas import Formula
 from optrr.show.charts import new_figure
-from optrr.studies.secure_sum.group import _bindings
 
 USES: dict[str, tuple[str, Callable[[], Any], str]] = {
     "figures": (
@@ -33,7 +32,6 @@ USES: dict[str, tuple[str, Callable[[], Any], str]] = {
         lambda: required("bed_reader"),
         "reading PLINK files needs bed-reader, .*'optrr[genomics]'",
     ),
-    "proofs": ("nacl", _bindings, "needs PyNaCl, .*'optrr[secure]', or run it without proofs"),
 }
 
 

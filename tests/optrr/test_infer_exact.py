@@ -108,7 +108,8 @@ def test_different_mechanisms_hold_their_level_where_estimates_are_negative():
         [rng.multinomial(n, k.expected(pi), size=1000) for n, k in zip((300, 900), kernels, strict=True)], 1
     )
     assert np.mean(kernels[1].solve(tables[:, 1] / 900.0).min(axis=1) < 0) > 0.3
-    _, df, p, _, _ = DifferentMechanisms.of(kernels).p_values(tables, rng, Simulation(5, 99))
+    tested = DifferentMechanisms.of(kernels).tested(tables, rng, Simulation(5, 99))
+    df, p = tested.df, tested.p_value
     assert df == 2
     assert 1e-4 < binom.cdf(np.count_nonzero(p <= 0.05), 1000, 0.05) < 1 - 1e-4
 

@@ -131,6 +131,6 @@ def test_what_the_slower_sampler_costs_is_said():
     law.__dict__["automaton"] = None
     short = 40.0 - made.attribute_epsilons.min()
     assert 1 < short < 20
-    assert f"costs an attribute {short:.2g} nats of accuracy" in made.warnings()[-1]
+    assert f"costs an attribute {short:.2g} nats of accuracy" in made.warnings[-1]
     accuracies = next(check for check in made.verify().checks if check.name == "requested accuracies")
     assert accuracies.recomputed == f"met; {short:.2g} nats short as drawn"

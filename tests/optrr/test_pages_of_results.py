@@ -19,9 +19,9 @@ from optrr.cli.main import run
 from optrr.models.tests.result import TestResult
 from optrr.show import promise
 from optrr.show.charts import figure_svg
-from tests.javascript import called
+from tests.javascript import called, of_the_page
 
-WORDS = Path(__file__).parents[2] / "optrr" / "survey" / "page" / "words.js"
+WORDS = of_the_page("words.js")
 ODD = "<b>$x^ & 'y'</b>"
 CALL = ("--design", "design.json", "--attributes")
 

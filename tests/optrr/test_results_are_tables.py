@@ -137,5 +137,4 @@ def test_a_table_goes_everywhere(name):
     assert page.count("<tr>") == 1 + min(table.num_rows, 40) and "<i>x" not in page
     shown = repr(result)
     assert shown.startswith(f"<{name}: ") and len(shown) < 300 and "0x" not in shown
-    if hasattr(result, "plot"):
-        assert isinstance(result.plot(), Figure)
+    assert isinstance(result.plot(), Figure) and all(isinstance(line, str) for line in result.warnings)

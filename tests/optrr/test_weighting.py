@@ -310,7 +310,7 @@ def test_specifications_and_design_files_keep_public_columns(declared, capsys):
     assert optrr.read_specification(again).public == PUBLIC
     kept = optrr.Design.load(declared / "design.json")
     assert kept.public == PUBLIC
-    assert "not protected" in kept.warnings()[0]
+    assert "not protected" in kept.warnings[0]
     assert run(["verify", str(declared / "design.json")]) == 0
     assert (
         "public columns, not protected (weight 'w', stratum 'region', cluster 'school', group 'sex')"

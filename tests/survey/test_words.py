@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from mpmath import exp, mpf, workdps
 
-import optrr.survey.page
-from tests.javascript import called
+from tests.javascript import called, of_the_page
 
-PAGE = Path(optrr.survey.page.__file__).parent
-WORDS = PAGE / "words.js"
+WORDS = of_the_page("words.js")
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
@@ -118,7 +115,7 @@ def test_every_answer_of_a_collector_is_understood(tmp_path):
     stand_in = tmp_path / "stand_in.mjs"
     stand_in.write_text(
         f"""
-        import {{ deliver }} from {json.dumps((PAGE / "sending.js").as_uri())};
+        import {{ deliver }} from {json.dumps(of_the_page("sending.js").as_uri())};
         export async function answered({{ status, body }}) {{
           const asked = [];
           globalThis.fetch = async (...request) => {{

@@ -10,7 +10,7 @@ changes its sign at every step, and says nothing of clusters. Adult's clusters t
 dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not (`benchmarks/sic_table1.py`).
 
 In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
-finds it in O(k m log m), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
+finds it in O(k m²), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
 attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
 """
 
@@ -82,66 +82,25 @@ def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
 
 
 def interval_means(values: FloatArray, k: int) -> IntArray:
-    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m log m) time."""
+    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m²) time."""
     order = np.argsort(values, kind="stable")
-    x = values[order]
-    m = x.size
-    k = min(k, np.unique(x).size)
-    cost = _IntervalCost(x)
-    every = np.arange(m)
-    best, cuts = cost(np.zeros(m, dtype=np.int64), every), np.zeros((k, m), dtype=np.int64)
-    for g in range(1, k):
-        best, cuts[g] = _best_last_intervals(best, cost, g)
-    labels, end = np.empty(m, dtype=np.int64), m - 1
+    x = values[order] - values[order].mean()
+    k, m = min(k, np.unique(x).size), x.size
+    sums, squares = np.append(0.0, np.cumsum(x)), np.append(0.0, np.cumsum(x**2))
+    # least cost of the first e values in g + 1 groups, and where the last of these groups starts
+    best, starts = np.full((k, m + 1), np.inf), np.zeros((k, m + 1), dtype=np.int64)
+    for end in range(1, m + 1):
+        # squared distances from their mean of the values start, …, end − 1
+        cost = squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / np.arange(end, 0, -1)
+        cost = np.maximum(cost, 0.0)
+        best[0, end] = cost[0]
+        for g in range(1, min(k, end)):
+            # a group has at least one value, and so has each of those before it
+            total = best[g - 1, g:end] + cost[g:]
+            starts[g, end] = g + np.argmin(total)
+            best[g, end] = total[starts[g, end] - g]
+    labels, end = np.empty(m, dtype=np.int64), m
     for g in range(k - 1, -1, -1):
-        start = int(cuts[g, end]) if g else 0
-        labels[order[start : end + 1]] = g
-        end = start - 1
+        labels[order[starts[g, end] : end]] = g
+        end = starts[g, end]
     return labels
-
-
-class _IntervalCost:
-    """Sum of squared distances of x[s..e] from their mean, for sorted x."""
-
-    def __init__(self, x: FloatArray) -> None:
-        centred = x - x.mean()
-        self._sums, self._squares = np.append(0.0, np.cumsum(centred)), np.append(0.0, np.cumsum(centred**2))
-
-    def __call__(self, start: IntArray, end: IntArray) -> FloatArray:
-        total = self._sums[end + 1] - self._sums[start]
-        inside = self._squares[end + 1] - self._squares[start] - total**2 / (end - start + 1)
-        return np.asarray(np.maximum(inside, 0.0))
-
-
-def _best_last_intervals(before: FloatArray, cost: _IntervalCost, first: int) -> tuple[FloatArray, IntArray]:
-    """Least cost of x[0..e], e ≥ first, and the start s of its last interval; ``before[s−1]`` is the least cost of x[0..s−1].
-
-    A later end never has an earlier best start, so the ends are done by halves: those between two done ones look only
-    between their starts, O(m) per round and O(log m) rounds.
-    """
-    m = before.size
-    best, starts = np.full(m, np.inf), np.full(m, first, dtype=np.int64)
-    low, high = np.array([first]), np.array([m - 1])
-    lowest, highest = low.copy(), high.copy()
-    while low.size:
-        middle = (low + high) // 2
-        last = np.minimum(highest, middle)
-        widths = last - lowest + 1
-        ends = np.repeat(middle, widths)
-        offsets = np.cumsum(widths) - widths
-        tried = np.arange(ends.size) - np.repeat(offsets - lowest, widths)
-        costs = before[tried - 1] + cost(tried, ends)
-        best[middle] = np.minimum.reduceat(costs, offsets)
-        # among equal costs the first is taken, as a plain search would do
-        hits = np.flatnonzero(costs == np.repeat(best[middle], widths))
-        segment = np.searchsorted(offsets, hits, side="right") - 1
-        _, chosen = np.unique(segment, return_index=True)
-        starts[middle] = tried[hits[chosen]]
-        below, above = low < middle, middle < high
-        cut = starts[middle]
-        low, high = np.concatenate([low[below], middle[above] + 1]), np.concatenate([middle[below] - 1, high[above]])
-        lowest, highest = (
-            np.concatenate([lowest[below], cut[above]]),
-            np.concatenate([cut[below], highest[above]]),
-        )
-    return best, starts

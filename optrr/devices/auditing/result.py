@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optrr.devices.auditing.exact_tests import Worst
-from optrr.show.result import TableResult
+from optrr.show.result import TableResult, in_json
 from optrr.show.rounding import bound_text, epsilon_text
 
 if TYPE_CHECKING:
@@ -57,11 +57,6 @@ class Finding:
         chance = f"; p at most {self.p_value:.1e}" if self.violates and self.p_value > 0 else ""
         return f"{self.check} {verdict}: {self.says}{chance}"
 
-    def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
-        keys = ("check", "violates", "says", "p_value", "tests", "stated", "bound")
-        return {k: getattr(self, k) for k in keys}
-
 
 @dataclass(frozen=True, repr=False)
 class Audit(TableResult):
@@ -76,6 +71,9 @@ class Audit(TableResult):
     level: float
     epsilon: float
     findings: tuple[Finding, ...]
+
+    in_summary = ("holds", "client", "queries", "level", "epsilon", "epsilon_bound", "findings", "rarest", "unseen")
+    drawn = ("p_value",)
 
     @property
     def holds(self) -> bool:
@@ -118,21 +116,7 @@ class Audit(TableResult):
         """One row per check: check, violates, says, p_value, tests, stated, bound."""
         import pyarrow as pa  # noqa: PLC0415 (takes longer to import than a small audit takes)
 
-        return pa.Table.from_pylist([f.summary() for f in self.findings])
-
-    def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
-        return {
-            "holds": self.holds,
-            "client": self.client,
-            "queries": self.queries,
-            "level": self.level,
-            "epsilon": self.epsilon,
-            "epsilon_bound": self.epsilon_bound,
-            "findings": [f.summary() for f in self.findings],
-            "rarest": self.rarest,
-            "unseen": list(self.unseen),
-        }
+        return pa.Table.from_pylist(in_json(self.findings))
 
 
 # Names of the checks, in the order of an audit's table.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 from dataclasses import replace
 
-from optrr import __version__
 from optrr.devices.deployment.deployment_file import Deployment, StatedEpsilons, read_deployment_text
 from optrr.devices.deployment.exact import Epsilons, epsilons
 from optrr.devices.deployment.short import shortened
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.version import SOFTWARE
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
 
 __all__ = ["compressed_size", "deployment_of"]
@@ -52,7 +52,7 @@ def plain_automaton(mechanism: Mechanism) -> Layers:
 
 def written(mechanism: Mechanism, layers: Layers, stated: StatedEpsilons) -> Deployment:
     """The deployment that states these ε."""
-    return Deployment(mechanism.domain, layers, stated, mechanism.digest.partition(":")[2], f"optrr {__version__}")
+    return Deployment(mechanism.domain, layers, stated, mechanism.digest.partition(":")[2], SOFTWARE)
 
 
 def plain(automaton: Layers) -> Layers:

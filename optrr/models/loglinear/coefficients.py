@@ -9,10 +9,10 @@ so that intervals end where the records end them, and are infinite on a side whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import copysign, inf, prod
+from math import copysign, isfinite, prod
 
 import numpy as np
 from scipy.stats import norm
@@ -20,15 +20,16 @@ from scipy.stats import norm
 from optrr.models.loglinear.comparing import ModelTest
 from optrr.models.loglinear.margins import NullModel, TableFits, scaled_solve
 from optrr.models.loglinear.terms import Terms
-from optrr.tables.estimation.outward import LIMIT, crossing, outward
+from optrr.tables.estimation.invert import GROWTH, LIMIT, invert, outward
 from optrr_solvers.arrays import FloatArray
 
 # Newton steps that bring the other columns' expectations back, how near they come, and the longest step of an exponent.
 _STEPS, _NEAR, _LONGEST = 40, 1e-9, 3.0
 # A share that counts as 0 in logarithms.
 _FLOOR = 1e-300
-# First step from the estimate towards a limit in standard errors, its growth, and the farthest value: odds of e^25.
-_FIRST, _GROWTH, _FARTHEST = 2.0, 1.5, 25.0
+# First step from the estimate towards a limit in standard errors, and the farthest value, odds of e^25: those beyond it count
+# as infinite.
+_FIRST, _FARTHEST = 2.0, 25.0
 # Where a cell goes to 0 its standard error is of no use; steps of this size do not miss a limit.
 _LARGEST_ERROR = 1.0
 # Parameters cubed times cells: a limit takes some ten fits, so that the intervals of such a model take about ten seconds.
@@ -151,10 +152,11 @@ def _middle(deviation: Callable[[float], float], start: float, error: float, qua
     """
     start = float(np.clip(start, -_FARTHEST, _FARTHEST))
     side = copysign(1.0, deviation(start))
-    middle = crossing(lambda value: side * deviation(value), _points(start, side * error), LIMIT * error)
-    if middle is not None:
+    middle = invert(lambda value: side * deviation(value), start, side * error, side * _FARTHEST)
+    if isfinite(middle):
         return middle
-    least = min(_points(start, side * error), key=lambda value: abs(deviation(value)))
+    points = outward(start, side * error, GROWTH, side * _FARTHEST)
+    least = min(points, key=lambda value: abs(deviation(value)))
     return least if abs(deviation(least)) < quantile else start
 
 
@@ -167,10 +169,4 @@ def _limit(deviation: Callable[[float], float], middle: float, error: float, qua
 
     if excess(middle) <= 0:
         return middle
-    limited = crossing(excess, _points(middle, _FIRST * error), LIMIT * abs(error))
-    return side * inf if limited is None else limited
-
-
-def _points(start: float, step: float) -> Iterator[float]:
-    """From the start outwards; the last is the farthest value, and those beyond it count as infinite."""
-    return outward(start, step, _GROWTH, copysign(_FARTHEST, step))
+    return invert(excess, middle, _FIRST * error, side * _FARTHEST, precision=LIMIT / _FIRST)

@@ -45,11 +45,10 @@ from optrr.models.loglinear.loglinear import check_seen
 from optrr.models.loglinear.margins import NullModel, TableFits, pushed, scaled_solve
 from optrr.models.loglinear.shown import best_shown, even_scale
 from optrr.models.loglinear.terms import Terms
-from optrr.models.tests.chi_square import MANY_EXPECTED
-from optrr.models.tests.exact import chi_square_holds
+from optrr.models.tests.chi_square import LimitOrDrawn
 from optrr.models.tests.result import TestResult, check_testable, simulated_result
 from optrr.models.tests.score import trend_contrast
-from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks, simulated_p_values
+from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks
 from optrr.records.counts import Counts
 from optrr.show.printable import amount
 from optrr.show.rounding import records_enough
@@ -120,22 +119,20 @@ class ModelTest:
         """Of tables of counts (B, *sizes)."""
         fits = self.null.fitted(tables)
         statistic = self.statistics(tables, fits)
-        p = np.asarray(chi2.sf(statistic, self.df))
         n = tables.sum(axis=self.null.kernel.axes)
         fewest = n * fits.expected.min(axis=self.null.kernel.axes)
         clear, shown = self.null.clear_of_zero(fits, n), self.shown(fits, n)
-        simulated = ~(chi_square_holds(p, self.df, fewest) & clear) & (shown >= LEAST_SHOWN)
-        reached = np.zeros(p.size, dtype=np.int64)
-        where = np.flatnonzero(simulated)
-        if where.size:
-            drawn = simulated_p_values(statistic[where], self._draw(fits.part(where), n[where], rng), rule)
-            p[where], reached[where] = drawn.p_value, drawn.reached
-        # where no simulated table reached the statistic, χ² still has the right order of magnitude if records are many
-        limit = np.asarray(chi2.sf(statistic, self.df))
-        beyond = simulated & (reached == 0) & (fewest >= MANY_EXPECTED) & clear
-        p = np.where(beyond, np.minimum(p, limit), p)
-        p = np.where(shown >= LEAST_SHOWN, p, np.nan)
-        return ModelTests(statistic, p, simulated, reached, fewest, self.null.records_worth(fits, n), shown)
+        tested = LimitOrDrawn.of(
+            statistic,
+            self.df,
+            fewest,
+            lambda where: self._draw(fits.part(where), n[where], rng),
+            rule,
+            clear=clear,
+            possible=shown >= LEAST_SHOWN,
+        )
+        p, worth = np.where(shown >= LEAST_SHOWN, tested.p_value, np.nan), self.null.records_worth(fits, n)
+        return ModelTests(statistic, p, tested.simulated, tested.reached, fewest, worth, shown)
 
     def shown(self, fits: TableFits, n: FloatArray) -> FloatArray:
         """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import chi2
@@ -24,6 +24,9 @@ from optrr.models.tests.chi_square import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.models.tests.result import TestResult
 from optrr.records.counts import Counts
 from optrr.show.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _NEAR_ZERO = (
     "the likelihood ratio has no p-value: shares of the larger model are near 0, or reports few, where it falls short of χ²; "
@@ -44,6 +47,8 @@ class Comparison(Result):
     score: TestResult
     ratio: float
     ratio_p_value: float | None
+
+    in_summary = ("score", "bic_difference", "warnings")
 
     @property
     def bic_difference(self) -> float:
@@ -72,12 +77,14 @@ class Comparison(Result):
             "smaller": str(self.smaller.terms),
             "larger": str(self.larger.terms),
             "df": self.score.df,
-            "score": self.score.summary(),
             "likelihood_ratio": self.ratio,
             "likelihood_ratio_p_value": self.ratio_p_value,
-            "bic_difference": self.bic_difference,
-            "warnings": list(self.warnings),
+            **super().summary(),
         }
+
+    def plot(self) -> Figure:
+        """That of the score test."""
+        return self.score.plot()
 
 
 def beside(

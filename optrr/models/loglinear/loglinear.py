@@ -14,14 +14,12 @@ from optrr.models.loglinear.fitting import Fitted
 from optrr.models.loglinear.terms import Terms
 from optrr.models.loglinear.unbounded import limits_of_coefficients
 from optrr.records.counts import Counts
-from optrr.show.charts import coefficient_figure
 from optrr.show.printable import amount
-from optrr.show.result import TableResult, in_json
+from optrr.show.result import TableResult, in_json, intervals_said
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.figure import Figure
 
 _UNBOUNDED = (
     "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
@@ -55,6 +53,8 @@ class LogLinear(TableResult):
     simultaneous: bool = False
     hidden: tuple[str, ...] = ()
     without_intervals: str = ""
+
+    in_summary = ("n", "log_likelihood", "bic", "confidence", "simultaneous", "warnings")
 
     @property
     def terms(self) -> Terms:
@@ -113,10 +113,8 @@ class LogLinear(TableResult):
         """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
         return -2 * self.log_likelihood + self.terms.parameters * log(self.n)
 
-    def plot(self) -> Figure:
-        """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0."""
-        said = f"coefficient, {100 * self.confidence:g}% intervals" + (" for all together" if self.simultaneous else "")
-        return coefficient_figure(self.labels, self.coefficients, (self.limits[:, 0], self.limits[:, 1]), said)
+    def _axis(self) -> tuple[str, float]:
+        return f"coefficient, {intervals_said(self.confidence, self.simultaneous)}", 0.0
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -149,18 +147,12 @@ class LogLinear(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """As a JSON object; None for what is not known."""
-        rows = [{k: in_json(v) for k, v in row.items()} for row in self.to_arrow().to_pylist()]
         return {
             "model": str(self.terms),
             "attributes": list(self.counts.domain.names),
-            "n": self.n,
             "parameters": self.terms.parameters,
-            "log_likelihood": self.log_likelihood,
-            "bic": self.bic,
-            "confidence": self.confidence,
-            "simultaneous": self.simultaneous,
-            "coefficients": rows,
-            "warnings": list(self.warnings),
+            "coefficients": in_json(self.to_arrow().to_pylist()),
+            **super().summary(),
         }
 
 

@@ -11,9 +11,8 @@ from optrr.errors import InvalidInput
 from optrr.models.regression.formulas import Predictors
 from optrr.models.regression.levels import Levels
 from optrr.records.encoded import encoded
-from optrr.show.charts import coefficient_figure
 from optrr.show.printable import category_word
-from optrr.show.result import TableResult, arrow_rows, in_json
+from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -132,7 +131,9 @@ class Regression(TableResult):
     terms: tuple[TermTest, ...]
     covariance: FloatArray
     log_likelihood: float | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    in_summary = ("method", "n", "confidence", "coefficients", "terms", "log_likelihood", "warnings")
 
     @property
     def params(self) -> dict[str, float]:
@@ -167,9 +168,10 @@ class Regression(TableResult):
             where there are no estimates.
         """
         self._check_estimated("draw")
-        low, middle, high = ([getattr(c, of) for c in self.coefficients] for of in ("lower", "estimate", "upper"))
-        said = f"coefficient, {100 * self.confidence:g}% intervals"
-        return coefficient_figure([c.parameter for c in self.coefficients], middle, (low, high), said)
+        return super().plot()
+
+    def _axis(self) -> tuple[str, float]:
+        return f"coefficient, {intervals_said(self.confidence)}", 0.0
 
     def summary(self) -> RegressionSummary:
         """The command line's JSON object, which prints as a table; None for what is not a finite number."""
@@ -177,15 +179,9 @@ class Regression(TableResult):
         return RegressionSummary(
             formula=self.fit.formula,
             family=self.fit.family,
-            method=self.method,
             outcome=outcome.name,
             event=category_word(outcome.texts[1]) if self.fit.family == "logistic" else None,
-            n=self.n,
-            confidence=self.confidence,
-            coefficients=[{k: in_json(v) for k, v in vars(c).items()} for c in self.coefficients],
-            terms=[{k: in_json(v) for k, v in vars(t).items()} for t in self.terms],
-            log_likelihood=self.log_likelihood,
-            warnings=list(self.warnings),
+            **super().summary(),
         )
 
     def predict(self, data: Any) -> FloatArray:

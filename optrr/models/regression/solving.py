@@ -29,24 +29,22 @@ only H_ff is required to be CLEAR_OF_ZERO standard errors above 0, in the direct
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
-from math import inf, isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.models.regression.equations import Equations
 from optrr.tables.estimation.faint import CLEAR_OF_ZERO
-from optrr.tables.estimation.outward import crossing, outward
+from optrr.tables.estimation.invert import invert
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton's method stops where a step promises this little, per record; close to the solution a step squares the error, and the
 # one that promised less than NEAR is taken without asking whether the objective rose, which rounding would decide.
 _DONE, _NEAR = 1e-22, 1e-9
 _MOST_STEPS, _HALVINGS = 60, 25
-# The search for an end of an interval doubles its step this often, from one standard error.
-_DOUBLINGS = 14
-# Ends of intervals are this precise, in standard errors.
+# An end of an interval is sought this many standard errors from the solution, in 14 steps from one on, each twice as long as
+# the one before, and is this precise, in standard errors, too.
+_FARTHEST = 2.0**14 - 1
 _PRECISION = 1e-6
 
 
@@ -186,10 +184,6 @@ def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
     return np.asarray(inverse @ equations.spread(theta) @ inverse / records)
 
 
-class _Untested(Exception):
-    """A value on the way, or between two others, that has no test."""
-
-
 def searched_limits(
     equations: Equations, k: int, theta: FloatArray, error: float, deviate: float
 ) -> tuple[float, float]:
@@ -201,17 +195,10 @@ def searched_limits(
 
     def limit(side: float) -> float:
         def excess(value: float) -> float:
-            signed = float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
-            if isnan(signed):
-                raise _Untested
-            return deviate + side * signed
+            return deviate + side * float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
 
-        points = islice(outward(float(theta[k]), side * error, 2.0, side * inf), _DOUBLINGS + 1)
-        try:
-            limited = crossing(excess, points, _PRECISION * error)
-        except _Untested:
-            return side * inf
-        return side * inf if limited is None else limited
+        start = float(theta[k])
+        return invert(excess, start, side * error, start + side * _FARTHEST * error, growth=2.0, precision=_PRECISION)
 
     return limit(-1.0), limit(1.0)
 

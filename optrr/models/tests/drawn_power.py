@@ -26,8 +26,8 @@ from scipy.stats import binom, chi2, hypergeom
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.calibration import Association, chi_square_limit
-from optrr.models.tests.chi_square import CLEAR_OF_ZERO, MANY_EXPECTED
-from optrr.models.tests.exact import chi_square_holds, goodness_tests, homogeneity_tests
+from optrr.models.tests.chi_square import CLEAR_OF_ZERO, MANY_EXPECTED, chi_square_holds
+from optrr.models.tests.exact import goodness_tests, homogeneity_tests
 from optrr.models.tests.homogeneity import DifferentMechanisms
 from optrr.models.tests.simulation import Simulation
 from optrr.show.result import Result
@@ -84,6 +84,12 @@ class PredictedPower(Result):
     power: float
     source: Source
     standard_error: float | None = None
+
+    drawn = ("power",)
+
+    def row_names(self) -> list[str]:
+        """Where the power comes from."""
+        return [self.source]
 
     def headline(self) -> str:
         """The power, how precise it is, and where it comes from."""

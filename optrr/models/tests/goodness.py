@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
-from optrr.models.tests.exact import ExactTests, goodness_tests
-from optrr.models.tests.result import TestResult, check_testable, simulated_result
+from optrr.models.tests.chi_square import LimitOrDrawn
+from optrr.models.tests.exact import goodness_tests
+from optrr.models.tests.result import Calibration, TestResult, check_testable, simulated_result
 from optrr.records.counts import Counts
 from optrr.tables.estimation.impossible import warn_of_records
 
@@ -51,15 +52,15 @@ def goodness_of_fit(
     tested = goodness_tests(
         counts.table.reshape(1, -1).astype(np.float64), expected / expected.sum(), np.random.default_rng(random_state)
     )
-    return exact_result("goodness-of-fit", tested, counts.n)
+    return result_of_one("goodness-of-fit", tested, counts.n)
 
 
-def exact_result(name: str, tested: ExactTests, n: int) -> TestResult:
-    """The result of a batch of one table."""
+def result_of_one(name: str, tested: LimitOrDrawn, n: int, source: Calibration = "exact") -> TestResult:
+    """The result of a batch of one table, which was drawn from the ``source`` where it was drawn."""
     plain = TestResult(name, float(tested.statistic[0]), tested.df, float(tested.p_value[0]), n)
     if not tested.simulated[0]:
         return plain
-    drawn = simulated_result(plain, tested.p_value[0], tested.reached[0], tested.rule, "exact")
+    drawn = simulated_result(plain, tested.p_value[0], tested.reached[0], tested.rule, source)
     if tested.p_value[0] >= 1 / (tested.rule.most + 1):
         return drawn
     # the χ² limit shows how much smaller the p-value may be, though not within a factor of two

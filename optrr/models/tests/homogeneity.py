@@ -21,15 +21,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer, kernel_from
-from optrr.models.tests.exact import chi_square_holds, homogeneity_tests
-from optrr.models.tests.goodness import check_sizes, exact_result
-from optrr.models.tests.result import TestResult, simulated_result
-from optrr.models.tests.simulation import SimulatedP, Simulation, in_blocks, simulated_p_values
+from optrr.models.tests.chi_square import LimitOrDrawn
+from optrr.models.tests.exact import homogeneity_tests
+from optrr.models.tests.goodness import check_sizes, result_of_one
+from optrr.models.tests.result import TestResult
+from optrr.models.tests.simulation import Draw, Simulation, in_blocks
 from optrr.records.counts import Counts
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.mixture import likeliest_weights
@@ -86,10 +86,10 @@ def homogeneity(
     n = int(tables.sum())
     if _alike(kernels):
         kernels[0].check_invertible()
-        return exact_result("homogeneity", homogeneity_tests(tables, rng), n)
+        return result_of_one("homogeneity", homogeneity_tests(tables, rng), n)
     for kernel in kernels:
         kernel.check_invertible()
-    return _result(tables, DifferentMechanisms.of(kernels), rng)
+    return result_of_one("homogeneity", DifferentMechanisms.of(kernels).tested(tables, rng), n, "bootstrap")
 
 
 def _alike(kernels: Sequence[Kernel]) -> bool:
@@ -102,16 +102,6 @@ def _alike(kernels: Sequence[Kernel]) -> bool:
         )
     matrix = first.matrix()
     return all(np.array_equal(k.matrix(), matrix) for k in kernels[1:])
-
-
-def _result(tables: NDArray[np.integer], test: DifferentMechanisms, rng: np.random.Generator) -> TestResult:
-    statistic, df, p, simulated, drawn = test.p_values(tables, rng)
-    plain = TestResult("homogeneity", float(statistic[0]), df, float(p[0]), int(tables.sum()))
-    return (
-        simulated_result(plain, p[0], drawn.reached[0], Simulation(most=test.draws), "bootstrap")
-        if simulated[0]
-        else plain
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,36 +118,26 @@ class DifferentMechanisms:
         affordable = _MOST_WORK // (kernels[0].cells ** 2 * len(kernels))
         return cls(matrices, min(Simulation.most, max(_FEWEST_DRAWS, affordable)))
 
-    def p_values(
+    def tested(
         self, tables: NDArray[np.integer], rng: np.random.Generator, rule: Simulation | None = None
-    ) -> tuple[FloatArray, int, FloatArray, NDArray[np.bool_], SimulatedP]:
-        """Of tables (B, G, R) with the same number of records in each group.
-
-        Returns
-        -------
-        statistics, df, p-values, where they were simulated, and what the simulations of those found.
-        """
+    ) -> LimitOrDrawn:
+        """Of tables (B, G, R) with the same number of records in each group."""
         groups, cells = tables.shape[1:]
         n = tables[0].sum(axis=1)
         statistic, expected = self.statistics(tables)
-        df = (groups - 1) * (cells - 1)
-        p = np.asarray(chi2.sf(statistic, df))
-        simulated = ~chi_square_holds(p, df, (n[:, None] * expected).min(axis=(1, 2)))
-        where = np.flatnonzero(simulated)
 
-        law = expected[where] / expected[where].sum(axis=2, keepdims=True)
+        def draw_from(where: IntArray) -> Draw:
+            law = expected[where] / expected[where].sum(axis=2, keepdims=True)
 
-        def draw(of: IntArray, size: int) -> FloatArray:
-            drawn = rng.multinomial(n[None, None], law[of, None], size=(of.size, size, groups))
-            return self.statistics(drawn.reshape(-1, groups, cells))[0].reshape(of.size, size)
+            def draw(of: IntArray, size: int) -> FloatArray:
+                drawn = rng.multinomial(n[None, None], law[of, None], size=(of.size, size, groups))
+                return self.statistics(drawn.reshape(-1, groups, cells))[0].reshape(of.size, size)
 
-        exceeded = simulated_p_values(
-            statistic[where],
-            lambda of, size: in_blocks(of, size, cells**2 * groups, draw),
-            rule or Simulation(most=self.draws),
-        )
-        p[where] = exceeded.p_value
-        return statistic, df, p, simulated, exceeded
+            return lambda of, size: in_blocks(of, size, cells**2 * groups, draw)
+
+        fewest = (n[:, None] * expected).min(axis=(1, 2))
+        rule = rule or Simulation(most=self.draws)
+        return LimitOrDrawn.of(statistic, (groups - 1) * (cells - 1), fewest, draw_from, rule, beyond=False)
 
     def statistics(self, tables: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
         """T of tables (B, G, R) with the same number of records in each group, and λ̃, (B, G, R)."""

@@ -141,7 +141,7 @@ class TestResult(Result):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return {**vars(self), "reliable": self.reliable, "target": "population", "warnings": list(self.warnings)}
+        return super().summary() | {"reliable": self.reliable, "target": "population"}
 
 
 def check_testable(n: int, shown: str = "an association") -> None:

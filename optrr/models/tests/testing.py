@@ -12,7 +12,9 @@ The target is the population the records are a sample of. Where p-values come fr
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -123,56 +125,72 @@ def test(  # noqa: PLR0913 (the front door: each argument is one question a user
     warn_of_records([counts], mechanism)
     kernel.check_invertible()
     chosen = of_genotypes_there(chosen, counts.table)
+    own = chosen.name in GENOTYPE_TESTS and scores is None and kernel.sizes == (GENOTYPES, 2)
     rng = np.random.default_rng(random_state)
-    table = counts.table[None].astype(np.float64)
-    limit = chi_square_limit(chosen, table)
-    plain = _plain(chosen, limit, counts.n)
-    if calibration == "bootstrap":
-        return _simulated(plain, chosen, table, limit, rng, Simulation(bootstrap + 1, bootstrap))
-    if calibration == "tilted":
-        return _tilted(plain, chosen, table, rng)
-    if len(chosen.contrasts) == 1 and not can_be_simulated(chosen):
-        return _large(plain, chosen, limit)
-    if calibration == "auto" and chosen.name in GENOTYPE_TESTS and scores is None and kernel.sizes == (GENOTYPES, 2):
-        return _as_in_a_scan(plain, chosen, table, limit)
-    if calibration == "asymptotic" or limit.holds[0]:
-        return _doubted(plain, chosen, limit)
-    return _automatic(plain, chosen, table, limit, rng)
+    tested = _Tested(chosen, counts.table[None].astype(np.float64), calibration, bootstrap, own, rng)
+    return next(result(tested) for serves, result in _IN_ORDER if serves(tested))
 
 
-def _plain(chosen: Association, limit: Limit, n: int) -> TestResult:
-    return TestResult(
-        test=chosen.name,
-        statistic=float(limit.statistic[0]),
-        df=limit.df,
-        p_value=float(limit.p_value[0]),
-        n=n,
-        effect=float(limit.effect[0]) if limit.df == 1 and not chosen.is_ratio else None,
-        reliable_down_to=min(float(limit.down_to[0]), 1.0),
-        warnings=chosen.warnings,
-        scores=plain_scores(chosen.scores),
-    )
+@dataclass(frozen=True, eq=False)
+class _Tested:
+    """A table (1, r_a, r_b) under test, the calibration that was asked for, and whether scans test ``as_in_a_scan``."""
+
+    chosen: Association
+    table: FloatArray
+    asked: CalibrationName
+    draws: int
+    as_in_a_scan: bool
+    rng: np.random.Generator
+
+    @cached_property
+    def limit(self) -> Limit:
+        """What χ² says."""
+        return chi_square_limit(self.chosen, self.table)
+
+    @cached_property
+    def plain(self) -> TestResult:
+        """The χ² limit's result."""
+        chosen, limit = self.chosen, self.limit
+        return TestResult(
+            test=chosen.name,
+            statistic=float(limit.statistic[0]),
+            df=limit.df,
+            p_value=float(limit.p_value[0]),
+            n=int(self.table.sum()),
+            effect=float(limit.effect[0]) if limit.df == 1 and not chosen.is_ratio else None,
+            reliable_down_to=min(float(limit.down_to[0]), 1.0),
+            warnings=chosen.warnings,
+            scores=plain_scores(chosen.scores),
+        )
+
+    @property
+    def expects_many(self) -> bool:
+        """Whether every report expects many records: χ² is in doubt only where the p-value is far in the tail."""
+        return bool(self.limit.fewest[0] >= MANY_EXPECTED)
+
+    @property
+    def can_be_tilted(self) -> bool:
+        """Whether a tilted simulation takes about a second."""
+        return not self.chosen.is_ratio and len(self.chosen.contrasts) <= _FEW_CONTRASTS
 
 
-def _large(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
-    """One contrast of many categories: a sum over records, however few of them each category has."""
-    down_to = reliable_down_to(limit.fit, np.array([float(plain.n)]), chosen.kernel, chosen.contrasts)
-    out = replace(plain, reliable_down_to=float(down_to[0]))
-    return out if out.reliable else replace(out, warnings=(*out.warnings, _beyond(out)))
+def _large(tested: _Tested) -> TestResult:
+    """χ² down to where Cramér's series says."""
+    chosen, n = tested.chosen, np.array([float(tested.plain.n)])
+    down_to = reliable_down_to(tested.limit.fit, n, chosen.kernel, chosen.contrasts)
+    out = replace(tested.plain, reliable_down_to=float(down_to[0]))
+    return out if out.reliable else _warned(out, _beyond(out))
 
 
-def _beyond(out: TestResult) -> str:
-    return f"below {out.reliable_down_to:.2g} the χ² limit may be off by more than a factor of two"
-
-
-def _as_in_a_scan(plain: TestResult, chosen: Association, table: FloatArray, limit: Limit) -> TestResult:
-    """Genotype and status: the p-value that a scan of many variants prints for this table."""
+def _scanned(tested: _Tested) -> TestResult:
+    """The p-value that a scan of many variants prints for this table."""
+    chosen, limit = tested.chosen, tested.limit
     scores = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
-    tail = calibrated(scores, table, chosen.kernel, chosen.contrasts, chosen.fitter)
+    tail = calibrated(scores, tested.table, chosen.kernel, chosen.contrasts, chosen.fitter)
     error = float(tail.relative_error[0])
     source: Calibration = tail.source[0]
     return replace(
-        plain,
+        tested.plain,
         p_value=float(tail.p_value[0]),
         calibration=source,
         relative_error=error if source == "tilted" else None,
@@ -180,83 +198,81 @@ def _as_in_a_scan(plain: TestResult, chosen: Association, table: FloatArray, lim
     )
 
 
-def _automatic(
-    plain: TestResult, chosen: Association, table: FloatArray, limit: Limit, rng: np.random.Generator
-) -> TestResult:
-    far = not chosen.is_ratio and limit.fewest[0] >= MANY_EXPECTED
-    if far and len(chosen.contrasts) <= _FEW_CONTRASTS:
-        return _tilted(plain, chosen, table, rng)
-    if far or not can_be_simulated(chosen):
-        return _doubted(plain, chosen, limit)
-    rule = affordable(chosen)
-    out = _simulated(plain, chosen, table, limit, rng, rule)
+def _limited(tested: _Tested) -> TestResult:
+    """The χ² limit's result, with the reason why its p-value is in doubt."""
+    plain = tested.plain
+    if plain.reliable:
+        return plain
+    if tested.chosen.is_ratio:
+        warning = "cells of the fitted null lie near 0, where the χ² p-value is too large; use calibration='bootstrap'"
+    elif tested.expects_many:
+        warning = f"{_beyond(plain)}; use calibration='tilted'"
+    else:
+        remedy = "leave the calibration to auto" if can_be_simulated(tested.chosen) else "merge categories"
+        fewest = f"some reports expect only {tested.limit.fewest[0]:.2g} records"
+        warning = f"{fewest}, where the χ² limit may be off; {remedy}"
+    return _warned(plain, warning)
+
+
+def _tilted(tested: _Tested) -> TestResult:
+    """The far tail, simulated; the χ² limit's result where that is too noisy."""
+    chosen = tested.chosen
+    tail = tail_probability(tested.table[0], chosen.kernel, chosen.contrasts, chosen.fitter, tested.rng)
+    error = tail.relative_error
+    if not error < TOO_NOISY:
+        warning = f"the simulated tail has relative error {error:.2g}; only the χ² p-value's order is known"
+        return _warned(replace(tested.plain, reliable_down_to=1.0), warning)
+    return replace(tested.plain, p_value=tail.p_value, calibration="tilted", relative_error=error, reliable_down_to=0.0)
+
+
+def _drawn(tested: _Tested, rule: Simulation) -> TestResult:
+    """Permuted or bootstrapped."""
+    chosen, table = tested.chosen, tested.table
+    drawn = simulated(chosen, table, tested.limit, tested.rng, rule)
+    source: Calibration = "exact" if can_be_permuted(chosen, table) else "bootstrap"
+    out = simulated_result(tested.plain, drawn.p_value[0], drawn.reached[0], rule, source)
+    stated = source == "bootstrap" and (chosen.is_ratio or tested.limit.fewest[0] < SPARSE)
+    return _warned(out, _MEASURED) if stated else out
+
+
+def _simulated(tested: _Tested) -> TestResult:
+    """As many tables as two seconds allow; where none reached the statistic, a smaller p-value, which nothing confirms."""
+    rule = affordable(tested.chosen)
+    out = _drawn(tested, rule)
     # above this number, some simulated table reached the statistic; otherwise the p-value is only the least that so many tables
     # can give
     if out.p_value > 1.5 / (rule.most + 1):
         return out
-    return _beyond_simulation(out, plain, chosen, table, limit, rng)
-
-
-def _beyond_simulation(  # noqa: PLR0913 (one table, what is known of it, and how to simulate)
-    out: TestResult,
-    plain: TestResult,
-    chosen: Association,
-    table: FloatArray,
-    limit: Limit,
-    rng: np.random.Generator,
-) -> TestResult:
-    """Where no simulated table reached the statistic: a smaller p-value by tilting or χ², which nothing confirms there."""
-    guess = plain
-    if not chosen.is_ratio and len(chosen.contrasts) <= _FEW_CONTRASTS:
-        guess = _tilted(plain, chosen, table, rng)
-    elif limit.fewest[0] < MANY_EXPECTED:
-        return out
-    if guess.p_value >= out.p_value or (guess is not plain and guess.calibration != "tilted"):
+    if tested.can_be_tilted:
+        guess = _tilted(tested)
+        known = guess.calibration == "tilted"
+    else:
+        guess, known = tested.plain, tested.expects_many
+    if not known or guess.p_value >= out.p_value:
         return out
     return replace(guess, reliable_down_to=out.reliable_down_to, warnings=out.warnings)
 
 
-def _doubted(plain: TestResult, chosen: Association, limit: Limit) -> TestResult:
-    """The χ² limit's result, with the reason why its p-value is in doubt."""
-    if plain.reliable:
-        return plain
-    if chosen.is_ratio:
-        warning = "cells of the fitted null lie near 0, where the χ² p-value is too large; use calibration='bootstrap'"
-    elif limit.fewest[0] < MANY_EXPECTED:
-        remedy = "leave the calibration to auto" if can_be_simulated(chosen) else "merge categories"
-        warning = f"some reports expect only {limit.fewest[0]:.2g} records, where the χ² limit may be off; {remedy}"
-    else:
-        warning = f"{_beyond(plain)}; use calibration='tilted'"
-    return replace(plain, warnings=(*plain.warnings, warning))
+# The calibrations in the order in which they are asked whether they serve a table; the first that does makes its result.
+_IN_ORDER: tuple[tuple[Callable[[_Tested], bool], Callable[[_Tested], TestResult]], ...] = (
+    (lambda t: t.asked == "bootstrap", lambda t: _drawn(t, Simulation(t.draws + 1, t.draws))),
+    (lambda t: t.asked == "tilted", _tilted),
+    # one contrast of many categories is a sum over records, however few of them each category has
+    (lambda t: len(t.chosen.contrasts) == 1 and not can_be_simulated(t.chosen), _large),
+    (lambda t: t.asked == "auto" and t.as_in_a_scan, _scanned),
+    (lambda t: t.asked == "asymptotic" or bool(t.limit.holds[0]), _limited),
+    (lambda t: t.expects_many and t.can_be_tilted, _tilted),
+    (lambda t: (t.expects_many and not t.chosen.is_ratio) or not can_be_simulated(t.chosen), _limited),
+    (lambda t: True, _simulated),
+)
 
 
-def _tilted(plain: TestResult, chosen: Association, table: FloatArray, rng: np.random.Generator) -> TestResult:
-    tail = tail_probability(table[0], chosen.kernel, chosen.contrasts, chosen.fitter, rng)
-    if not tail.relative_error < TOO_NOISY:
-        warning = (
-            f"the simulated tail has relative error {tail.relative_error:.2g}; only the χ² p-value's order is known"
-        )
-        return replace(plain, reliable_down_to=1.0, warnings=(*plain.warnings, warning))
-    return replace(
-        plain, p_value=tail.p_value, calibration="tilted", relative_error=tail.relative_error, reliable_down_to=0.0
-    )
+def _beyond(out: TestResult) -> str:
+    return f"below {out.reliable_down_to:.2g} the χ² limit may be off by more than a factor of two"
 
 
-def _simulated(  # noqa: PLR0913 (one table, its limit, and how to simulate)
-    plain: TestResult,
-    chosen: Association,
-    table: FloatArray,
-    limit: Limit,
-    rng: np.random.Generator,
-    rule: Simulation,
-) -> TestResult:
-    drawn = simulated(chosen, table, limit, rng, rule)
-    if can_be_permuted(chosen, table):
-        return simulated_result(plain, drawn.p_value[0], drawn.reached[0], rule, "exact")
-    out = simulated_result(plain, drawn.p_value[0], drawn.reached[0], rule, "bootstrap")
-    if chosen.is_ratio or limit.fewest[0] < SPARSE:
-        return replace(out, warnings=(*out.warnings, _MEASURED))
-    return out
+def _warned(out: TestResult, warning: str) -> TestResult:
+    return replace(out, warnings=(*out.warnings, warning))
 
 
 def _checked(counts: Counts, kernel: Kernel, test: str) -> Kernel:

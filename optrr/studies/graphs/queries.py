@@ -35,7 +35,7 @@ from optrr.errors import InvalidInput
 from optrr.releases.spent import checked_epsilon
 from optrr.studies.graphs.estimates import triangles
 from optrr.studies.graphs.graph import Graph, as_graph
-from optrr.tables.estimation.outward import outward
+from optrr.tables.estimation.invert import outward
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 

@@ -41,10 +41,13 @@ any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+from optrr.show.promise import sentences
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -97,6 +100,8 @@ def page_files() -> dict[str, PageFile]:
     sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
     served = {name: PageFile(_MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
     served[""] = served.pop(_PAGE)
+    script = f"export const SENTENCES = {json.dumps(sentences())};\n".encode()
+    served["sentences.js"] = PageFile(_MEDIA_TYPES[".js"], script)
     return served
 
 

@@ -1,16 +1,7 @@
 // What the page says in numbers. Pure functions of numbers and texts, so that they can be tested without a page.
 
-// What an ε means, in words. Reports say the same, and read it from here (optrr/show/promise.py), so this object is JSON as well.
-export const SENTENCES = {
-  "promise": "Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of {factor}.",
-  "before": "Suppose someone wonders which of two sets of answers is yours, and holds both to be equally likely, 50 to 50. After seeing what is sent, ",
-  "nothing": "that is still so: nothing can be learned from it.",
-  "percent": "they can be at most {percent} percent sure of one of them.",
-  "certain": "they may be all but certain of one of them. That protects you very little.",
-  "changed": "In about {changed} of 100 reports this answer is replaced by another one.",
-  "hardly": "In fewer than 1 of 100 reports this answer is replaced by another one.",
-  "always": "In nearly all reports this answer is replaced by another one."
-};
+// What an ε means, in words: optrr/show/sentences.json, which the server hands out as a module and reports read, too.
+import { SENTENCES } from "./sentences.js";
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 

@@ -6,22 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from optrr.domain.cells import cells_table
+from optrr.domain.cells import CellsResult
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, SolveFailed
-from optrr.show.charts import interval_figure
 from optrr.show.printable import amount
-from optrr.show.result import TableResult
 from optrr.tables.bayes.settling import FEWEST, Moments, moments
 from optrr_solvers.arrays import FloatArray
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from matplotlib.figure import Figure
 
 PROMISE = (
     "A credible interval holds the share with that probability for somebody who thought, before the reports came, what the "
@@ -46,7 +40,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(TableResult):
+class Posterior(CellsResult):
     """Posterior of the true proportions of a population, given randomized counts and a Dirichlet prior.
 
     Parameters
@@ -74,6 +68,8 @@ class Posterior(TableResult):
     confidence: float
     seed: int | None = None
     warnings: tuple[str, ...] = ()
+
+    in_summary = ("n", "confidence", "prior", "seed", "warnings")
 
     @cached_property
     def moments(self) -> Moments:
@@ -149,40 +145,22 @@ class Posterior(TableResult):
             f"{self.moments.monte_carlo_error.max():.2g}{seed}"
         )
 
-    def _keys(self) -> int:
-        return self.domain.m
-
-    def _numbers(self) -> dict[str, FloatArray]:
+    def numbers(self) -> dict[str, FloatArray]:
+        """The posterior mean as ``estimate``, its deviation, interval and errors."""
         names = ("estimate", "standard_deviation", "lower", "upper", "monte_carlo_error", "effective_draws")
         kept = vars(self.moments).values()
         return {name: each.reshape(self.prior.shape) for name, each in zip(names, kept, strict=True)}
 
-    def to_arrow(self) -> pa.Table:
-        """One row per cell: the categories' texts, the posterior mean as ``estimate``, its deviation, interval and errors."""
-        return cells_table(self.domain, self._numbers())
-
-    def plot(self) -> Figure:
-        """Every cell's posterior mean with its interval."""
-        ends = self.lower.ravel(), self.upper.ravel()
-        return interval_figure(
-            self.row_names(), self.proportions.ravel(), ends, f"proportion, {100 * self.confidence:g}% credible"
-        )
+    def _axis(self) -> tuple[str, None]:
+        return f"proportion, {100 * self.confidence:g}% credible", None
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
-        return {
-            "attributes": list(self.domain.names),
-            "categories": [list(a.categories) for a in self.domain],
-            **{name: each.tolist() for name, each in self._numbers().items()},
-            "n": self.n,
-            "confidence": self.confidence,
+        return super().summary() | {
             "method": "posterior",
             "interval": "credible",
             "promise": PROMISE,
-            "prior": self.prior.tolist(),
             "draws": prod(self.draws.shape[:2]),
             "chains": self.draws.shape[1],
             "least_effective_draws": self.effective_draws,
-            "seed": self.seed,
-            "warnings": list(self.warnings),
         }

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isinf, isnan, nan, prod
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from optrr.domain.scores import GivenScores, PlainScores, plain_scores, scores_o
 from optrr.errors import InvalidInput
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
-from optrr.show.result import Result, in_json
+from optrr.show.result import Result, intervals_said
 from optrr.show.rounding import two_digits_up
 from optrr.tables.estimation.asked_statistic import AskedStatistic
 from optrr.tables.estimation.enough import clear_with, enough
@@ -76,8 +75,10 @@ class Derived(Result):
     upper: float
     confidence: float
     reliable: bool
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     scores: PlainScores | None = None
+
+    drawn = ("value", "lower", "upper")
 
     def headline(self) -> str:
         """The statistic and its interval."""
@@ -85,10 +86,8 @@ class Derived(Result):
         value = "without a value" if isnan(self.value) else f"{self.value:.4g}"
         return f"{self.statistic} {value} {interval}, {self.n} records"
 
-    def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
-        plain = {k: v for k, v in vars(self).items() if k != "warnings"}
-        return {k: in_json(v) for k, v in plain.items()} | {"warnings": list(self.warnings)}
+    def _axis(self) -> tuple[str, None]:
+        return f"{self.statistic}, {intervals_said(self.confidence)}", None
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)

@@ -31,15 +31,13 @@ from scipy.special import gammainc, gammaincc, ndtr
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.tables.distributions import norm
-from optrr.tables.estimation.outward import LIMIT, crossing, outward
+from optrr.tables.estimation.invert import invert
 from optrr_solvers.arrays import FloatArray
 
 # Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
 _ADDED = 0.5
 # Below this skewness the gamma law and the normal law agree to five digits at any quantile in use.
 _NO_SKEWNESS = 1e-3
-# Where a step does not reach the limit, the next step is this many times as long.
-_GROWTH = 1.5
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,6 @@ def interval(path: Path, confidence: float) -> tuple[float, float]:
 
 def limit(path: Path, tail: float, side: int) -> float:
     """The smallest (side 0) or largest (side 1) value under which the estimate's tail on that side is at least ``tail``."""
-    end = path.range[side]
     at_most = min(path.estimate, path.range[1]) - path.slack
     at_least = max(path.estimate, path.range[0]) + path.slack
 
@@ -163,6 +160,4 @@ def limit(path: Path, tail: float, side: int) -> float:
 
     # the first step ends near the limit where the law is normal
     reach = float(norm.isf(tail)) * path.deviation() or path.range[1] - path.range[0]
-    points = outward(path.value, reach if side else -reach, _GROWTH, end)
-    limited = crossing(excess, points, LIMIT * reach)
-    return end if limited is None else limited
+    return float(np.clip(invert(excess, path.value, reach if side else -reach, path.range[side]), *path.range))

@@ -32,7 +32,7 @@ from scipy.special import xlogy
 
 from optrr.tables.estimation import logarithms, statistics
 from optrr.tables.estimation.intervals import Law, Path, Sampling
-from optrr.tables.estimation.outward import outward
+from optrr.tables.estimation.invert import outward
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 

@@ -10,14 +10,13 @@ from math import ceil, inf
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from optrr.domain.cells import cells_table
+from optrr.domain.cells import CellsResult
 from optrr.domain.domain import Category, Domain
 from optrr.errors import InvalidInput
 from optrr.show.parts import Table
 from optrr.show.printable import amount, category_word
-from optrr.show.result import TableResult, in_json
+from optrr.show.result import in_json, named_in_json
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The distance of which results say how many fakes move a share so far.
@@ -39,13 +38,9 @@ class Reach:
     lower: FloatArray
     upper: FloatArray
 
-    def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {"lower": self.lower.tolist(), "upper": self.upper.tolist()}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Poisoning(TableResult):
+class Poisoning(CellsResult):
     """How far ``fakes`` fake reports, or fewer, can move the unbiased estimate of each cell.
 
     Parameters
@@ -81,6 +76,9 @@ class Poisoning(TableResult):
     left_out: Reach
     method: str = "unbiased"
     projected_shift: float = inf
+
+    in_summary = ("n", "estimate", "added", "replaced", "left_out", "method", "projected_shift", "note")
+    drawn = ("estimate", "added_lower", "added_upper")
 
     @property
     def note(self) -> str:
@@ -133,9 +131,6 @@ class Poisoning(TableResult):
         added = f"{amount(int(fewest), 'fake report')} added to these {self.n} can move a share of this table by {HUNDREDTH}"
         return f"{added}; among many reports it takes {share:.3g}% of them"
 
-    def _keys(self) -> int:
-        return self.domain.m
-
     def shown(self, most: int | None = None) -> Table:
         """The table as people read it: both ends of a reach in one column."""
         plain, m = super().shown(most), self.domain.m
@@ -146,15 +141,15 @@ class Poisoning(TableResult):
         ]
         return replace(plain, columns=heads, rows=rows)
 
-    def to_arrow(self) -> pa.Table:
-        """One row per cell: categories, estimate, the ends of each reach, and the reports that attain them."""
+    def numbers(self) -> dict[str, Any]:
+        """The estimate, the ends of each reach, and the reports that attain them."""
         ends = {
             f"{name}_{end}": getattr(reach, end)
             for name, reach in (("added", self.added), ("replaced", self.replaced), ("left_out", self.left_out))
             for end in ("lower", "upper")
         }
         reports = {name: self._texts(getattr(self, name)) for name in ("lowered_by", "raised_by")}
-        return cells_table(self.domain, {"estimate": self.estimate, **ends, **reports})
+        return {"estimate": self.estimate, **ends, **reports}
 
     def _texts(self, cells: IntArray) -> Any:
         texts = [a.texts for a in self.domain]
@@ -167,19 +162,12 @@ class Poisoning(TableResult):
         """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
         fewest = self.reports_to_move()
         return {
+            **named_in_json(self, self.in_summary),
             "attributes": list(self.domain.names),
-            "n": self.n,
             "fake_reports": self.fakes,
-            "estimate": self.estimate.tolist(),
-            "added": self.added.summary(),
-            "replaced": self.replaced.summary(),
-            "left_out": self.left_out.summary(),
             "report_weights": {"least": self.least.tolist(), "most": self.most.tolist()},
             "lowered_by": [self.report(c) for c in self.lowered_by.ravel().tolist()],
             "raised_by": [self.report(c) for c in self.raised_by.ravel().tolist()],
             "reports_to_move_by_0.01": in_json(fewest),
             "share_to_move_by_0.01": None if fewest == inf else float(self.share_to_move().min()),
-            "method": self.method,
-            "projected_shift": in_json(self.projected_shift),
-            "note": self.note,
         }

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
 
-from optrr.domain.cells import cells_table
+from optrr.domain.cells import CellsResult
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.show.charts import Shading, heat_figure, interval_figure
+from optrr.show.charts import Shading, heat_figure
 from optrr.show.printable import category_word
-from optrr.show.result import TableResult, in_json
+from optrr.show.result import intervals_said
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -59,20 +58,9 @@ class Convergence:
     tolerance: float
     log_likelihood: float | None = None
 
-    def summary(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return {
-            "iterations": self.iterations,
-            "converged": self.converged,
-            "criterion": self.criterion,
-            "value": self.value,
-            "tolerance": self.tolerance,
-            "log_likelihood": self.log_likelihood,
-        }
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate(TableResult):
+class Estimate(CellsResult):
     """Estimated proportions of one attribute set.
 
     Parameters
@@ -114,6 +102,11 @@ class Estimate(TableResult):
     convergence: Convergence | None = None
     warnings: tuple[str, ...] = ()
 
+    in_summary: ClassVar[tuple[str, ...]] = (
+        *("n", "confidence", "method", "target", "interval", "interval_note", "simultaneous", "errors", "bias"),
+        *("convergence", "warnings"),
+    )
+
     @property
     def counts(self) -> FloatArray:
         """Estimated counts n π̂, same shape."""
@@ -151,29 +144,21 @@ class Estimate(TableResult):
         """Which table, of how many records, by which method."""
         return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
 
-    def _keys(self) -> int:
-        return self.domain.m
-
-    def to_arrow(self) -> pa.Table:
-        """One row per cell: the categories' texts (null where missing), estimate, standard_error, lower, upper."""
-        numbers = {
+    def numbers(self) -> dict[str, FloatArray]:
+        """Proportions with their errors and intervals."""
+        return {
             "estimate": self.proportions,
             "standard_error": self.standard_errors,
             "lower": self.lower,
             "upper": self.upper,
         }
-        return cells_table(self.domain, numbers)
 
     def plot(self) -> Figure:
         """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
-        if self.domain.m == 2:
-            return self._shaded()
-        ends = self.lower.ravel(), self.upper.ravel()
-        return interval_figure(self.row_names(), self.proportions.ravel(), ends, f"proportion, {self._sure}")
+        return self._shaded() if self.domain.m == 2 else super().plot()
 
-    @property
-    def _sure(self) -> str:
-        return f"{100 * self.confidence:g}% intervals" + (" for all together" if self.simultaneous else "")
+    def _axis(self) -> tuple[str, None]:
+        return f"proportion, {intervals_said(self.confidence, self.simultaneous)}", None
 
     def _shaded(self) -> Figure:
         columns = self.proportions.shape[1]
@@ -184,30 +169,8 @@ class Estimate(TableResult):
                 texts[at] = f"{round(share, 3) + 0.0:.3f}"
                 if columns <= _MOST_WITH_INTERVALS and np.isfinite(self.lower[at]):
                     texts[at] += f"\n{self.lower[at]:.3f}–{self.upper[at]:.3f}"
-        said = f"proportion, {self._sure}" if columns <= _MOST_WITH_INTERVALS else "proportion"
+        said = self._axis()[0] if columns <= _MOST_WITH_INTERVALS else "proportion"
         shading = Shading(self.proportions, texts, said, (0.0, float(max(self.proportions.max(), 0.0)) or 1.0))
         first, second = self.domain
         labels = [list(map(category_word, each.texts)) for each in (first, second)]
         return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
-
-    def summary(self) -> dict[str, Any]:
-        """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
-        return {
-            "attributes": list(self.domain.names),
-            "categories": [list(a.categories) for a in self.domain],
-            "estimate": self.proportions.tolist(),
-            "standard_error": in_json(self.standard_errors),
-            "n": self.n,
-            "lower": in_json(self.lower),
-            "upper": in_json(self.upper),
-            "confidence": self.confidence,
-            "method": self.method,
-            "target": self.target,
-            "interval": self.interval,
-            "interval_note": self.interval_note,
-            "simultaneous": self.simultaneous,
-            "errors": self.errors,
-            "bias": self.bias,
-            "convergence": None if self.convergence is None else self.convergence.summary(),
-            "warnings": list(self.warnings),
-        }

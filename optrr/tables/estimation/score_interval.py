@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from optrr.tables.estimation.crossings import crossings
+from optrr.tables.estimation.invert import inverted
 from optrr.tables.estimation.weighted_mean import WeightedMeans
 from optrr.tables.estimation.weighted_tail import tails
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -67,31 +67,20 @@ def rejected(means: WeightedMeans, p: FloatArray, level: float) -> FloatArray:
 
 def _end(means: WeightedMeans, level: float, side: int) -> FloatArray:
     """The lower (0) or upper (1) end: between it and the estimate nothing is rejected on that side."""
+
+    def excess(p: FloatArray, index: IntArray) -> FloatArray:
+        return np.asarray(rejected(means[index], p, level)[side])
+
     limit = np.full(means.estimate.shape, float(side))
     estimate = np.clip(means.estimate, 0.0, 1.0)
     inner = np.round(means.n * estimate) / means.n if means.fixed else estimate
-    at_limit, at_inner = (rejected(means, p, level)[side] for p in (limit, inner))
-    end = np.where((at_limit >= 0) | (inner == limit), limit, inner)
-    chosen = np.flatnonzero((at_limit < 0) & (at_inner > 0) & (inner != limit))
-    if chosen.size:
-        end[chosen] = _root(means, chosen, inner[chosen], level, side)
-    return np.asarray(np.maximum(end, estimate) if side else np.minimum(end, estimate))
-
-
-def _root(means: WeightedMeans, chosen: IntArray, inner: FloatArray, level: float, side: int) -> FloatArray:
-    """Where the test turns from rejection at the limit to none at the estimate."""
-
-    def excess(p: FloatArray, index: IntArray) -> FloatArray:
-        return np.asarray(rejected(means[chosen[index]], p, level)[side])
-
-    limit = np.full(inner.shape, float(side))
-    precision = _PRECISION * means[chosen].under(inner).error + (_QUARTER if means.fixed else _PRECISION) / means.n
-    low, high = crossings(excess, np.minimum(limit, inner), np.maximum(limit, inner), precision, _ROUNDING)
+    precision = _PRECISION * means.under(inner).error + (_QUARTER if means.fixed else _PRECISION) / means.n
+    near, end = inverted(excess, inner, limit, precision, _ROUNDING)
     if means.fixed:
         # between two multiples of 1/n the test is that of the nearer one, so it turns halfway; the inner one is accepted
-        return np.asarray(np.rint(means.n * (low + high) / 2 + 0.5 - side) / means.n)
-    # of the last two points, take the outer one, so that the interval is not too short
-    return np.asarray(high if side else low)
+        end = np.where(near == end, end, np.rint(means.n * (near + end) / 2 + 0.5 - side) / means.n)
+    # of the last two points, the outer one was taken, so that the interval is not too short
+    return np.asarray(np.maximum(end, estimate) if side else np.minimum(end, estimate))
 
 
 def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
@@ -115,5 +104,5 @@ def _split(level: float) -> tuple[FloatArray, FloatArray]:
         return np.asarray(ndtr(-upper_end) + ndtr(lower) - level)
 
     start = np.zeros(_DISTANCES - 1)
-    ends = crossings(excess, start, start + far + 1, _SPLIT_PRECISION, 0.0)[0]
+    ends = inverted(excess, start, start + far + 1, _SPLIT_PRECISION, 0.0)[0]
     return distances, np.append(0.0, 1 - ndtr(-ends) / level)

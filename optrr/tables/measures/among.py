@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -108,6 +107,8 @@ class EstimateAmong(Estimate):
     among: dict[str, list[str]] = field(default_factory=dict)
     share: float = 1.0
 
+    in_summary = (*Estimate.in_summary, "among", "share")
+
     @property
     def counts(self) -> FloatArray:
         """Estimated counts in the records, same shape."""
@@ -116,10 +117,6 @@ class EstimateAmong(Estimate):
     def headline(self) -> str:
         """Which table, of how many records, among whom."""
         return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all"
-
-    def summary(self) -> dict[str, Any]:
-        """As of an estimate, with ``among`` and ``share``."""
-        return super().summary() | {"among": self.among, "share": self.share}
 
 
 def estimate_among(

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from optrr.tables.estimation.intervals import Law, Sampling
-from optrr.tables.estimation.outward import LIMIT, crossing, outward
+from optrr.tables.estimation.invert import invert
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.measures.nearest import signed_distance
 from optrr.tables.measures.quantities import Odds
@@ -143,8 +143,7 @@ class Inversion:
             reach = 1.0
 
         def limit(start: float, step: float) -> float:
-            limited = crossing(accepted, outward(start, step if side else -step, _GROWTH, end), LIMIT * step)
-            return end if limited is None else limited
+            return float(np.clip(invert(accepted, start, step if side else -step, end, growth=_GROWTH), 0.0, 1.0))
 
         near = limit(self.position, reach)
         beyond = [v for v in _TRIED if (v > near if side else v < near) and accepted(float(v)) >= 0]

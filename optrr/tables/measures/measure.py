@@ -18,7 +18,7 @@ from optrr.records.counts import Counts
 from optrr.show.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.show.parts import Table
 from optrr.show.printable import category_word
-from optrr.show.result import TableResult, arrow_rows, in_json
+from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.rounding import records_enough
 from optrr.tables.estimation.enough import enough
 from optrr.tables.estimation.impossible import warn_of_records
@@ -96,9 +96,11 @@ class Measures(TableResult):
     confidence: float
     simultaneous: bool
     rows: tuple[Row, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     among: dict[str, list[str]] = field(default_factory=dict)
+
+    in_summary = ("measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
 
     def headline(self) -> str:
         """What is measured, of how many records."""
@@ -119,6 +121,10 @@ class Measures(TableResult):
         rows = [[row[k] for k in kept] for row in plain.rows]
         return replace(plain, columns=[plain.columns[k] for k in kept], rows=rows)
 
+    def row_names(self) -> list[str]:
+        """What is compared in each row."""
+        return [label(row) or self.measure for row in self.rows]
+
     def plot(self) -> Figure:
         """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
         ratio = self.measure in RATIOS
@@ -127,9 +133,8 @@ class Measures(TableResult):
         low, high, middle = (
             np.clip([getattr(r, of) for r in self.rows], *ends) for of in ("lower", "upper", "estimate")
         )
-        together = " for all together" if self.simultaneous else ""
-        said = f"{self.measure}, {100 * self.confidence:g}% intervals{together}"
-        figure = interval_figure([label(row) or self.measure for row in self.rows], middle, (low, high), said)
+        said = f"{self.measure}, {intervals_said(self.confidence, self.simultaneous)}"
+        figure = interval_figure(self.row_names(), middle, (low, high), said)
         (axes,) = figure.axes
         if ratio:
             axes.set_xscale("log")
@@ -140,17 +145,8 @@ class Measures(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; None for what is not a finite number."""
-        return {
-            "measure": self.measure,
-            "attributes": [self.groups, self.outcomes],
-            "n": self.n,
-            "confidence": self.confidence,
-            "simultaneous": self.simultaneous,
-            "rows": [{k: in_json(v) for k, v in vars(row).items()} for row in self.rows],
-            "warnings": list(self.warnings),
-            "scores": None if self.scores is None else list(self.scores),
-            **({"among": self.among} if self.among else {}),
-        }
+        among = {"among": self.among} if self.among else {}
+        return {"attributes": [self.groups, self.outcomes], **super().summary(), **among}
 
 
 def label(row: Named) -> str:

@@ -11,12 +11,14 @@ import numpy as np
 
 from optrr.domain.domain import Attribute, Domain
 from optrr.releases.provenance import SyntheticNote
+from optrr.show.charts import interval_figure
 from optrr.show.printable import amount
 from optrr.show.result import TableResult
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
 # Said of all of them.
 ERRORS = (
@@ -55,6 +57,8 @@ class Synthetic(TableResult):
     confidence: float
     pairs: tuple[PairCloseness, ...]
     note: SyntheticNote
+
+    in_summary = ("n", "confidence", "within", "kept", "pairs", "warnings")
 
     @property
     def within(self) -> float:
@@ -114,16 +118,12 @@ class Synthetic(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
-        return {
-            "records": len(self.codes),
-            "attributes": list(self.domain.names),
-            "n": self.n,
-            "confidence": self.confidence,
-            "within": self.within,
-            "kept": self.kept,
-            "pairs": [vars(p) | {"attributes": list(p.attributes)} for p in self.pairs],
-            "warnings": list(self.warnings),
-        }
+        return {"records": len(self.codes), "attributes": list(self.domain.names), **super().summary()}
+
+    def plot(self) -> Figure:
+        """The share of its association that each pair keeps."""
+        names, none = [" × ".join(pair.attributes) for pair in self.pairs], np.full(len(self.pairs), np.nan)
+        return interval_figure(names, [pair.kept for pair in self.pairs], (none, none), "association kept")
 
 
 def _values(attribute: Attribute) -> pa.Array:

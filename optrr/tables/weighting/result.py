@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,10 @@ import pyarrow as pa
 from optrr.domain.cells import cells_table
 from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
-from optrr.show.charts import interval_figure
 from optrr.show.printable import category_word
-from optrr.show.result import TableResult, in_json
+from optrr.show.result import TableResult, in_json, intervals_said
 from optrr.tables.weighting.sampled import Label
 from optrr_solvers.arrays import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +74,7 @@ class GroupTable:
 
     def summary(self) -> dict[str, Any]:
         """Tables as nested lists."""
-        numbers = {name: in_json(values) for name, values in self.columns().items()}
+        numbers: dict[str, Any] = in_json(self.columns())
         return numbers | {"n": self.n, "total_weight": self.total_weight, "kish_effective_n": self.kish}
 
 
@@ -113,6 +109,7 @@ class WeightedEstimate(TableResult):
     warnings: tuple[str, ...] = ()
 
     method = "weighted"
+    in_summary = ("n", "method", "strata", "clusters", "confidence", "simultaneous", "interval_note", "warnings")
 
     @property
     def table(self) -> GroupTable:
@@ -159,15 +156,8 @@ class WeightedEstimate(TableResult):
             rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
         return rows
 
-    def plot(self) -> Figure:
-        """Every cell's share with its interval, group by group."""
-        estimate, lower, upper = (
-            np.concatenate([np.ravel(getattr(t, name)) for t in self.tables])
-            for name in ("proportions", "lower", "upper")
-        )
-        return interval_figure(
-            self.row_names(), estimate, (lower, upper), f"proportion, {100 * self.confidence:g}% intervals"
-        )
+    def _axis(self) -> tuple[str, None]:
+        return f"proportion, {intervals_said(self.confidence)}", None
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: the tables under ``groups`` where there are groups, else at the top."""
@@ -175,15 +165,8 @@ class WeightedEstimate(TableResult):
         out: dict[str, Any] = {
             "attributes": list(self.domain.names),
             "categories": [list(a.categories) for a in self.domain],
-            "n": self.n,
-            "method": self.method,
             "public": {"weight": c.weight, "stratum": c.stratum, "cluster": c.cluster, "by": list(c.group)},
-            "strata": self.strata,
-            "clusters": self.clusters,
-            "confidence": self.confidence,
-            "simultaneous": self.simultaneous,
-            "interval_note": self.interval_note,
-            "warnings": list(self.warnings),
+            **super().summary(),
         }
         if not c.group:
             return out | self.table.summary()

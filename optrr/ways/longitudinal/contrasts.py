@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optrr.tables.estimation.crossings import crossings
+from optrr.tables.estimation.invert import inverted
 from optrr.tables.estimation.score_interval import score_intervals
 from optrr.tables.estimation.weighted_mean import NullLaw, WeightedMeans
 from optrr.tables.estimation.weighted_tail import tails
@@ -109,15 +109,8 @@ class Contrast:
             return np.asarray(np.log(np.maximum(np.where(index < size, upper, lower), _LEAST_TAIL) / (level / 2)))
 
         ends, middle = np.repeat(self.range, size), np.tile(estimate, 2)
-        limited = np.flatnonzero((excess(ends, np.arange(2 * size)) < 0) & (middle != ends))
-        if limited.size:
-            near, far = middle[limited], ends[limited]
-            precision = _PRECISION * float(self.law(estimate, np.arange(size)).error.min())
-            low, high = crossings(
-                lambda x, k: excess(x, limited[k]), np.minimum(near, far), np.maximum(near, far), precision, 0.0
-            )
-            ends[limited] = np.where(limited < size, low, high)
-        return ends.reshape(2, size)
+        precision = _PRECISION * float(self.law(estimate, np.arange(size)).error.min())
+        return np.asarray(inverted(excess, middle, ends, precision, 0.0)[1].reshape(2, size))
 
     def _composed(self, level: float) -> FloatArray:
         size = self.least.size

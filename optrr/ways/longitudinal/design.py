@@ -51,6 +51,9 @@ class LongitudinalDesign(TableResult):
     mechanism: TwoStage
     requested_epsilons: FloatArray
 
+    in_summary = ("epsilon", "lower_bound", "second", "warnings")
+    drawn = ("epsilon",)
+
     @property
     def domain(self) -> Domain:
         """The attributes of every report."""
@@ -138,6 +141,7 @@ class LongitudinalDesign(TableResult):
             }
         )
 
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
         return (
@@ -149,16 +153,13 @@ class LongitudinalDesign(TableResult):
     def summary(self, reports: Sequence[int] = LISTED) -> dict[str, Any]:
         """The command line's JSON object."""
         return {
-            "epsilon": self.epsilon,
             "one_report_epsilon": self.spent(1).epsilon,
             "reports": [
                 {"reports": each.reports, "epsilon": each.epsilon, "exact": each.exact}
                 for each in map(self.spent, reports)
             ],
-            "lower_bound": self.lower_bound,
             "lower_bound_of": "one report" if self.second == "whole" else "for ever",
             "method": self.optimum.method,
-            "second": self.second,
             "attributes": self.to_arrow().to_pylist(),
-            "warnings": list(self.warnings()),
+            **super().summary(),
         }

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from optrr import __version__
 from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design, refuse_repeats
 from optrr.designs.specification_record import refuse_specification
 from optrr.designs.work import is_heavy
@@ -25,6 +24,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_file
 from optrr.releases.small_files import Given, opens_with, read_named, refuse_pipe
+from optrr.version import SOFTWARE
 from optrr.ways.longitudinal.two_stage import TwoStage
 from optrr.ways.longitudinal.whole import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
@@ -92,7 +92,7 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
     coin = isinstance(second, WholeOrUniform)
     record = _Record(
         format=FORMAT,
-        software=f"optrr {__version__}",
+        software=SOFTWARE,
         optimum=msgspec.Raw(encoded_design(design.optimum)),
         requested=design.requested_epsilons.tolist(),
         attributes=design.mechanism.attribute_epsilons.tolist(),

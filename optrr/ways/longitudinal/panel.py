@@ -19,19 +19,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from optrr.domain.cells import cells_table
+from optrr.domain.cells import CellsResult
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
 from optrr.records.frames import FrameCodec
 from optrr.records.origins import check_design
 from optrr.records.reading.registry import open_source
-from optrr.show.charts import COLOURS, interval_figure
-from optrr.show.result import TableResult
+from optrr.show.result import intervals_said
 from optrr.tables.estimation.result import check_confidence
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.weighted_mean import cell_means
@@ -40,9 +39,6 @@ from optrr.ways.longitudinal.design import LongitudinalDesign
 from optrr.ways.longitudinal.rounds import people_of
 from optrr.ways.longitudinal.two_stage import TwoStage
 from optrr_solvers.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 What = Literal["average", "change"]
 
@@ -55,7 +51,7 @@ ABSENT = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PanelEstimate(TableResult):
+class PanelEstimate(CellsResult):
     """A combination of rounds for every cell of ``domain``: arrays have the shape of its sizes.
 
     ``what`` is "average" or "change"; ``people`` are those with at least one report. Averages lie in [0, 1], and so do their
@@ -73,49 +69,29 @@ class PanelEstimate(TableResult):
     confidence: float
     warnings: tuple[str, ...] = ()
 
+    in_summary = ("what", "people", "rounds", "confidence", "warnings")
+
     def headline(self) -> str:
         """What it is, of which table, from how many people and rounds."""
         names = " × ".join(self.domain.names)
         return f"{self.what} of {names} over {self.rounds} rounds, {self.people} people"
 
-    def _keys(self) -> int:
-        return self.domain.m
-
-    def to_arrow(self) -> pa.Table:
-        """One row per cell: the categories' texts, estimate, standard_error, lower, upper."""
-        columns = {
+    def numbers(self) -> dict[str, FloatArray]:
+        """The combination with its errors and intervals."""
+        return {
             "estimate": self.estimate,
             "standard_error": self.standard_errors,
             "lower": self.lower,
             "upper": self.upper,
         }
-        return cells_table(self.domain, columns)
 
-    def plot(self) -> Figure:
-        """Every cell's average or change with its interval."""
-        said = f"{self.what} of the proportion, {100 * self.confidence:g}% intervals"
-        figure = interval_figure(
-            self.row_names(), self.estimate.ravel(), (self.lower.ravel(), self.upper.ravel()), said
-        )
-        if self.what == "change":
-            figure.axes[0].axvline(0.0, color=COLOURS[4], linewidth=0.8)
-        return figure
+    def _axis(self) -> tuple[str, float | None]:
+        said = f"{self.what} of the proportion, {intervals_said(self.confidence)}"
+        return said, 0.0 if self.what == "change" else None
 
     def summary(self) -> dict[str, Any]:
-        """The command line's JSON object."""
-        return {
-            "what": self.what,
-            "attributes": list(self.domain.names),
-            "categories": [list(a.texts) for a in self.domain],
-            "people": self.people,
-            "rounds": self.rounds,
-            "confidence": self.confidence,
-            "estimate": self.estimate.tolist(),
-            "standard_error": self.standard_errors.tolist(),
-            "lower": self.lower.tolist(),
-            "upper": self.upper.tolist(),
-            "warnings": list(self.warnings),
-        }
+        """The command line's JSON object; categories are texts."""
+        return super().summary() | {"categories": [list(a.texts) for a in self.domain]}
 
 
 @dataclass(frozen=True, eq=False)

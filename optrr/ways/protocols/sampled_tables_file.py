@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from optrr import __version__
 from optrr.designs.design_file import refuse_repeats
 from optrr.domain.declaration import DeclaredAttribute, declaration
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.small_files import Given, opens_with, read_small, refuse_pipe
+from optrr.version import SOFTWARE
 
 if TYPE_CHECKING:
     from optrr.ways.protocols.sampled_tables import SampledTables
@@ -55,7 +55,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
     rows = zip(asking.tables, asking.shares.tolist(), asking.oracles, strict=True)
     record = SampledTablesRecord(
         FORMAT,
-        f"optrr {__version__}",
+        SOFTWARE,
         asking.epsilon,
         asking.answer_epsilon,
         [DeclaredAttribute(**declaration(a)) for a in asking.domain],

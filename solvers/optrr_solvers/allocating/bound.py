@@ -274,7 +274,6 @@ class TwoTotalsCuts:
         r, a = self._sizes, self._product(wanted)
         single = wanted[self._singles] @ self._usage[self._singles] / self._counts
         entries = min(_MOST_ENTRIES, _WORK // self.workload.m)
-        entries = min(_MOST_ENTRIES, _WORK // self.workload.m)
         n = self._counts
         first, unit = _whole(a * r / (r - 1), n, entries // _SECOND)
         columns = entries // (1 + int(first @ n))
