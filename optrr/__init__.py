@@ -10,7 +10,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     check       worksheet, Worksheet: an evaluator's questions; audit, AuditOptions: a client, from outside, against its label
     deploy      export, Fitted: the file by which devices randomize
     randomize   perturb, or design.mechanism.perturb; Mechanism, MatrixMechanism
-    count       count, count_many, Counts
+    count       count, count_many, Counts; design.reports(…) opens records once, for as many tables as are wanted
     estimate    estimate, Estimate; derive, Derived; count_query, consistent_tables; poisoning, Poisoning;
                 posterior, Posterior: credible intervals of small samples
     measure     measure, Measures (shares in groups, risks, odds, means, ordinal association); optrr.tables.measures;

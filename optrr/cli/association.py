@@ -24,7 +24,6 @@ from optrr.cli.outputs import report_option, write_report
 from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
-from optrr.cli.releases import doubts_about
 from optrr.cli.targets import PLOT, TABBED
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
@@ -98,7 +97,8 @@ def gwas(
     for path in plots:
         check_plot(path)
     design = load_genomic_design(design_file)
-    doubts = doubts_about([input], design)
+    reports = design.reports(RecordsAt(input))
+    doubts = reports.doubts
     scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
@@ -107,7 +107,7 @@ def gwas(
     _save_plots(scanned, manhattan_file, qq_file)
 
     def page() -> Page:
-        where = page_given(design, design_file, [RecordsAt(input)], doubts)
+        where = page_given(design, design_file, reports, doubts)
         return scan_page(scanned, design, f"Association scan of {input.name}", where)
 
     write_report(report, page)

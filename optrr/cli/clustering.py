@@ -10,7 +10,6 @@ import click
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.refusals import refuse_options
-from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.targets import DESIGN
 from optrr.designs.cluster.choose import Algorithm, NamedClusters, choose_clusters
 from optrr.designs.cluster.greedy import combinations_of
@@ -19,8 +18,8 @@ from optrr.designs.dependence.learned import Dependences
 from optrr.designs.design import Design
 from optrr.designs.design_file import save_design
 from optrr.domain.domain import Domain
-from optrr.records.origins import origins_of
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.releases.account import Release
 from optrr.releases.spent import Spent
 from optrr.show.rounding import epsilon_text
@@ -105,8 +104,9 @@ def cluster(
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
     first = Design.load(design_file)
-    doubts = [*doubts_about([input], first), *public_beside(first, [input]).ignored()]
-    tables = pair_tables(input, first.mechanism)
+    reports = first.reports(input)
+    doubts = reports.unweighted_doubts
+    tables = pair_tables(reports.places[0], first.mechanism)
     learned = dependences_from_tables(
         tables,
         first.mechanism,
@@ -116,7 +116,7 @@ def cluster(
     )
     chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
     doubts += impossible(tables.values(), first.mechanism)
-    second = cluster_design(first, chosen, matrix, learned.account, _first_round(input, first))
+    second = cluster_design(first, chosen, matrix, learned.account, _first_round(reports, first))
     if output is not None:
         save_design(second, output)
     spent = _spent(learned, second)
@@ -146,10 +146,9 @@ def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> N
     )
 
 
-def _first_round(given: RecordsAt, first: Design) -> list[Release]:
+def _first_round(reports: Reports, first: Design) -> list[Release]:
     """The releases that made the records; where the records do not say, one release without an id."""
-    known = [origin.bound for origin in origins_of(given) if origin.bound is not None]
-    return [r for each in known for r in each.releases] or [Release(first.digest, first.epsilon)]
+    return [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
 
 
 def _summary(

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from optrr.cli.printing import late_bar
-from optrr.cli.releases import doubts_about, public_beside
 from optrr.designs.design import Design
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.counts import Counts, count
+from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.tables.estimation.impossible import impossible
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A design, the counts of each place of records, and the warnings to show beside whatever comes from them."""
+    """The counts of each place of records, and the warnings to show beside whatever comes from them."""
 
     design: Design
+    reports: Reports
     counts: tuple[Counts, ...]
     doubts: tuple[str, ...]
 
@@ -29,19 +30,21 @@ class Counted:
         return self.design.mechanism
 
 
-def counted(design: Design | Path, places: Sequence[RecordsAt], names: Sequence[str]) -> Counted:
-    """Count the named attributes of records that were randomized by a design, or by that of a file.
+def counted(design: Design, reports: Reports, names: Sequence[str]) -> Counted:
+    """Count the named attributes of records that were randomized by a design.
 
     Raises
     ------
     InvalidInput
         for records of another design, and whatever cannot be read or counted.
     """
-    chosen = Design.load(design) if isinstance(design, Path) else design
-    doubts = doubts_about(places, chosen)
+    doubts = reports.unweighted_doubts
     with late_bar() as show:
-        watched = [place.watched(lambda done, share: show(f"{done} records counted", share)) for place in places]
-        counts = tuple(count(place, chosen.domain, names, allow_extra=True) for place in watched)
-    return Counted(
-        chosen, counts, (*doubts, *public_beside(chosen, places).ignored(), *impossible(counts, chosen.mechanism))
-    )
+        counts = reports.counts(names, lambda done, share: show(f"{done} records counted", share))
+    return Counted(design, reports, counts, (*doubts, *impossible(counts, design.mechanism)))
+
+
+def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
+    """The same for the records at one place and the design of a file."""
+    design = Design.load(design_file)
+    return counted(design, design.reports(place), names)

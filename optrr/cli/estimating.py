@@ -27,13 +27,13 @@ from optrr.cli.page_of_records import page_given
 from optrr.cli.posterior import check_posterior, give_posterior, posterior_options
 from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
-from optrr.cli.releases import doubts_about
 from optrr.cli.scores import scores_of_two, scores_option
 from optrr.designs.design import Design
 from optrr.domain.scores import GivenScores, told_scores
 from optrr.errors import InvalidInput
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.show.parts import Page
 from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.estimator import estimate as estimate_table
@@ -103,35 +103,33 @@ def estimate(
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
+    reports = Reports.of(asking, input)
     wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
-        estimated = _of_answers(asking, input, names, confidence, fakes)
-    elif columns := sample.columns(asking, [input]):
+        _give(_of_answers(asking, reports, names, confidence, fakes), asking, design_file, reports, outputs)
+    elif columns := sample.columns(reports):
         sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
-        give_weighted(asking, design_file, input, attributes, outputs, columns=columns, **wished, **sample.how)
-        return
+        give_weighted(asking, design_file, reports, attributes, outputs, columns=columns, **wished, **sample.how)
     elif posterior:
         drawn = {"prior": prior, "confidence": confidence, "random_state": random_state}
-        give_posterior(input, asking, design_file, attributes, drawn, outputs)
-        return
+        give_posterior(reports, asking, design_file, attributes, drawn, outputs)
     else:
-        estimated = _of_records(input, counted(asking, [input], names), method, wished, derived, fakes)
-    _give(estimated, asking, design_file, input, outputs)
+        estimated = _of_records(counted(asking, reports, names), method, wished, derived, fakes)
+        _give(estimated, asking, design_file, reports, outputs)
 
 
-def _give(estimated: _Estimated, asking: Asking, design_file: Path, input: RecordsAt, outputs: Outputs) -> None:
+def _give(estimated: _Estimated, asking: Asking, design_file: Path, reports: Reports, outputs: Outputs) -> None:
     def page() -> Page:
         from optrr.pages.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
 
-        source = page_given(asking, design_file, [input], estimated.doubts)
+        source = page_given(asking, design_file, reports, estimated.doubts)
         return estimate_page(estimated.result, source, estimated.derived, estimated.poisoning)
 
     outputs.give(estimated.result, estimated.summary(), estimated.warnings(), page, lambda: _print_estimate(estimated))
 
 
 def _of_records(
-    input: RecordsAt,
     known: Counted,
     method: str,
     wished: dict[str, Any],
@@ -140,7 +138,7 @@ def _of_records(
 ) -> _Estimated:
     """A table from randomized records, and whatever else was asked about it."""
     (counts,) = known.counts
-    result = _estimate(input, known, method, wished)
+    result = _estimate(known, method, wished)
     derived = _derived(counts, known.mechanism, statistics, wished["confidence"]) if statistics else []
     moved = _moved(counts, known.mechanism, fakes, method) if fakes else None
     return _Estimated(result, known.doubts, derived, moved)
@@ -168,7 +166,7 @@ def _restriction(among: Sequence[str], others: dict[str, bool], fakes: int | Non
     return {"among": among_of(among)} if among else {}
 
 
-def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
+def _estimate(known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
     (counts,) = known.counts
     if "among" in wished:
         from optrr.tables.measures.among import estimate_among  # noqa: PLC0415 (as in _derived)
@@ -177,7 +175,7 @@ def _estimate(input: RecordsAt, known: Counted, method: str, wished: dict[str, A
     if method == "adjusted":
         from optrr.tables.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
 
-        return estimate_adjusted(input, known.mechanism, counts.domain.names, **wished)
+        return estimate_adjusted(known.reports.places[0], known.mechanism, counts.domain.names, **wished)
     return estimate_table(counts, known.mechanism, method=method, **wished)
 
 
@@ -232,15 +230,15 @@ class _Estimated:
 
 
 def _of_answers(
-    asking: Asking, answers: RecordsAt, names: Sequence[str], confidence: float, fakes: int | None
+    asking: Asking, reports: Reports, names: Sequence[str], confidence: float, fakes: int | None
 ) -> _Estimated:
     """A table from answers to one random table each."""
     from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
-    doubts = tuple(doubts_about([answers], asking))
-    known = asking.estimate(answers, names, confidence)
+    doubts = tuple(reports.doubts)
+    known = asking.estimate(reports, names, confidence)
     result = replace(known, warnings=tuple(line for line in known.warnings if line not in doubts))
-    moved = asking.poisoning(answers, names, fakes) if fakes and isinstance(asking, SampledTables) else None
+    moved = asking.poisoning(reports, names, fakes) if fakes and isinstance(asking, SampledTables) else None
     return _Estimated(result, doubts, poisoning=moved)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.counted import counted
+from optrr.cli.counted import counted_at
 from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import (
     among_of,
@@ -65,7 +65,7 @@ def measure(
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    known = counted(design_file, [input], split_names(attributes))
+    known = counted_at(design_file, input, split_names(attributes))
     numbers = (
         None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
     )
@@ -79,7 +79,7 @@ def measure(
         simultaneous=simultaneous,
         among=among_of(among),
     )
-    outputs.give_table(result, (known.design, design_file, input, known.doubts), lambda: _print(result))
+    outputs.give_table(result, (known.design, design_file, known.reports, known.doubts), lambda: _print(result))
 
 
 def _print(result: Measures) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.counted import counted
+from optrr.cli.counted import counted_at
 from optrr.cli.inputs import (
     attributes_option,
     confidence_option,
@@ -67,7 +67,7 @@ def model(
         refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    known = counted(design_file, [input], split_names(attributes))
+    known = counted_at(design_file, input, split_names(attributes))
     (counts,) = known.counts
     other = None if against is None else parse_terms(against, counts.domain)
     if terms is not None:
@@ -76,7 +76,7 @@ def model(
     else:
         result = stepwise(counts, known.mechanism, order or 2, confidence, simultaneous)
     compared = None if other is None else beside(counts, known.mechanism, result.terms, other, random_state)
-    of = (known.design, design_file, input, known.doubts)
+    of = (known.design, design_file, known.reports, known.doubts)
     outputs.give_table(result, of, lambda: _print(result, compared), comparison=compared)
 
 

@@ -15,6 +15,7 @@ from optrr.cli.page_of_records import page_given
 from optrr.cli.printing import print_json, warn
 from optrr.cli.targets import DESIGN, PAGE
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.show.result import Result, TableResult
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Outputs:
     def give_table(
         self,
         result: TableResult,
-        of: tuple[Asking, Path, RecordsAt, Sequence[str]],
+        of: tuple[Asking, Path, Reports, Sequence[str]],
         show: Callable[[], None],
         **compared: Result | None,
     ) -> None:
@@ -66,8 +67,8 @@ class Outputs:
         def page() -> Page:
             from optrr.pages.table_page import table_page  # noqa: PLC0415 (pages bring charts)
 
-            asking, design_file, place, _ = of
-            return table_page(result, page_given(asking, design_file, [place], doubts), **others)
+            asking, design_file, reports, _ = of
+            return table_page(result, page_given(asking, design_file, reports, doubts), **others)
 
         summary = result.summary() | {"doubts": list(doubts)}
         summary |= {name: each.summary() for name, each in others.items()}

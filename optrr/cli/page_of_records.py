@@ -15,8 +15,8 @@ import click
 from optrr.cli.inputs import said_of_input
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
-from optrr.records.origins import origins_of
 from optrr.records.reading.source import Place, RecordsAt
+from optrr.records.reports import Reports
 
 if TYPE_CHECKING:
     from optrr.pages.sections import Given
@@ -28,13 +28,11 @@ _PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
 
 
-def page_given(asking: Asking, design_file: Path, places: Sequence[RecordsAt], doubts: Sequence[str]) -> Given:
+def page_given(asking: Asking, design_file: Path, reports: Reports, doubts: Sequence[str]) -> Given:
     """What the page of the command that runs is made from."""
     from optrr.pages.sections import Given  # noqa: PLC0415 (only pages need it)
 
-    context = click.get_current_context()
-    known = [origin.bound for place in places for origin in origins_of(place)]
-    stated = [each for each in known if each is not None]
+    context, places, stated = click.get_current_context(), reports.given, reports.stated
     least = asking.epsilon_in_all if isinstance(asking, Design) else asking.epsilon
     return Given(
         asking=asking,

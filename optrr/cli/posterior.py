@@ -13,7 +13,7 @@ from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
 from optrr.cli.printing import print_shown, say
 from optrr.errors import InvalidInput
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 
 if TYPE_CHECKING:
     from optrr.designs.design import Design
@@ -50,7 +50,7 @@ def check_posterior(posterior: bool, others: dict[str, bool], prior: float | Non
 
 
 def give_posterior(
-    place: RecordsAt,
+    reports: Reports,
     design: Design,
     design_file: Path,
     attributes: str,
@@ -60,10 +60,10 @@ def give_posterior(
     """Draw the posterior of a table, and give it to whatever outputs are asked for; ``wished`` without those that are None."""
     from optrr.tables.bayes import posterior  # noqa: PLC0415 (few ask for it)
 
-    known = counted(design, [place], split_names(attributes))
+    known = counted(design, reports, split_names(attributes))
     asked = {name: value for name, value in wished.items() if value is not None}
     result = posterior(known.counts[0], known.mechanism, **asked)
-    outputs.give_table(result, (design, design_file, place, known.doubts), lambda: _print(result))
+    outputs.give_table(result, (design, design_file, reports, known.doubts), lambda: _print(result))
 
 
 def _print(result: Posterior) -> None:

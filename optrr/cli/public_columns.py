@@ -12,11 +12,10 @@ from optrr.cli.inputs import split_names
 from optrr.cli.outputs import Outputs
 from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.cli.refusals import refuse_options
-from optrr.cli.releases import doubts_about, public_agreed
 from optrr.designs.design import Design
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.tables.estimation.impossible import impossible
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Sampled:
                     f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
                 )
 
-    def columns(self, asking: Asking, places: Sequence[RecordsAt]) -> PublicColumns:
+    def columns(self, reports: Reports) -> PublicColumns:
         """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
 
         Raises
@@ -110,7 +109,7 @@ class Sampled:
         asked = PublicColumns(self.weight, self.stratum, self.cluster)
         if self.unweighted and asked:
             raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
-        known = NONE if self.unweighted else public_agreed(asking, places, asked)
+        known = NONE if self.unweighted else reports.agreed(asked)
         columns = PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
         if not columns:
             refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "single_cluster")
@@ -135,28 +134,28 @@ def left_out(public: PublicColumns) -> list[str]:
 
 
 def sampled_records(
-    design: Design, input: RecordsAt, names: Sequence[str], columns: PublicColumns
+    design: Design, reports: Reports, names: Sequence[str], columns: PublicColumns
 ) -> tuple[SampledRecords, list[str]]:
     """The records with their public columns, and what is in doubt about them."""
     from optrr.tables.weighting.sampled import read_sample  # noqa: PLC0415 (most records have no weights)
 
-    doubts = doubts_about([input], design)
+    doubts = reports.doubts
     columns.apart_from(design.domain)
     with late_bar() as show:
-        place = input.watched(lambda done, share: show(f"{done} records read", share))
+        place = reports.places[0].watched(lambda done, share: show(f"{done} records read", share))
         sample = read_sample(place, design.domain.subset(names), columns)
     return sample, [*doubts, *impossible([sample.counts()], design.mechanism)]
 
 
 def give_weighted(
-    design: Design, design_file: Path, input: RecordsAt, attributes: str, outputs: Outputs, **asked: Any
+    design: Design, design_file: Path, reports: Reports, attributes: str, outputs: Outputs, **asked: Any
 ) -> None:
     """The command's weighted estimate, with what is in doubt about its records; ``asked`` as of ``estimate_sample``."""
     from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)
 
-    sample, doubts = sampled_records(design, input, split_names(attributes), asked["columns"])
+    sample, doubts = sampled_records(design, reports, split_names(attributes), asked["columns"])
     result = estimate_sample(sample, design.mechanism, **asked)
-    outputs.give_table(result, (design, design_file, input, doubts), lambda: _print(result))
+    outputs.give_table(result, (design, design_file, reports, doubts), lambda: _print(result))
 
 
 def _print(result: WeightedEstimate) -> None:

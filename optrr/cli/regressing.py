@@ -10,7 +10,6 @@ from optrr.cli.estimate_file import table_option
 from optrr.cli.inputs import confidence_option, design_option, input_argument, split_names
 from optrr.cli.outputs import Outputs, report_option
 from optrr.cli.printing import json_option, say
-from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.scores import scores_by_name, scores_option
 from optrr.designs.design import Design
 from optrr.models.regression.fitting import FAMILIES, modelled
@@ -55,10 +54,11 @@ def regress(
     outputs.check([input])
     check_confidence(confidence)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design), *public_beside(design, [input]).ignored()]
+    known = design.reports(input)
+    doubts = known.unweighted_doubts
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
-    reports = read_reports(input, design.mechanism, read.names, () if public is None else split_names(public))
+    reports = read_reports(known.places[0], design.mechanism, read.names, () if public is None else split_names(public))
     doubts += impossible(reports.pairs(), design.mechanism)
     result = fitted(*modelled(read, reports, family, given), confidence)
-    outputs.give_table(result, (design, design_file, input, doubts), lambda: say(str(result.summary())))
+    outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))

@@ -11,15 +11,11 @@ import click
 from optrr.cli.inputs import FILE
 from optrr.cli.printing import print_json, warn
 from optrr.cli.targets import OUTPUT
-from optrr.designs.asking import Asking
-from optrr.domain.domain import listed
-from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.release import FileRelease, ReleaseOptions
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
-from optrr.records.same_people import people_doubts
 from optrr.releases.account import Release, finite
 from optrr.releases.provenance import PERSON, UNIT, Provenance
 from optrr.show.printable import amount
@@ -94,42 +90,6 @@ def provenances_in(files: Sequence[Path]) -> list[Provenance]:
                 )
             out.append(origin.bound)
     return out
-
-
-def doubts_about(inputs: Sequence[str | Path | RecordsAt], asking: Asking) -> list[str]:
-    """Refuse inputs of another design, or given twice; returns the warnings to show beside the result, one line each."""
-    return people_doubts(inputs, asking.digest, asking.earlier)
-
-
-def public_beside(asking: Asking, places: Sequence[RecordsAt]) -> PublicColumns:
-    """The public columns that a design names, and those that the records' releases name; these win, as they did there."""
-    known = asking.public
-    for each in _stated(places):
-        known = known.merged(each.public)
-    return known
-
-
-def public_agreed(asking: Asking, places: Sequence[RecordsAt], asked: PublicColumns = NONE) -> PublicColumns:
-    """These, where all say the same of what is not asked for.
-
-    Raises
-    ------
-    InvalidInput
-        where the design and the releases, or two releases, name different weights, strata or clusters.
-    """
-    for role in ("weight", "stratum", "cluster"):
-        said = [getattr(asking.public, role), *(getattr(each.public, role) for each in _stated(places))]
-        names = list(dict.fromkeys(name for name in said if name is not None))
-        if len(names) > 1 and getattr(asked, role) is None:
-            raise InvalidInput(
-                f"the design and its releases name different columns as {role}, {listed(names)}; say which with --{role}, or "
-                "ignore them with --unweighted"
-            )
-    return public_beside(asking, places).merged(asked)
-
-
-def _stated(places: Sequence[RecordsAt]) -> list[Provenance]:
-    return [origin.bound for place in places for origin in origins_of(place) if origin.bound is not None]
 
 
 def release_summary(provenance: Provenance) -> dict[str, Any]:

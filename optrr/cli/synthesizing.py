@@ -8,7 +8,6 @@ import click
 
 from optrr.cli.inputs import design_option, input_argument, keep_input, split_names
 from optrr.cli.printing import json_option, print_json, print_table, say, warn
-from optrr.cli.releases import doubts_about, public_beside
 from optrr.cli.targets import OUTPUT
 from optrr.designs.design import Design
 from optrr.records.reading.source import RecordsAt
@@ -39,9 +38,10 @@ def synthesize(
     check_written_suffix(output)
     keep_input(output, input)
     design = Design.load(design_file)
-    doubts = [*doubts_about([input], design), *public_beside(design, [input]).ignored()]
+    reports = design.reports(input)
+    doubts = reports.unweighted_doubts
     chosen = None if attributes is None else split_names(attributes)
-    result = draw_records(input, design.mechanism, chosen, size=size, random_state=random_state)
+    result = draw_records(reports.places[0], design.mechanism, chosen, size=size, random_state=random_state)
     result.save(output)
     doubts += formula_doubts(output, design.domain)
     warn([*doubts, *result.warnings])

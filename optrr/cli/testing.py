@@ -29,6 +29,7 @@ from optrr.models.tests import test as test_table
 from optrr.models.tests.testing import CALIBRATIONS
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
 from optrr.show.parts import Page
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
@@ -108,18 +109,19 @@ def test(
     outputs.check(places)
     names, strata = _table(attributes, given)
     sample, design = Sampled(by=None, **sampled), Design.load(design_file)
+    reports = design.reports(*places)
     _check_sampled(name, sample, calibration)
-    if name == "independence" and (columns := sample.columns(design, places)):
-        _give_sampled(design, design_file, input, names, outputs, columns, **sample.how)
+    if name == "independence" and (columns := sample.columns(reports)):
+        _give_sampled(design, design_file, reports, names, outputs, columns, **sample.how)
         return
-    known = counted(design, places, [*names, *strata])
+    known = counted(design, reports, [*names, *strata])
     drawn: dict[str, Any] = {"random_state": random_state, "scores": scores_of_two(scores, names)}
     if name in _STATED_BY:
         result = _other_test(name, known.counts, known.mechanism, proportions, drawn)
     else:
         drawn |= {"calibration": calibration, "bootstrap": bootstrap}
         result = test_table(known.counts[0], known.mechanism, name, **drawn)  # type: ignore[arg-type]  # a literal
-    _give(outputs, result, (names, strata), known.doubts, lambda: _page(result, known, design_file, places))
+    _give(outputs, result, (names, strata), known.doubts, lambda: _page(result, known, design_file))
 
 
 def _give(
@@ -152,7 +154,7 @@ def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
 def _give_sampled(
     design: Design,
     design_file: Path,
-    input: RecordsAt,
+    reports: Reports,
     names: list[str],
     outputs: Outputs,
     columns: PublicColumns,
@@ -163,7 +165,7 @@ def _give_sampled(
 
     why = "is for tests that ignore the sample; leave it out, or give --unweighted"
     refuse_options(why, "calibration", "bootstrap", "random_state")
-    sample, doubts = sampled_records(design, input, names, columns)
+    sample, doubts = sampled_records(design, reports, names, columns)
     result = tested_sample(sample, design.mechanism, columns, **how)
 
     def page() -> Page:
@@ -171,19 +173,19 @@ def _give_sampled(
         from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
 
         table = estimate_sample(sample, design.mechanism, columns, **how)
-        return test_page(result, page_given(design, design_file, [input], doubts), [("", table)])
+        return test_page(result, page_given(design, design_file, reports, doubts), [("", table)])
 
     _give(outputs, result, (names, []), doubts, page)
 
 
-def _page(result: TestResult, known: Counted, design_file: Path, places: list[RecordsAt]) -> Page:
+def _page(result: TestResult, known: Counted, design_file: Path) -> Page:
     """The result with an estimate of every table that it was made on."""
     from optrr.pages.test_page import test_page  # noqa: PLC0415 (pages bring charts)
     from optrr.tables.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
 
-    of = [f"of group {k}" for k in range(1, len(places) + 1)] if len(places) > 1 else [""]
+    of = [f"of group {k}" for k in range(1, len(known.counts) + 1)] if len(known.counts) > 1 else [""]
     tables = [(each, estimate(counts, known.mechanism)) for each, counts in zip(of, known.counts, strict=True)]
-    return test_page(result, page_given(known.design, design_file, places, known.doubts), tables)
+    return test_page(result, page_given(known.design, design_file, known.reports, known.doubts), tables)
 
 
 def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:

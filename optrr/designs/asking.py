@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from math import inf, prod, sqrt
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.release import FileRelease, ReleaseOptions
     from optrr.records.reading.source import Places
+    from optrr.records.reports import Reports
     from optrr.releases.account import Release
     from optrr.tables.estimation.result import Estimate
     from optrr_solvers.randomness import RandomState
@@ -205,6 +206,16 @@ class FullRecords(Asking):
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))
 
+    def reports(self, *given: Any) -> Reports:
+        """Records that this design randomized, from each place or frame; opened once, whatever is made of them.
+
+        Each is what :func:`optrr.count` takes. The same records given twice, and those of another design, are refused as soon
+        as something is asked of them.
+        """
+        from optrr.records.reports import Reports  # noqa: PLC0415
+
+        return Reports.of(self, *given)
+
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
 
@@ -212,16 +223,9 @@ class FullRecords(Asking):
         Weights, strata and clusters among public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes
         them into account.
         """
-        from optrr.records.counts import count  # noqa: PLC0415
-        from optrr.records.origins import check_design  # noqa: PLC0415
-        from optrr.records.reading.registry import open_source  # noqa: PLC0415
-        from optrr.records.same_people import counted_twice  # noqa: PLC0415
         from optrr.tables.estimation import estimate  # noqa: PLC0415 (as above)
 
-        # what can be read only once is opened, to see what it says of itself before it is counted
-        records = open_source(answers, self.domain) if isinstance(answers, Iterator) else answers
-        check_design(records, self.digest)
-        doubts = counted_twice(records, self.earlier)
-        counts = count(records, self.domain, attributes, allow_extra=True)
+        reports = self.reports(answers)
+        twice, (counts,) = reports.twice, reports.counts(attributes)
         out = estimate(counts, self.mechanism, confidence=confidence)
-        return replace(out, warnings=(*doubts, *out.warnings, *self.public.ignored()))
+        return replace(out, warnings=(*twice, *out.warnings, *reports.public.ignored()))

@@ -140,7 +140,7 @@ def count_many(
     needed = [name for name in domain.names if name in named]
     if not needed:
         raise InvalidInput("no attribute sets were given; name at least one")
-    origins = origins_unless_codes(data)
+    origins = tuple(origins_of(data))
     tally = _Tally(domain.subset(needed), sets)
     if is_spark_frame(data):
         tally.take(_counted_by_spark(data, domain, needed, sets, allow_extra))
@@ -150,11 +150,6 @@ def count_many(
     if not tally.n:
         raise InvalidInput("the data holds no records; give at least one")
     return tally.counts(origins)
-
-
-def origins_unless_codes(data: Any) -> tuple[Origin, ...]:
-    """What records say of their randomization, before they are read; nothing of an array of codes, which cannot say it."""
-    return () if isinstance(data, np.ndarray) else tuple(origins_of(data))
 
 
 def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:

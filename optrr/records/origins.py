@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +26,8 @@ from optrr.releases.sidecar import origin_from_sidecar
 def origins_of(data: Any) -> list[Origin]:
     """What files, frames or tables say of the randomization of their records, each different saying once; at least one.
 
+    An array of codes cannot say anything, and has none.
+
     ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads, or gives. A pipe says nothing, and an
     iterator only once it is opened.
 
@@ -33,11 +36,15 @@ def origins_of(data: Any) -> list[Origin]:
     InvalidInput
         where they say something that cannot be read.
     """
+    if isinstance(data, RecordsAt) and data.origins is not None:
+        return list(data.origins)
+    if isinstance(data, np.ndarray):
+        return []
     if isinstance(data, Source):
-        return _different(_of_source(data))
+        return different(_of_source(data))
     if names_places(data):
-        return _different(_of_place(RecordsAt(data)))
-    return _different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
+        return different(_of_place(RecordsAt(data)))
+    return different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
 
 
 def randomized_before(data: Any, again: bool = False, opened: Source | None = None) -> Provenance | None:
@@ -56,7 +63,7 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
         require_unrandomized(origin, again)
     if len(origins) > 1:
         raise InvalidInput(f"{origins[0].what} holds records of {len(origins)} releases; randomize each on its own")
-    return origins[0].provenance
+    return origins[0].provenance if origins else None
 
 
 def check_design(data: Any, digest: str) -> list[str]:
@@ -73,7 +80,8 @@ def check_design(data: Any, digest: str) -> list[str]:
     return list(dict.fromkeys(line for origin in origins for line in doubts(origin)))
 
 
-def _different(origins: Iterable[Origin]) -> list[Origin]:
+def different(origins: Iterable[Origin]) -> list[Origin]:
+    """Each different saying once, in order, under the first name that says it."""
     first = {(o.provenance, o.doubt): o for o in reversed(list(origins))}
     return list(reversed(first.values()))
 

@@ -15,7 +15,8 @@ from optrr.domain.domain import Attribute, Domain, listed
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.randomizer import Randomizer
-from optrr.records.counts import Counts, distinct, origins_unless_codes
+from optrr.records.counts import Counts, distinct
+from optrr.records.origins import origins_of
 from optrr.releases.binding import Origin
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -116,7 +117,7 @@ def read_reports(data: Any, mechanism: Randomizer, names: Sequence[str], public:
         codes = np.argwhere(table)
         numbers, origins = table[tuple(codes.T)], data.origins
     else:
-        origins = origins_unless_codes(data)
+        origins = tuple(origins_of(data))
         codes, numbers = distinct(_columns(data, mechanism, domain), domain, allow_extra=True)
     return Reports(domain, codes.astype(np.int64), numbers[None].astype(np.float64), mechanism, origins)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
+from optrr.releases.binding import Origin
 from optrr.releases.provenance import Provenance
 
 # Records read so far, and their share of all where that is known.
@@ -45,6 +46,8 @@ class RecordsAt:
         for databases: SQL that yields one row per record.
     watch
         called after every batch with the records read so far and their share of all, None where that is not known.
+    origins
+        what the records say of their randomization, where that has been read already.
     """
 
     place: Place | Sequence[Place]
@@ -53,6 +56,7 @@ class RecordsAt:
     encoding: str | None = None
     query: str | None = None
     watch: Watch | None = None
+    origins: tuple[Origin, ...] | None = field(default=None, compare=False, repr=False)
 
     def watched(self, watch: Watch) -> RecordsAt:
         """The same place, telling of every batch that is read."""

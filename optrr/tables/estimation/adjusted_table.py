@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.records.counts import Counts, distinct, origins_unless_codes
+from optrr.records.counts import Counts, distinct
+from optrr.records.origins import origins_of
 from optrr.tables.estimation.adjustment import adjust, estimated_margin, margin_groups
 from optrr.tables.estimation.estimator import BIAS
 from optrr.tables.estimation.impossible import warn_of_records
@@ -55,7 +56,7 @@ def estimate_adjusted(
     check_confidence(confidence)
     domain = checked_mechanism(mechanism).domain
     chosen = domain.indices(attributes)
-    origins = origins_unless_codes(data)
+    origins = tuple(origins_of(data))
     rows, numbers = distinct(data, domain, allow_extra=True)
     check_records(int(numbers.sum()))
     weights = numbers.astype(np.float64)

@@ -27,10 +27,10 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
 from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
 from optrr.records.encoded import encoded_batches
-from optrr.records.origins import check_design, randomized_before
+from optrr.records.origins import randomized_before
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
-from optrr.records.same_people import counted_twice
+from optrr.records.reports import Reports
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.provenance import digest_of
 from optrr.releases.small_files import Given
@@ -233,8 +233,8 @@ class SampledTables(Asking):
         InvalidInput
             for answers of another way of asking.
         """
-        check_design(answers, self.digest)
-        return in_words(answers, [self.domain.subset(names) for names in self.tables])
+        (opened,) = Reports.of(self, answers).places
+        return in_words(opened, [self.domain.subset(names) for names in self.tables])
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
@@ -269,11 +269,12 @@ class SampledTables(Asking):
             for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
         """
         check_confidence(confidence)
-        warn(check_design(answers, self.digest))
-        place, supports, n = self._counted(answers, attributes)
+        reports = Reports.of(self, answers)
+        warn(reports.unbound)
+        place, supports, n = self._counted(reports, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
         out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
-        return replace(out, warnings=(*counted_twice(answers), *out.warnings))
+        return replace(out, warnings=(*reports.twice, *out.warnings))
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
@@ -301,8 +302,8 @@ class SampledTables(Asking):
                 f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
             )
-        check_design(answers, self.digest)
-        return place, *counted(answers, place, self.sizes[place], self._supported(place))
+        (opened,) = Reports.of(self, answers).places
+        return place, *counted(opened, place, self.sizes[place], self._supported(place))
 
     def _supported(self, place: int) -> int | None:
         """How many cells each answer to a table supports; None where it may be any number."""

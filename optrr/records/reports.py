@@ -1,0 +1,305 @@
+"""Reports: randomized records, bound to what they were asked by. Every analysis starts from them.
+
+    given           frames, files, databases, surveys, or lists of these
+    origins         what every file says of its randomization, read once
+    doubts          records of another design, or given twice, are refused; what else is in doubt, one line each
+    public          columns beside the attributes, as the design and the releases name them
+    counts(names)   a table of counts for each that is given; ``places`` are for whatever else reads records
+
+An estimate of n reports takes them for those of n people. Of the same release given twice every person counts twice, and
+standard errors come out too small by √2; of a later release of the same people likewise, to the extent that it repeats what
+the first one says. Files say which release they hold, and which releases of the same people it followed. One release may lie
+in several files, each with other people, as Spark writes it or as a table is cut by region. So only files of the same content
+are refused.
+
+Whether counts can come from the mechanism at all is asked where they are estimated (:mod:`optrr.tables.estimation.impossible`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+from optrr.domain.domain import Domain, listed
+from optrr.domain.public import NONE, PublicColumns
+from optrr.errors import InvalidInput
+from optrr.records.counts import Counts, count
+from optrr.records.origins import different, origins_of
+from optrr.records.reading.registry import names_places, open_source
+from optrr.records.reading.several import files_at
+from optrr.records.reading.source import Place, RecordsAt, Watch
+from optrr.releases.account import Release
+from optrr.releases.binding import Origin, doubts, require_design
+from optrr.releases.provenance import Provenance
+
+
+class Asked(Protocol):
+    """What people were asked by, such as a design: the attributes, and what tells its records from those of another."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes asked for."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """What its records say that they were randomized by."""
+        ...
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """Releases that it was chosen from; they do not tell whose records follow them."""
+        ...
+
+    @property
+    def public(self) -> PublicColumns:
+        """Columns that stand beside the attributes and are not randomized."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One file, database or frame, and one release that it holds.
+
+    ``given`` is the number of what was given, ``named`` that of the name in it, and ``path`` None for a frame.
+    """
+
+    given: int
+    named: int
+    where: Any
+    origin: Origin
+
+    @property
+    def what(self) -> str:
+        return self.origin.what
+
+    @property
+    def path(self) -> Path | None:
+        return Path(str(self.where.place)) if isinstance(self.where, RecordsAt) else None
+
+    @property
+    def release(self) -> Release | None:
+        return None if self.origin.bound is None else self.origin.bound.randomizations[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """Randomized records that are read together, or compared, and what they were asked by.
+
+    Everything is found out when it is first needed, and once.
+    """
+
+    asking: Asked
+    given: tuple[Any, ...]
+
+    @staticmethod
+    def of(asking: Asked, *given: Any) -> Reports:
+        """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
+
+        Raises
+        ------
+        InvalidInput
+            once they are used: for records of another design (:func:`optrr.releases.binding.require_design`), and for a place
+            that is named twice.
+        """
+        if len(given) == 1 and isinstance(given[0], Reports):
+            opened = given[0]
+            return opened if opened.asking.digest == asking.digest else Reports(asking, opened.given)
+        # what can be read only once is opened, to see what it says of itself before it is read
+        return Reports(asking, tuple(open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given))
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        """What every file says, for each release that it holds; raises as :meth:`of`."""
+        files = list(_files(self.given))
+        seen: set[object] = set()
+        for where in (each for _, _, each in files if isinstance(each, RecordsAt)):
+            path = Path(str(where.place))
+            key = path.resolve() if path.exists() else str(where.place)
+            if key in seen:
+                raise InvalidInput(f"{where.place} is given twice, so its people would count twice; name it once")
+            seen.add(key)
+        parts = [_Part(g, k, where, origin) for g, k, where in files for origin in origins_of(where)]
+        for part in parts:
+            require_design(part.origin, self.asking.digest)
+        return parts
+
+    @cached_property
+    def origins(self) -> tuple[tuple[Origin, ...], ...]:
+        """What each that is given says of its records, each different saying once."""
+        return tuple(tuple(different(p.origin for p in self._parts if p.given == k)) for k in range(len(self.given)))
+
+    @property
+    def stated(self) -> list[Provenance]:
+        """The provenances of those that say beyond doubt where they come from."""
+        return [origin.bound for each in self.origins for origin in each if origin.bound is not None]
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is in doubt about them, to be shown beside every number, one line each.
+
+        Raises
+        ------
+        InvalidInput
+            for a file that is a copy of another.
+        """
+        return list(dict.fromkeys([*self.unbound, *self.twice]))
+
+    @cached_property
+    def unbound(self) -> list[str]:
+        """Those of the doubts that are about where records come from: not bound to the design, or drawn from a seed."""
+        named = {(p.named, p.origin.provenance, p.origin.doubt): p.origin for p in reversed(self._parts)}
+        return list(dict.fromkeys(line for origin in reversed(named.values()) for line in doubts(origin)))
+
+    @cached_property
+    def twice(self) -> list[str]:
+        """Those of the doubts that are about people who may count twice. Raises InvalidInput for a file and its copy."""
+        return [*_copies(self._parts), *_followed(self._parts, self.asking.earlier)]
+
+    @property
+    def public(self) -> PublicColumns:
+        """The public columns that were asked for, and those that the releases name; these win, as they did there."""
+        known = self.asking.public
+        for each in self.stated:
+            known = known.merged(each.public)
+        return known
+
+    def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
+        """The public columns, where all say the same of what is not ``asked`` for.
+
+        Raises
+        ------
+        InvalidInput
+            where the design and the releases, or two releases, name different weights, strata or clusters.
+        """
+        for role in ("weight", "stratum", "cluster"):
+            said = [getattr(self.asking.public, role), *(getattr(each.public, role) for each in self.stated)]
+            names = list(dict.fromkeys(name for name in said if name is not None))
+            if len(names) > 1 and getattr(asked, role) is None:
+                raise InvalidInput(
+                    f"the design and its releases name different columns as {role}, {listed(names)}; say which with --{role}, "
+                    "or ignore them with --unweighted"
+                )
+        return self.public.merged(asked)
+
+    @property
+    def unweighted_doubts(self) -> list[str]:
+        """The doubts, and that the sample is ignored: for whatever takes no account of weights, strata and clusters."""
+        return [*self.doubts, *self.public.ignored()]
+
+    @property
+    def places(self) -> list[Any]:
+        """Each that is given, for whatever reads records; places know already what their records say of themselves."""
+        return [
+            replace(_place(each), origins=said) if _is_place(each) else each
+            for each, said in zip(self.given, self.origins, strict=True)
+        ]
+
+    def counts(self, names: str | Iterable[str], watch: Watch | None = None) -> tuple[Counts, ...]:
+        """Counts of these attributes in each that is given; ``watch`` is told how far the reading of places is."""
+        places = [each.watched(watch) if watch and isinstance(each, RecordsAt) else each for each in self.places]
+        return tuple(count(each, self.asking.domain, names, allow_extra=True) for each in places)
+
+
+def _is_place(given: Any) -> bool:
+    return isinstance(given, RecordsAt) or names_places(given)
+
+
+def _place(given: Any) -> RecordsAt:
+    return given if isinstance(given, RecordsAt) else RecordsAt(given)
+
+
+def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Every file, database or frame, with the number of what was given, and of the name that it was given by."""
+    named = 0
+    for k, each in enumerate(given):
+        if not _is_place(each):
+            yield k, named, each
+            named += 1
+            continue
+        where = _place(each)
+        for name in [where.place] if isinstance(where.place, str | os.PathLike) else where.place:
+            for path in _files_at(where, name):
+                yield k, named, replace(where, place=path, watch=None, origins=None)
+            named += 1
+
+
+def _files_at(where: RecordsAt, name: Place) -> Sequence[Place]:
+    try:
+        return (None if where.query else files_at(name)) or [name]
+    except InvalidInput:
+        return [name]  # the place cannot be opened; the error is left to the code that reads the records
+
+
+def _copies(parts: Sequence[_Part]) -> Iterator[str]:
+    """Refuse a file and its copy; a doubt where files may be copies of each other."""
+    for first, second in _same_content(parts):
+        if first.release and second.release and first.release != second.release:
+            continue  # two releases may come out alike where records are few
+        if first.named != second.named and (first.release or second.release):
+            raise InvalidInput(
+                f"{second.what} is a copy of {first.what}, so its people would count twice; name one of the two"
+            )
+        yield f"{second.what} and {first.what} have the same content; if one is a copy, its people count twice here"
+    first_of: dict[str, _Part] = {}
+    for part in parts:
+        # a seeded release has no id that would tell it from another by the same design
+        first = first_of.setdefault(part.release.id, part) if part.release and part.release.id else part
+        if first.named != part.named:
+            yield (
+                f"{first.what} and {part.what} hold records of one release; unless these are different people's, they "
+                "count twice here"
+            )
+
+
+def _same_content(parts: Sequence[_Part]) -> Iterator[tuple[_Part, _Part]]:
+    """Pairs of files with the same content; those without records do not count."""
+    by_size: dict[int, list[tuple[_Part, Path]]] = defaultdict(list)
+    for part in parts:
+        if (path := part.path) is not None and path.is_file():
+            by_size[path.stat().st_size].append((part, path))
+    for alike in by_size.values():
+        by_content: dict[str, list[_Part]] = defaultdict(list)
+        for part, path in alike if len(alike) > 1 else []:
+            by_content[_content(path)].append(part)
+        for same in by_content.values():
+            if len(same) > 1 and _holds_records(same[0].where):
+                yield from pairwise(same)
+
+
+def _content(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _holds_records(where: RecordsAt) -> bool:
+    source = open_source(where)
+    return any(batch.num_rows for batch in source.batches(source.column_names()[:1]))
+
+
+def _followed(parts: Iterable[_Part], apart: Iterable[Release]) -> Iterator[str]:
+    """One line for each two releases of the same people, as far as they say: one followed the other, or both a third."""
+    held: dict[Release, _Part] = {}
+    later: dict[Release, dict[Release, _Part]] = defaultdict(dict)
+    for part in parts:
+        if part.release is None or part.origin.bound is None:
+            continue
+        held.setdefault(part.release, part)
+        for release in part.origin.bound.earlier:
+            later[release].setdefault(part.release, part)
+    for release in later.keys() - (set(apart) - held.keys()):
+        itself = [held[release]] if release in held else []
+        # a release without an id is like every other by its design: only beside itself does it tell whose records follow
+        together = [*itself, *later[release].values()] if itself or release.id else []
+        if len(together) > 1:
+            yield (
+                f"{together[0].what} and {together[1].what} are releases of the same people, who count twice here: errors are "
+                "those of as many people as there are reports; use each release on its own"
+            )

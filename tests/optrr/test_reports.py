@@ -1,0 +1,74 @@
+"""Reports: randomized records opened once and bound to their design, the same from Python and for commands."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+
+import optrr
+from optrr import InvalidInput
+from optrr.cli.main import run
+from optrr.records import reports as module
+from optrr.records.reading.source import RecordsAt
+
+N = 500
+
+
+@pytest.fixture
+def design(tmp_path, monkeypatch):
+    """One design, with a release of it in ``out.csv`` and one of other people in ``more.csv``."""
+    monkeypatch.chdir(tmp_path)
+    made = optrr.design({"a": ["x", "y"], "b": 3}, 1.5)
+    made.save("d.json")
+    for seed, name in enumerate(("out.csv", "more.csv")):
+        rng = np.random.default_rng(seed)
+        true = {"a": np.where(rng.random(N) < 0.3, "x", "y"), "b": rng.integers(0, 3, N)}
+        pa_csv.write_csv(pa.table(true), "true.csv")
+        made.perturb_file("true.csv", name)
+    return made
+
+
+def test_one_opening_serves_every_table(design, monkeypatch):
+    read = []
+    monkeypatch.setattr(module, "origins_of", lambda where, of=module.origins_of: read.append(where) or of(where))
+    reports = design.reports("out.csv", ["out.csv", "more.csv"][1:])
+    assert [c.n for c in reports.counts(["a", "b"])] == [N, N] == [c.n for c in reports.counts("b")]
+    assert reports.doubts == reports.unweighted_doubts == []
+    assert len(reports.stated) == 2 == len(read)
+    assert design.estimate(design.reports("out.csv"), "a").n == N
+
+
+def test_places_know_what_their_records_say_and_several_files_each_their_own(design):
+    (place,) = design.reports(RecordsAt(["out.csv", "more.csv"])).places
+    assert len(place.origins) == 2
+    again = design.reports(place)
+    assert again.origins == (place.origins,)
+    assert again.doubts == []
+
+
+def test_another_design_and_a_copy_are_refused_whoever_opened_them(design):
+    reports = design.reports("out.csv")
+    other = optrr.design(design.domain, 0.5)
+    for refused in (other.reports("out.csv"), other.reports(reports)):
+        with pytest.raises(InvalidInput, match="was randomized by another design"):
+            refused.counts("a")
+    with pytest.raises(InvalidInput, match="is given twice"):
+        _ = design.reports("out.csv", "out.csv").doubts
+
+
+def test_doubts_are_those_that_commands_tell(design, capsys):
+    pa_csv.write_csv(pa_csv.read_csv("out.csv"), "unbound.csv")
+    assert run(["estimate", "unbound.csv", "--design", "d.json", "--attributes", "a", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["doubts"]
+    assert told == design.reports("unbound.csv").doubts
+    assert len(told) == 1
+
+
+def test_frames_say_what_they_were_given(design):
+    frame = design.perturb(pa.table({"a": ["x", "y"] * 50, "b": [0, 1] * 50}))
+    reports = design.reports(frame)
+    assert reports.doubts == []
+    assert reports.counts("a")[0].origins == reports.origins[0]
+    assert design.reports(np.zeros((4, 2), dtype=int)).origins == ((),)
