@@ -1,8 +1,8 @@
 """The house in figures, for the files as they are or for commits: ``python docs/house.py [COMMIT …]``.
 
 A room is a module or folder directly inside a package; an arrow says that some module of one room imports some module of
-another. Imports inside functions count; those for types alone and those of package ``__init__`` files make no arrows. Prints
-a table.
+another. Imports inside functions count; those for types alone and those of package ``__init__`` files make no arrows. A circle is
+a module or room that can be reached from itself; between modules those for types alone count, too. Prints a table.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class House:
         """Count a package's folder."""
         files = sorted(folder.rglob("*.py"))
         trees = {name_of(folder, f): ast.parse(f.read_text(encoding="utf-8")) for f in files}
-        between = module_edges(
-            {name_of(folder, f): trees[name_of(folder, f)] for f in files if f.name != "__init__.py"}, set(trees)
-        )
+        plain = {name_of(folder, f): trees[name_of(folder, f)] for f in files if f.name != "__init__.py"}
+        between = module_edges(plain, set(trees))
         rooms: Edges = {}
         for module, targets in between.items():
             rooms.setdefault(room(module), set()).update({room(t) for t in targets} - {room(module)})
@@ -60,7 +59,7 @@ class House:
             len(files),
             len({room(m) for m in trees} - {""}),
             sum(map(len, rooms.values())),
-            len(on_a_circle(between)) + len(on_a_circle(rooms)),
+            len(on_a_circle(module_edges(plain, set(trees), types=True))) + len(on_a_circle(rooms)),
             max(functions),
             len(exported(trees[folder.name])),
         )
@@ -76,20 +75,20 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def module_edges(trees: dict[str, ast.Module], known: set[str]) -> Edges:
-    """Which modules import which."""
+def module_edges(trees: dict[str, ast.Module], known: set[str], types: bool = False) -> Edges:
+    """Which modules import which; with ``types`` also those that need each other's types alone."""
     out: Edges = {}
     for module, tree in trees.items():
-        for name in imported(tree):
+        for name in imported(tree, types):
             target = name if name in known else name.rpartition(".")[0]
             if target in known and target != module:
                 out.setdefault(module, set()).add(target)
     return out
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    """Dotted names that a module imports, except for types alone."""
-    typed = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+def imported(tree: ast.Module, types: bool) -> Iterator[str]:
+    """Dotted names that a module imports; without ``types``, except for types alone."""
+    typed = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test) and not types]
     skipped = {id(n) for block in typed for n in ast.walk(block)}
     for node in ast.walk(tree):
         if id(node) in skipped:
