@@ -141,7 +141,7 @@ def test_long_rows_with_far_totals_are_summed_right(monkeypatch):
     assert np.all(np.isfinite(values))
     assert np.all(np.abs(values - exact) <= bound + 1e-14 * exact)
     monkeypatch.setattr(total_tree, "_DIRECT", 0)
-    node = total_tree._sum(total_tree.Row(0, row, 0.0), total_tree.Row(0, row, 0.0), 60_000)
+    node = total_tree._sum(total_tree.TotalsRow(0, row, 0.0), total_tree.TotalsRow(0, row, 0.0), 60_000)
     assert 0 < node.error <= 1e-10
     # what was dropped is counted
     kept = float(node.row.values.sum())
