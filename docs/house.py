@@ -1,8 +1,8 @@
 """The house in figures, for the files as they are or for commits: ``python docs/house.py [COMMIT …]``.
 
 A room is a module or folder directly inside a package; an arrow says that some module of one room imports some module of
-another. Imports inside functions count; those for types alone and those of package ``__init__`` files make no arrows. A circle is
-a module or room that can be reached from itself; between modules those for types alone count, too. Prints a table.
+another. Imports inside functions count; those for types alone and those of package ``__init__`` files make no arrows. A
+circle is a module or room that can be reached from itself; between modules those for types alone count, too. Prints a table.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def module_edges(trees: dict[str, ast.Module], known: set[str], types: bool = Fa
 
 def imported(tree: ast.Module, types: bool) -> Iterator[str]:
     """Dotted names that a module imports; without ``types``, except for types alone."""
-    typed = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test) and not types]
+    typed = [
+        n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test) and not types
+    ]
     skipped = {id(n) for block in typed for n in ast.walk(block)}
     for node in ast.walk(tree):
         if id(node) in skipped:
