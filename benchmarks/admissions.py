@@ -24,7 +24,7 @@ from inference_level import RESULTS, markdown, write
 
 from optrr import Domain, InvalidInput, design
 from optrr.mechanisms.kernel import unrandomized
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.loglinear.comparing import LEAST_WORTH, within_strata
 from optrr.models.tests.calibration import chi_square_limit
 from optrr.models.tests.simulation import Simulation

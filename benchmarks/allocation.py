@@ -26,7 +26,7 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.frames import FrameCodec
 from optrr.show.charts import COLOURS, figure_svg, new_figure
-from optrr.ways.protocols.oracles import best_report, report, report_error, support_probabilities, supports
+from optrr.ways.protocols.supports import best_report, report, report_error, support_probabilities, supports
 from optrr_solvers.allocating import program as allocation_program
 from optrr_solvers.allocating import search as allocation_search
 from optrr_solvers.allocating.problem import AllocationProblem

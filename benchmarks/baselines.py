@@ -22,8 +22,8 @@ import matplotlib as mpl
 import numpy as np
 
 from optrr.budgets.allocate import allocate
-from optrr.designs.cluster import choose_clusters
-from optrr.designs.dependence.from_records import dependences_of
+from optrr.designs.clustering import choose_clusters
+from optrr.designs.dependence import dependences_of
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
@@ -32,7 +32,7 @@ from optrr.records.frames import FrameCodec
 from optrr.studies.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr.tables.estimation.simplex import projection
-from optrr.ways.protocols.cluster_laws import clusters_law, optimum_at_total
+from optrr.ways.protocols.kinds import clusters_law, optimum_at_total
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)

@@ -33,8 +33,7 @@ import numpy as np
 from paper_settings import POR_CELLS, POR_FIG5, POR_PEOPLE, POR_SNP_EPSILONS
 from scipy.optimize import brentq
 
-from optrr.genomics.noise import association_chi_squared
-from optrr.genomics.scores import naive_score_test, score_test
+from optrr.genomics.tests import association_chi_squared, naive_score_test, score_test
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.show.charts import COLOURS, new_figure
 from optrr_solvers import Law, Problem, Solution, SolveOptions, solve

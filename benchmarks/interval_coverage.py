@@ -30,10 +30,9 @@ from inference_level import markdown, write
 from optrr import Counts, Domain, design
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.matrix import MatrixMechanism, laplace
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.tables.estimation import estimate
-from optrr.tables.estimation.score_interval import rejected
-from optrr.tables.estimation.weighted_mean import WeightedMeans, cell_means, subset_mean
+from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected, subset_mean
 
 RUNS, FRONT = 3000, 5
 # Items tested together: their sums stay in the processor's memory.

@@ -33,7 +33,7 @@ from scipy.optimize import brentq
 
 from optrr import allocate, count
 from optrr.domain.datasets import adult, adult_domain
-from optrr.records.encoded import encoded_batches
+from optrr.records.counts import encoded_batches
 from optrr.show.charts import COLOURS, figure_svg, new_figure
 from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
 from optrr.ways.longitudinal.solving import with_coin

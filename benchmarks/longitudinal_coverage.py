@@ -30,8 +30,7 @@ import numpy as np
 
 from optrr import design as one_report_design
 from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
-from optrr.ways.longitudinal.contrasts import Contrast
-from optrr.ways.longitudinal.panel import ABSENT
+from optrr.ways.longitudinal.panel import ABSENT, Contrast
 
 RESULTS = Path(__file__).parent / "results"
 SETTINGS, RUNS, MORE_RUNS, JOBS = 80, 2000, 10_000, 1

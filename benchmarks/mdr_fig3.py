@@ -27,10 +27,10 @@ from matplotlib import pyplot as plt
 from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 
-from optrr.designs.cluster import greedy_clusters
+from optrr.designs.clustering import greedy_clusters
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.tables.estimation.adjustment import adjust
-from optrr.ways.protocols.cluster_laws import cluster_law
+from optrr.ways.protocols.kinds import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.joint import retention_epsilons
 

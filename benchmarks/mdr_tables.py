@@ -34,10 +34,10 @@ from count_queries import (
 from matplotlib import pyplot as plt
 from paper_settings import MDR_COMBINATIONS, MDR_DEPENDENCES, MDR_RETENTIONS, MDR_TABLE_SIGMA, MDR_TABLES
 
-from optrr.designs.cluster import greedy_clusters
+from optrr.designs.clustering import greedy_clusters
 from optrr.designs.dependence import cramers_v, dependences_from_randomized
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.ways.protocols.cluster_laws import cluster_law
+from optrr.ways.protocols.kinds import cluster_law
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.joint import retention_epsilons
 

@@ -23,9 +23,8 @@ from derived_coverage import Setting, chosen, drawn, markdown, write
 from optrr import Counts
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import MEASURES, Comparing
-from optrr.tables.measures.inversion import Inversion
 from optrr.tables.measures.measure import asked, label
-from optrr.tables.measures.quantities import Odds, value_at
+from optrr.tables.measures.quantities import Inversion, Odds, value_at
 
 RUNS, CHECKED, MOST_ROWS = 2000, 10, 1
 LEAST, MOST, TAIL = 0.93, 0.97, 0.025

@@ -23,9 +23,8 @@ from test_levels import MECHANISMS
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
 from optrr.models.loglinear import Terms
-from optrr.models.loglinear.coefficients import PinnedModel, coefficient_intervals
 from optrr.models.loglinear.comparing import LEAST_WORTH
-from optrr.models.loglinear.estimating import fitted_model
+from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
 from optrr.models.loglinear.margins import NullModel
 
 SETTINGS, RUNS, CHECKED = 100, 2000, 10

@@ -24,7 +24,7 @@ from inference_level import RESULTS, markdown, write
 from test_levels import MECHANISMS, RULE, finished, judged, summary
 
 from optrr import Domain, InvalidInput, design
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.loglinear import STRATIFIED, Terms
 from optrr.models.loglinear.comparing import (
     FAINTLY_SHOWN,

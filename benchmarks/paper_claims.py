@@ -31,7 +31,7 @@ from optrr import count
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.matrix import laplace, randomized_response
-from optrr.mechanisms.matrix.reconstruction import reconstruction_probability
+from optrr.mechanisms.matrix.distortion import reconstruction_probability
 from optrr.tables.estimation import mean_absolute_error, mean_squared_error
 from optrr_solvers.laws.joint import joint_law, retention_epsilons
 

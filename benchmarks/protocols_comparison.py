@@ -21,10 +21,9 @@ from mdr_fig3 import BEST
 from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 
-from optrr.designs.cluster import greedy_clusters
-from optrr.designs.cluster.choose import named
+from optrr.designs.clustering import greedy_clusters, named
 from optrr.ways.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent
-from optrr.ways.protocols.cluster_laws import optimum_at_total
+from optrr.ways.protocols.kinds import optimum_at_total
 from optrr_solvers.laws.joint import retention_epsilons
 
 QUERIES = 100

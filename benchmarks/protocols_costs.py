@@ -14,13 +14,11 @@ from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 
-from optrr.designs.cluster import greedy_clusters, power_iteration_clusters
-from optrr.designs.cluster.power_iteration import checked_affinity, iterates
+from optrr.designs.clustering import checked_affinity, greedy_clusters, iterates, power_iteration_clusters
 from optrr.designs.dependence import dependences_from_randomized
 from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.studies.secure_sum import Message, SecureSumParty, encode, run_in_memory
-from optrr.studies.summed_pairs import cells_of, pair_cells, pair_vector
+from optrr.studies.secure_sum import Message, SecureSumParty, cells_of, encode, pair_cells, pair_vector, run_in_memory
 from optrr.ways.protocols import Client, rr_independent
 from optrr_solvers.laws import ProductLaw
 

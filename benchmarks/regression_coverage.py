@@ -37,15 +37,12 @@ from scipy.stats import chi2, norm
 
 from optrr import Attribute, Domain, Mechanism, design
 from optrr.mechanisms.kernel import ProductKernel, unrandomized
-from optrr.models.regression.equations import Equations
-from optrr.models.regression.fitting import equations, model
+from optrr.models.regression.building import Reports, every_combination
+from optrr.models.regression.families import Equations, Levels
+from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
 from optrr.models.regression.formulas import Formula
-from optrr.models.regression.inferring import Tried, columns_of, interval
-from optrr.models.regression.law import law_holds
-from optrr.models.regression.levels import Levels
-from optrr.models.regression.reports import Reports, every_combination
 from optrr.models.regression.result import Fit
-from optrr.models.regression.solving import clear, covariance, solve, test
+from optrr.models.regression.solving import clear, covariance, law_holds, solve, test
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, MORE_RUNS, CHECKED, TOGETHER = 20_000, 60_000, 4, 250

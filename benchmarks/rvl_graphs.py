@@ -45,7 +45,7 @@ from optrr.studies.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.studies.graphs.graph import from_slots
+from optrr.studies.graphs.collection import from_slots
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000

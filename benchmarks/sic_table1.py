@@ -17,9 +17,8 @@ import numpy as np
 from count_queries import write_csv, write_text
 from paper_settings import SIC_TABLE1
 
-from optrr.designs.cluster import power_iteration_clusters
-from optrr.designs.cluster.power_iteration import Clusters
-from optrr.designs.dependence.measures import cramers_v
+from optrr.designs.clustering import Clusters, power_iteration_clusters
+from optrr.designs.dependence import cramers_v
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import count_many

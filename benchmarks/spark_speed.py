@@ -35,7 +35,7 @@ session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fa
 frame = session.read.parquet(sys.argv[1])
 ready = time.perf_counter()
 import optrr
-from optrr.mechanisms.engines.spark import perturb_once
+from optrr.mechanisms.spark import perturb_once
 mechanism = optrr.Design.load(sys.argv[2]).mechanism
 out = perturb_once(frame, mechanism, sys.argv[3])
 written = time.perf_counter()

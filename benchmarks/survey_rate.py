@@ -24,16 +24,14 @@ import numpy as np
 
 from optrr import design
 from optrr.domain.datasets import adult_domain
-from optrr.survey.answers import json_response
 from optrr.survey.app import survey_app
 from optrr.survey.database import begin_survey, database_url, open_database
-from optrr.survey.group_commit import GroupCommit
-from optrr.survey.guard import Guard
+from optrr.survey.guard import Guard, json_response
 from optrr.survey.incoming import FORMAT
 from optrr.survey.preparing import Survey, prepared
+from optrr.survey.results import Admission, new_token
 from optrr.survey.server import listening, run
-from optrr.survey.session import Admission, new_token
-from optrr.survey.store import Report, Store
+from optrr.survey.store import GroupCommit, Report, Store
 
 CONNECTIONS = 64
 ROUNDS = 5

@@ -31,13 +31,11 @@ from inference_level import RESULTS, markdown, write
 
 from optrr import InvalidInput, design
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.calibration import chi_square_limit, is_separable, simulated
-from optrr.models.tests.conditional import calibrated
-from optrr.models.tests.exact import goodness_tests, homogeneity_tests
-from optrr.models.tests.genotypes import GENOTYPE_TESTS
-from optrr.models.tests.score import ScoreTests
+from optrr.models.tests.calibration import calibrated, chi_square_limit, is_separable, simulated
+from optrr.models.tests.nullfit import ScoreTests
 from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.testing import SPARSE, association
+from optrr.models.tests.tail import goodness_tests, homogeneity_tests
+from optrr.models.tests.testing import GENOTYPE_TESTS, SPARSE, association
 
 RUNS = 20_000
 # Runs of a row that was not within the limits: with so many, a true 0.1 % stays within them but once in 10^12.

@@ -21,13 +21,13 @@ from inference_level import RESULTS, markdown, write
 from scipy.stats import chi2
 
 from optrr import Domain, design
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.loglinear import STRATIFIED, Terms, model_alternative
 from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, model_test, within_strata
-from optrr.models.regression.equations import Equations
+from optrr.models.regression.building import Reports, every_combination
+from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula
-from optrr.models.regression.reports import Reports, every_combination
 from optrr.models.regression.solving import solve, test
 from optrr.models.tests import (
     alternative_of,
@@ -37,9 +37,9 @@ from optrr.models.tests import (
     required_records,
 )
 from optrr.models.tests.calibration import chi_square_limit, simulated
-from optrr.models.tests.exact import goodness_tests, homogeneity_tests
 from optrr.models.tests.power_analysis import Alternative
 from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.tail import goodness_tests, homogeneity_tests
 from optrr.models.tests.testing import association
 from optrr_solvers.arrays import FloatArray
 

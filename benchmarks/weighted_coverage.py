@@ -31,11 +31,9 @@ from derived_coverage import markdown
 
 from optrr import Domain, Mechanism, design
 from optrr.domain.public import PublicColumns
-from optrr.tables.estimation.score_interval import rejected
-from optrr.tables.estimation.weighted_mean import WeightedMeans, cell_means
+from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected
 from optrr.tables.weighting.estimating import estimate_sample
-from optrr.tables.weighting.intervals import alike_cells, effective_records
-from optrr.tables.weighting.linearised import Clusters, WeightedReports, through
+from optrr.tables.weighting.linearised import Clusters, WeightedReports, alike_cells, effective_records, through
 from optrr.tables.weighting.sampled import SampledRecords
 
 RESULTS = Path(__file__).parent / "results"

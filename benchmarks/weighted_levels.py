@@ -29,8 +29,7 @@ from test_levels import MECHANISMS, WITHIN_01, WITHIN_5
 from optrr import Domain, InvalidInput, design
 from optrr.domain.public import PublicColumns
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.models.weighted.association import rao_scott
-from optrr.models.weighted.testing import is_rough, tested_sample
+from optrr.models.weighted import is_rough, rao_scott, tested_sample
 from optrr.tables.weighting.sampled import SampledRecords
 from optrr_solvers.arrays import FloatArray, IntArray
 

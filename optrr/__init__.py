@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from optrr.designs.worksheet import Worksheet, worksheet
     from optrr.devices.auditing.audit import AuditOptions, audit
     from optrr.devices.auditing.result import Audit
-    from optrr.devices.deployment.fit import Fitted, export
+    from optrr.devices.deployment.export import Fitted, export
     from optrr.domain.bins import Bins
     from optrr.domain.domain import Attribute, Domain
     from optrr.domain.public import PublicColumns
@@ -65,9 +65,8 @@ if TYPE_CHECKING:
     )
     from optrr.mechanisms.kernel import SingularMarginal
     from optrr.mechanisms.matrix import MatrixMechanism
-    from optrr.mechanisms.mechanism import Mechanism
+    from optrr.mechanisms.mechanism import Mechanism, Randomizer
     from optrr.mechanisms.perturb import perturb
-    from optrr.mechanisms.randomizer import Randomizer
     from optrr.models.loglinear import LogLinear, compare_models, fit_loglinear, stepwise, stratified_test
     from optrr.models.regression.fitting import regress
     from optrr.models.regression.result import Regression
@@ -83,7 +82,7 @@ if TYPE_CHECKING:
         required_records,
         test,
     )
-    from optrr.models.weighted.testing import test_weighted
+    from optrr.models.weighted import test_weighted
     from optrr.records.counts import Counts, count, count_many
     from optrr.records.reading.source import RecordsAt
     from optrr.solvers import SolveOptions
@@ -99,12 +98,9 @@ if TYPE_CHECKING:
         poisoning,
     )
     from optrr.tables.measures import Comparing, Measures, estimate_among, measure
-    from optrr.tables.synthesis.drawing import synthesize
-    from optrr.tables.synthesis.result import Synthetic
-    from optrr.tables.weighting.estimating import estimate_weighted
-    from optrr.tables.weighting.result import WeightedEstimate
-    from optrr.ways.protocols.sampled_tables import SampledTables
-    from optrr.ways.protocols.saved import load_asking
+    from optrr.tables.synthesis.drawing import Synthetic, synthesize
+    from optrr.tables.weighting.estimating import WeightedEstimate, estimate_weighted
+    from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
@@ -126,10 +122,19 @@ _HOMES = {
         "Workload",
     ),
     "designs.asking": ("Asking",),
-    "devices.auditing.audit": ("AuditOptions", "audit"),
+    "devices.auditing.audit": (
+        "AuditOptions",
+        "audit",
+    ),
     "devices.auditing.result": ("Audit",),
-    "tables.bayes": ("Posterior", "posterior"),
-    "devices.deployment.fit": ("Fitted", "export"),
+    "tables.bayes": (
+        "Posterior",
+        "posterior",
+    ),
+    "devices.deployment.export": (
+        "Fitted",
+        "export",
+    ),
     "designs.design": ("Design",),
     "designs.solving": ("design",),
     "designs.proposing": ("Proposing",),
@@ -137,9 +142,15 @@ _HOMES = {
         "Specification",
         "read_specification",
     ),
-    "designs.verify": ("Verification", "verify"),
+    "designs.verify": (
+        "Verification",
+        "verify",
+    ),
     "designs.wishes": ("Wishes",),
-    "designs.worksheet": ("Worksheet", "worksheet"),
+    "designs.worksheet": (
+        "Worksheet",
+        "worksheet",
+    ),
     "errors": (
         "Infeasible",
         "InvalidInput",
@@ -181,9 +192,11 @@ _HOMES = {
         "estimate_among",
         "measure",
     ),
-    "mechanisms.mechanism": ("Mechanism",),
+    "mechanisms.mechanism": (
+        "Mechanism",
+        "Randomizer",
+    ),
     "mechanisms.perturb": ("perturb",),
-    "mechanisms.randomizer": ("Randomizer",),
     "models.loglinear": (
         "LogLinear",
         "compare_models",
@@ -191,8 +204,10 @@ _HOMES = {
         "stepwise",
         "stratified_test",
     ),
-    "ways.protocols.sampled_tables": ("SampledTables",),
-    "ways.protocols.saved": ("load_asking",),
+    "ways.protocols.sampled_tables": (
+        "SampledTables",
+        "load_asking",
+    ),
     "models.regression.fitting": ("regress",),
     "models.regression.result": ("Regression",),
     "domain.bins": ("Bins",),
@@ -208,11 +223,15 @@ _HOMES = {
         "Domain",
     ),
     "solvers": ("SolveOptions",),
-    "tables.synthesis.drawing": ("synthesize",),
-    "tables.synthesis.result": ("Synthetic",),
-    "tables.weighting.estimating": ("estimate_weighted",),
-    "tables.weighting.result": ("WeightedEstimate",),
-    "models.weighted.testing": ("test_weighted",),
+    "tables.synthesis.drawing": (
+        "Synthetic",
+        "synthesize",
+    ),
+    "tables.weighting.estimating": (
+        "WeightedEstimate",
+        "estimate_weighted",
+    ),
+    "models.weighted": ("test_weighted",),
 }
 
 __all__ = [

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from optrr.designs.dependence.randomized_pair import RandomizedPair
+from optrr.designs.dependence import RandomizedPair
 from optrr.mechanisms.kernel import EffectKernel
 
 BACKS = (
-    "optrr.designs.dependence.randomized_pair.RandomizedPair._contrast_variance",
-    "optrr.designs.dependence.randomized_pair._cell_chance",
+    "optrr.designs.dependence.RandomizedPair._contrast_variance",
+    "optrr.designs.dependence._cell_chance",
 )
 
 

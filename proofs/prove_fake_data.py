@@ -6,12 +6,12 @@ A report y has probability Π_i F_i(y_i) · (1/m) Σ_j P_j(y_j | x_j)/F_j(y_j), 
 import sympy as sp
 
 BACKS = (
-    "optrr.studies.baselines.protocols.FieldProtocol.epsilon",
-    "optrr.studies.baselines.protocols.FieldProtocol.published_epsilon",
-    "optrr.studies.baselines.protocols.FieldProtocol.support",
-    "optrr.studies.baselines.protocols.FieldProtocol._variance",
-    "optrr.ways.protocols.oracles.support_probabilities",
-    "optrr.ways.protocols.oracles.drawn_epsilon",
+    "optrr.studies.baselines.FieldProtocol.epsilon",
+    "optrr.studies.baselines.FieldProtocol.published_epsilon",
+    "optrr.studies.baselines.FieldProtocol.support",
+    "optrr.studies.baselines.FieldProtocol._variance",
+    "optrr.ways.protocols.supports.support_probabilities",
+    "optrr.ways.protocols.supports.drawn_epsilon",
 )
 
 E = sp.Symbol("E", positive=True)

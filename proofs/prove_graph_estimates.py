@@ -13,8 +13,8 @@ BACKS = (
     "optrr.studies.graphs.estimates.estimate_degrees",
     "optrr.studies.graphs.estimates._variance",
     "optrr.studies.graphs.estimates._centred_squares",
-    "optrr.studies.graphs.queries.smooth_triangle_query",
-    "optrr.studies.graphs.queries.laplace_dilation",
+    "optrr.studies.graphs.estimates.smooth_triangle_query",
+    "optrr.studies.graphs.estimates.laplace_dilation",
 )
 
 F = sp.Symbol("f")

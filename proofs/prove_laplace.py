@@ -12,16 +12,16 @@ import pytest
 import sympy as sp
 
 from optrr.mechanisms.matrix import laplace_enclosure
-from optrr.mechanisms.matrix.enclosures import exp_enclosure
+from optrr.mechanisms.matrix.distortion import exp_enclosure
 
 BACKS = (
-    "optrr.mechanisms.matrix.families.laplace_enclosure",
-    "optrr.mechanisms.matrix.families.laplace",
-    "optrr.mechanisms.matrix.families._distribution",
-    "optrr.mechanisms.matrix.families._between",
-    "optrr.mechanisms.matrix.enclosures.exp_enclosure",
-    "optrr.mechanisms.matrix.enclosures.minus",
-    "optrr.mechanisms.matrix.reconstruction.reconstruction_error",
+    "optrr.mechanisms.matrix.distortion.laplace_enclosure",
+    "optrr.mechanisms.matrix.distortion.laplace",
+    "optrr.mechanisms.matrix.distortion._distribution",
+    "optrr.mechanisms.matrix.distortion._between",
+    "optrr.mechanisms.matrix.distortion.exp_enclosure",
+    "optrr.mechanisms.matrix.distortion.minus",
+    "optrr.mechanisms.matrix.distortion.reconstruction_error",
 )
 
 X = sp.Symbol("x", positive=True)

@@ -10,14 +10,14 @@ from fractions import Fraction
 import sympy as sp
 
 BACKS = (
-    "optrr.ways.longitudinal.drawn.composed",
-    "optrr.ways.longitudinal.drawn._to_effects",
-    "optrr.ways.longitudinal.growth.WholeGrowth.conditionals",
-    "optrr.ways.longitudinal.growth.WholeGrowth.mass",
-    "optrr.ways.longitudinal.growth.WholeGrowth.total",
-    "optrr.ways.longitudinal.growth.cascade",
-    "optrr.ways.longitudinal.sharpen._sharper",
-    "optrr.ways.longitudinal.whole.WholeOrUniform.growth",
+    "optrr.ways.longitudinal.stages.composed",
+    "optrr.ways.longitudinal.stages._to_effects",
+    "optrr.ways.longitudinal.spending.WholeGrowth.conditionals",
+    "optrr.ways.longitudinal.spending.WholeGrowth.mass",
+    "optrr.ways.longitudinal.spending.WholeGrowth.total",
+    "optrr.ways.longitudinal.spending.cascade",
+    "optrr.ways.longitudinal.stages._sharper",
+    "optrr.ways.longitudinal.stages.WholeOrUniform.growth",
 )
 
 

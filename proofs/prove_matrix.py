@@ -9,10 +9,10 @@ from itertools import product
 import sympy as sp
 
 BACKS = (
-    "optrr.mechanisms.matrix.families.randomized_response",
-    "optrr.mechanisms.matrix.reconstruction.posterior",
-    "optrr.mechanisms.matrix.reconstruction.reconstruction_probability",
-    "optrr.mechanisms.matrix.reconstruction.reconstruction_error",
+    "optrr.mechanisms.matrix.distortion.randomized_response",
+    "optrr.mechanisms.matrix.distortion.posterior",
+    "optrr.mechanisms.matrix.distortion.reconstruction_probability",
+    "optrr.mechanisms.matrix.distortion.reconstruction_error",
     "optrr.mechanisms.kernel.operator.Kernel.exact_covariance",
     "optrr.mechanisms.kernel.operator.Kernel.covariance",
 )

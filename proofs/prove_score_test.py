@@ -16,14 +16,13 @@ import numpy as np
 import sympy as sp
 
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.models.tests.nullfit import NullFit
-from optrr.models.tests.score import all_contrasts, influence
+from optrr.models.tests.nullfit import NullFit, all_contrasts, influence
 
 BACKS = (
-    "optrr.models.tests.score._piece",
-    "optrr.models.tests.score._solved",
-    "optrr.models.tests.score.all_contrasts",
-    "optrr.models.tests.score.influence",
+    "optrr.models.tests.nullfit._piece",
+    "optrr.models.tests.nullfit._solved",
+    "optrr.models.tests.nullfit.all_contrasts",
+    "optrr.models.tests.nullfit.influence",
 )
 
 

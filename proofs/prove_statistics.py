@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from optrr.tables.estimation.logarithms import LAST_KNOT, debiased
-from optrr.tables.estimation.statistics import _phi_terms, pearson_correlation, phi_squared
+from optrr.tables.estimation.statistics import LAST_KNOT, _phi_terms, debiased, pearson_correlation, phi_squared
 
 BACKS = (
-    "optrr.tables.estimation.logarithms.debiased",
+    "optrr.tables.estimation.statistics.debiased",
     "optrr.tables.estimation.statistics.pearson_correlation",
     "optrr.tables.estimation.statistics.phi_squared",
     "optrr.tables.estimation.statistics._chained",

@@ -17,8 +17,7 @@ import pytest
 from rij import synthetic
 
 from optrr.mechanisms.matrix import laplace, randomized_response
-from optrr.mechanisms.matrix.distortion import from_probabilities
-from optrr.mechanisms.matrix.reconstruction import reconstruction_probability
+from optrr.mechanisms.matrix.distortion import from_probabilities, reconstruction_probability
 
 ROOT = Path(__file__).parents[1]
 STATEMENTS = tomllib.loads((ROOT / "benchmarks" / "papers" / "statements.toml").read_text(encoding="utf-8"))

@@ -271,7 +271,7 @@ SHOWN = [
     "index",
     "quick-start",
     "papers/por",
-    "reference/python/optrr.designing",
+    "reference/python/optrr.designs",
     "tutorials/how-much-epsilon",
     *(
         pytest.param(name, marks=pytest.mark.full)

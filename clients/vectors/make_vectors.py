@@ -24,7 +24,7 @@ from laws import LAWS, law_of  # noqa: E402
 from reference import Bytes, randomized, thresholds  # noqa: E402
 from refusals import refused_files, refused_records  # noqa: E402
 
-from optrr.devices.deployment.canonical import canonical, digest_of  # noqa: E402
+from optrr.devices.deployment.deployment_file import canonical, digest_of  # noqa: E402
 from optrr.devices.deployment.export import deployment_of  # noqa: E402
 from optrr.domain.domain import Attribute, Domain  # noqa: E402
 from optrr.mechanisms.mechanism import Mechanism  # noqa: E402

@@ -7,7 +7,7 @@ Compared at one total ε, all by predicted error (an upper bound over population
     clusters         randomized response on the product of each cluster (MDR §4), best split
     whole record     one randomized response on the product of everything
     sampling         each person answers one table only, drawn at random, with the whole ε, by the local report that is
-                     most accurate for it (:mod:`optrr.ways.protocols.oracles`); where one table is wanted, everybody answers it
+                     most accurate for it (:mod:`optrr.ways.protocols.supports`); one that is wanted alone is answered by all
 
 Sampling gives up records: nobody's answers can be linked, so only the tables asked for can ever be estimated. For one-way
 tables at small ε it beats every mechanism that keeps full records, and the advice says so (design §3.7). With a share p of the

@@ -28,7 +28,7 @@ from optrr.designs.design import Design
 from optrr.designs.wishes import Limits, Preserve, Wishes
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.show.printable import brief
+from optrr.show.text import brief
 from optrr_solvers import Status
 from optrr_solvers.allocating.best import METHODS, Allocated, kronecker_error, least_total, most_accurate
 from optrr_solvers.allocating.problem import AllocationProblem

@@ -21,8 +21,8 @@ from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.show.result import in_json
-from optrr.ways.protocols.oracles import best_report, report_error
 from optrr.ways.protocols.sampled_tables import MAX_CELLS, SampledTables
+from optrr.ways.protocols.supports import best_report, report_error
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload

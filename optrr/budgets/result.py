@@ -13,9 +13,8 @@ from optrr.budgets.workload import Workload
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
-from optrr.show.printable import amount
 from optrr.show.result import TableResult, in_json
-from optrr.show.rounding import epsilon_text
+from optrr.show.text import amount, epsilon_text
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray

@@ -24,8 +24,8 @@ from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.show.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure, plain_logarithms
-from optrr.show.printable import amount
 from optrr.show.result import TableResult
+from optrr.show.text import amount
 from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed
 from optrr_solvers.allocating.split import best_split, single_blocks
 

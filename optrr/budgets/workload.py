@@ -26,7 +26,7 @@ import numpy as np
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr.releases.small_files import read_named
+from optrr.releases.sealed import read_named
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible

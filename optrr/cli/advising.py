@@ -20,16 +20,15 @@ from optrr.cli.designing import (
     show_attributes,
     spec_argument,
 )
-from optrr.cli.outputs import design_output_option, report_option, write_report
+from optrr.cli.outputs import DESIGN, design_output_option, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.cli.public_columns import carried
-from optrr.cli.targets import DESIGN
 from optrr.designs.asking import Asking
 from optrr.designs.specification import Specification
 from optrr.errors import InvalidInput
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import bound_text, epsilon_text
 
 workload_option = click.option(
     "--workload",
@@ -136,7 +135,7 @@ def _give(allocation: Allocation, output: Path | None, report: Path | None, as_j
 
 
 def _allocation_page(allocation: Allocation, output: Path | None) -> Page:
-    from optrr.pages.advice_pages import allocation_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.design_pages import allocation_page  # noqa: PLC0415 (pages bring charts)
 
     return allocation_page(allocation, None if output is None else output.name)
 
@@ -250,7 +249,7 @@ def advise(
 
 
 def _advice_page(advice: Advice, written: tuple[Asking, str] | None) -> Page:
-    from optrr.pages.advice_pages import advice_page, curves_around  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.design_pages import advice_page, curves_around  # noqa: PLC0415 (pages bring charts)
 
     return advice_page(advice, curves_around(advice), written)
 

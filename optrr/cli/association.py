@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from optrr.cli.genomic_options import (
+from optrr.cli.genomics import (
     STATUS_OPTIONS,
     check_outputs,
     design_option,
@@ -20,34 +20,27 @@ from optrr.cli.genomic_options import (
     progress_bar,
     test_option,
 )
-from optrr.cli.outputs import report_option, write_report
-from optrr.cli.page_of_records import page_given
+from optrr.cli.inputs import refuse_options
+from optrr.cli.outputs import PLOT, TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.cli.refusals import refuse_options
-from optrr.cli.targets import PLOT, TABBED
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics.allele_names import aligned
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
-from optrr.genomics.associations import TOP, Associations
 from optrr.genomics.cohort import Cohort, read_cohort
+from optrr.genomics.designing import aligned
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
-from optrr.genomics.multiple import GENOME_WIDE, bonferroni
+from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
-from optrr.genomics.protocols import METHODS
-from optrr.genomics.scan import ScanOptions, associations, cohort_kernel
-from optrr.genomics.scan_report import scan_page
-from optrr.genomics.study import Study, StudyOptions, run_study
-from optrr.genomics.study_report import naive_failures, study_page, study_rows
-from optrr.genomics.tables import copy_tables
+from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
+from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
+from optrr.genomics.tests import GENOME_WIDE, bonferroni, copy_tables
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import whole_file
 from optrr.show.parts import Page
-from optrr.show.printable import amount
 from optrr.show.result import in_json
-from optrr.show.rounding import epsilon_text
+from optrr.show.text import amount, epsilon_text
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from optrr.cli.outputs import PAGE
 from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_table
-from optrr.cli.targets import PAGE
 from optrr.pages.demonstration import EPSILON, Demonstration, ShownTable, demonstrate
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import bound_text, epsilon_text
 
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
 
@@ -112,7 +112,7 @@ def _summary(shown: Demonstration, seconds: float) -> dict[str, Any]:
 
 def write_report(shown: Demonstration, output: Path) -> None:
     """The same as a self-contained HTML page, with a chart of each table."""
-    from optrr.pages.writing import write_page  # noqa: PLC0415
+    from optrr.pages.sections import write_page  # noqa: PLC0415
     from optrr.show.parts import Chart, Page, Section, Table, Text  # noqa: PLC0415 (only where a report is asked for)
 
     sections = [

@@ -1,28 +1,202 @@
-"""optrr design, optrr compare."""
+"""optrr design, optrr compare.
+
+optrr spec.
+
+optrr cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
+import numpy as np
 
-from optrr.cli.inputs import FILE
-from optrr.cli.outputs import design_output_option, report_option, write_report
-from optrr.cli.printing import TABLE_DECIMALS, json_option, print_json, print_shown, print_table, say, warn, watched
+from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, refuse_options, said_of_input, split_names
+from optrr.cli.outputs import DESIGN, OUTPUT, design_output_option, report_option, write_report
+from optrr.cli.printing import (
+    TABLE_DECIMALS,
+    json_option,
+    late_bar,
+    print_json,
+    print_shown,
+    print_table,
+    say,
+    warn,
+    watched,
+)
 from optrr.cli.public_columns import public_option
+from optrr.designs.clustering import Algorithm, NamedClusters, choose_clusters, combinations_of
+from optrr.designs.dependence import Dependences, dependences_from_tables, pair_tables
 from optrr.designs.design import Design
 from optrr.designs.design_file import save_design
+from optrr.designs.proposing import Proposal, Proposing, propose
 from optrr.designs.solving import design as make_design
 from optrr.designs.specification import Specification, parse_attributes, read_specification
 from optrr.designs.wishes import Wishes
+from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
+from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import Reports
+from optrr.records.whole_files import whole_file
+from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import amount, bound_text, epsilon_text
+from optrr.tables.estimation.impossible import impossible
+from optrr.version import SOFTWARE
+from optrr.ways.protocols.kinds import ClusterMatrix, cluster_design
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
+
+
+@click.command()
+@input_argument
+@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
+@click.option(
+    "--bins",
+    multiple=True,
+    metavar="NAME=K|EDGE,EDGE,…",
+    help="Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); "
+    "K alone is for every column of more than 50 different numbers. Repeatable.",
+)
+@click.option(
+    "--missing", multiple=True, metavar="MARK", help="Text that means a missing value, such as NA; repeatable."
+)
+@click.option(
+    "--rare", type=click.IntRange(min=0), default=0, help="Merge categories that occur fewer times into 'other'."
+)
+@click.option(
+    "--epsilon",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Epsilon of every attribute, in nats; to be confirmed.",
+)
+@public_option
+@json_option
+def spec(
+    input: RecordsAt,
+    output: Path | None,
+    columns: tuple[str, ...],
+    bins: tuple[str, ...],
+    missing: tuple[str, ...],
+    rare: int,
+    epsilon: float,
+    public: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Propose a specification from INPUT; every line that a person should confirm is marked.
+
+    Looking at the records is not private, and what it gives away is printed.
+    """
+    if output is not None and output.suffix.lower() != ".toml":
+        raise InvalidInput(f"{output} ends in {output.suffix!r}; a proposed specification is written as .toml")
+    if not (np.isfinite(epsilon) and epsilon > 0):
+        raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
+    beside = PublicColumns.parsed(public)
+    wanted = Proposing(columns or None, _all_bins(bins), missing, rare, beside)
+    with late_bar() as show:
+        watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
+        proposal = propose(input.watched(watch), wanted)
+    specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
+    commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
+    text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])
+    if output is not None:
+        with whole_file(output) as partial:
+            partial.write_text(text, encoding="utf-8")
+    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
+    _report(proposal, output, text, as_json)
+    if output is not None and not as_json:
+        say(f"then: {'; '.join(commands)}")
+
+
+def _all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
+    """The bins of every column that is named, and under "" those of all others."""
+    given = [_bins(text) for text in texts]
+    names = [name for name, _ in given]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        which = f" for {twice[0]!r}" if twice[0] else " for every column"
+        raise InvalidInput(f"--bins is given twice{which}, and only one can count; give it once")
+    return dict(given)
+
+
+def _bins(text: str) -> tuple[str, int | list[str]]:
+    name, _, said = text.rpartition("=")
+    edges = [e.strip() for e in said.split(",")]
+    if len(edges) == 1:
+        if not edges[0].isdigit():
+            raise InvalidInput(f"--bins {text!r} cannot be read; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
+        return name, int(edges[0])
+    return name, edges
+
+
+def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
+    """The commands that design for this specification and randomize these records."""
+    places = [place.place] if isinstance(place.place, str | os.PathLike) else place.place
+    written = [
+        word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
+    ]
+    spec_file = "spec.toml" if output is None else str(output)
+    drop = ["--drop-undeclared"] if undeclared else []
+    return [
+        shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
+        shlex.join(
+            ["optrr", "perturb", *map(str, places), *written, "--design", "design.json", *drop, "-o", "released.csv"]
+        ),
+    ]
+
+
+def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
+    return {("", "epsilon"): "confirm: the accuracy of every attribute, in nats", **proposal.notes}
+
+
+def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
+    left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
+    return [
+        f"Proposed by {SOFTWARE} from {str(place)!r}, {amount(proposal.records, 'record')}.",
+        "Confirm every line marked so.",
+        *(f"Gives away: {line}" for line in proposal.disclosed[1:-1]),
+        *left_out,
+    ]
+
+
+def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
+    if as_json:
+        attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
+        print_json(
+            {
+                "records": proposal.records,
+                "attributes": attributes,
+                "left_out": proposal.left_out,
+                "discloses": proposal.disclosed,
+                "doubts": proposal.doubts,
+                "specification": text,
+            }
+        )
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        print_table(
+            f"proposed from {amount(proposal.records, 'record')}, written to {output}: confirm every line marked so",
+            ["attribute", "size", "confirm"],
+            [
+                (
+                    a.name,
+                    a.size,
+                    "; ".join(v.removeprefix("confirm: ") for (n, _), v in proposal.notes.items() if n == a.name),
+                )
+                for a in proposal.domain
+            ],
+        )
+    warn(proposal.disclosed, always=True)
+
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -149,7 +323,7 @@ def design(
 
 
 def _page(made: Design, output: Path | None) -> Page:
-    from optrr.pages.design_page import design_page  # noqa: PLC0415 (pages bring charts)
+    from optrr.pages.design_pages import design_page  # noqa: PLC0415 (pages bring charts)
 
     return design_page(made, None if output is None else output.name)
 
@@ -189,7 +363,7 @@ def compare(spec: Path | None, attributes: tuple[str, ...], preserve: str, repor
     warn([*notes, *(f"{f['method']}: {f['error']}" for f in failed)])
 
     def page() -> Page:
-        from optrr.pages.advice_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.design_pages import comparison_page  # noqa: PLC0415 (pages bring charts)
 
         return comparison_page(made, [(f["method"], f["error"]) for f in failed])
 
@@ -227,3 +401,155 @@ def compare_methods(wanted: Specification, preserve: str) -> tuple[list[Design],
         except (SolveFailed, MethodTooLarge, InvalidProblem) as error:
             failed.append({"method": method, "error": str(error)})
     return made, failed
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "--max-combinations",
+    required=True,
+    type=click.IntRange(min=2),
+    metavar="T_V",
+    help="Most combinations of categories that a cluster may have.",
+)
+@click.option(
+    "--min-dependence",
+    required=True,
+    type=click.FloatRange(0, 1),
+    metavar="T_D",
+    help="Weakest dependence, 0 to 1, at which attributes are put into one cluster.",
+)
+@click.option(
+    "--algorithm",
+    type=click.Choice(get_args(Algorithm)),
+    default="greedy",
+    show_default=True,
+    help="How attributes are clustered.",
+)
+@click.option(
+    "--clusters",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Number of groups, for the algorithms pic and spectral.",
+)
+@click.option(
+    "--ordinal",
+    default="",
+    metavar="A,B",
+    help="Attributes whose categories are in order; pairs of them are measured by correlation.",
+)
+@click.option(
+    "--attenuated",
+    is_flag=True,
+    help="Measure dependence in the randomized records, without undoing the noise (MDR §4.1).",
+)
+@click.option(
+    "--matrix",
+    type=click.Choice(get_args(ClusterMatrix)),
+    default="joint",
+    show_default=True,
+    help="How a cluster is randomized in the second round.",
+)
+@click.option("-o", "--output", type=DESIGN, help="Design file to write, for the second round.")
+@json_option
+def cluster(
+    input: RecordsAt,
+    design_file: Path,
+    max_combinations: int,
+    min_dependence: float,
+    algorithm: Algorithm,
+    clusters: int,
+    ordinal: str,
+    attenuated: bool,
+    matrix: ClusterMatrix,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Cluster attributes by the dependences seen in randomized records.
+
+    INPUT holds records randomized by the design (first round). The design written by -o randomizes each cluster jointly
+    (second round) and spends the sum of the first design's attribute epsilons, Kronecker's total; with --matrix
+    least-epsilon less. Whoever takes part in both rounds spends both totals.
+    """
+    if algorithm == "greedy":
+        refuse_options("is for the algorithms pic and spectral; leave it out", "clusters")
+    if output is not None:
+        keep_input(output, input)
+        keep_input(output, RecordsAt(design_file))
+    first = Design.load(design_file)
+    reports = first.reports(input)
+    doubts = reports.unweighted_doubts
+    tables = pair_tables(reports.places[0], first.mechanism)
+    learned = dependences_from_tables(
+        tables,
+        first.mechanism,
+        ordinal=split_names(ordinal) if ordinal else (),
+        correct=not attenuated,
+        small_sample=not attenuated,
+    )
+    chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
+    doubts += impossible(tables.values(), first.mechanism)
+    second = cluster_design(first, chosen, matrix, learned.account, _first_round(reports, first))
+    if output is not None:
+        save_design(second, output)
+    spent = _spent(learned, second)
+    warn([*doubts, *_oversized(first.domain, chosen, max_combinations)])
+    if as_json:
+        print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method) | {"doubts": doubts})
+    else:
+        _show(first.domain, chosen, spent)
+
+
+def _spent(learned: Dependences, second: Design) -> dict[str, float]:
+    """ε in nats of either round, and of both together."""
+    both = learned.account.plus(Spent("release", second.epsilon))
+    return {"learning": learned.account.epsilon, "release": second.epsilon, "total": both.epsilon}
+
+
+def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> None:
+    sizes = domain.sizes.tolist()
+    print_table(
+        "clusters",
+        ["attributes", "combinations"],
+        [(", ".join(c), combinations_of(domain.indices(c), sizes)) for c in clusters],
+    )
+    click.echo(
+        f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
+        f"{epsilon_text(spent['release'])} for the release"
+    )
+
+
+def _first_round(reports: Reports, first: Design) -> list[Release]:
+    """The releases that made the records; where the records do not say, one release without an id."""
+    return [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
+
+
+def _summary(
+    domain: Domain,
+    clusters: NamedClusters,
+    learned: Dependences,
+    spent: dict[str, float],
+    algorithm: str,
+    method: str,
+) -> dict[str, Any]:
+    sizes = domain.sizes.tolist()
+    return {
+        "clusters": [list(c) for c in clusters],
+        "combinations": [combinations_of(domain.indices(c), sizes) for c in clusters],
+        "algorithm": algorithm,
+        "method": method,
+        "epsilon": spent,
+        "attributes": list(domain.names),
+        "dependence": learned.matrix.tolist(),
+    }
+
+
+def _oversized(domain: Domain, clusters: NamedClusters, max_combinations: int) -> list[str]:
+    sizes = domain.sizes.tolist()
+    large = [c for c in clusters if combinations_of(domain.indices(c), sizes) > max_combinations]
+    return [
+        f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
+        for c in large
+    ]

@@ -1,33 +1,36 @@
-"""optrr estimate."""
+"""optrr estimate.
+
+The option --fake-reports of optrr estimate, and what it prints: how far fake reports can move the estimate.
+
+optrr estimate --posterior: the options of credible intervals, and how they are printed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from optrr.cli.counted import Counted, counted
-from optrr.cli.estimate_file import table_option
-from optrr.cli.fake_reports import fake_reports_option, print_poisoning
 from optrr.cli.inputs import (
+    Counted,
     among_of,
     among_option,
     confidence_option,
+    counted,
     design_option,
     input_argument,
+    scores_of_two,
+    scores_option,
     simultaneous_option,
     split_names,
     table_attributes_option,
 )
-from optrr.cli.outputs import Outputs, report_option
-from optrr.cli.page_of_records import page_given
-from optrr.cli.posterior import check_posterior, give_posterior, posterior_options
+from optrr.cli.outputs import Outputs, page_given, report_option, table_option
 from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
-from optrr.cli.scores import scores_of_two, scores_option
 from optrr.designs.design import Design
 from optrr.domain.scores import GivenScores, told_scores
 from optrr.errors import InvalidInput
@@ -35,17 +38,96 @@ from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import Reports
 from optrr.show.parts import Page
+from optrr.show.text import amount
 from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.estimator import estimate as estimate_table
 from optrr.tables.estimation.statistics import STATISTICS
-from optrr.ways.protocols.saved import load_asking
+from optrr.ways.protocols.sampled_tables import load_asking
 
 if TYPE_CHECKING:
     from optrr.designs.asking import Asking
-    from optrr.mechanisms.randomizer import Randomizer
+    from optrr.mechanisms.mechanism import Randomizer
+    from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
-    from optrr.tables.estimation.reach import Poisoning
+    from optrr.tables.estimation.fake_reports import Poisoning
     from optrr.tables.estimation.result import Estimate
+
+
+fake_reports_option = click.option(
+    "--fake-reports",
+    "fakes",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Also how far K fake reports, or fewer, can move each cell of the unbiased estimate.",
+)
+
+
+def print_poisoning(moved: Poisoning) -> None:
+    """Where the cells can be moved to, and by which reports."""
+    k, n = moved.fakes, moved.n
+    reach = f"{k} added to the {n}, {k} of the {n} replaced, or {k} of the {n} fake and left out"
+    print_shown(f"reach of {amount(k, 'fake report')}: {reach}", moved.shown())
+    click.echo(moved.hundredth)
+    click.echo(moved.note)
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option(
+        "--posterior", is_flag=True, help="Credible intervals under a Dirichlet prior instead, for small samples."
+    ),
+    click.option(
+        "--prior", type=float, help="Of --posterior: records that the prior adds to each cell; 0.5 unless given."
+    ),
+    click.option("--random-state", type=click.IntRange(min=0), help="Of --posterior: the seed of its draws."),
+)
+
+
+def posterior_options(command: _Command) -> _Command:
+    """The options --posterior, --prior and --random-state."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_posterior(posterior: bool, others: dict[str, bool], prior: float | None, random_state: int | None) -> None:
+    """Refuse options that do not go with --posterior, by name whether they were given, or that need it. Raises InvalidInput."""
+    if posterior:
+        for option, given in others.items():
+            if given:
+                raise InvalidInput(f"{option} says nothing of a posterior; leave out {option} or --posterior")
+    elif prior is not None or random_state is not None:
+        option = "--prior" if prior is not None else "--random-state"
+        raise InvalidInput(f"{option} is for credible intervals; give --posterior too")
+
+
+def give_posterior(
+    reports: Reports,
+    design: Design,
+    design_file: Path,
+    attributes: str,
+    wished: dict[str, Any],
+    outputs: Outputs,
+) -> None:
+    """Draw the posterior of a table, and give it to whatever outputs are asked for; ``wished`` without those that are None."""
+    from optrr.tables.bayes import posterior  # noqa: PLC0415 (few ask for it)
+
+    known = counted(design, reports, split_names(attributes))
+    asked = {name: value for name, value in wished.items() if value is not None}
+    result = posterior(known.counts[0], known.mechanism, **asked)
+    outputs.give_table(result, (design, design_file, reports, known.doubts), lambda: _print(result))
+
+
+def _print(result: Posterior) -> None:
+    from optrr.tables.bayes.posterior import PROMISE  # noqa: PLC0415 (as above)
+
+    print_shown(
+        f"{' × '.join(result.domain.names)}: posterior of the proportions behind {result.n} records, "
+        f"{100 * result.confidence:g}% credible intervals, each alone",
+        result.shown(),
+    )
+    for line in (result.prior_text, result.drawn_text, PROMISE):
+        say(line)
 
 
 @click.command()
@@ -121,7 +203,7 @@ def estimate(
 
 def _give(estimated: _Estimated, asking: Asking, design_file: Path, reports: Reports, outputs: Outputs) -> None:
     def page() -> Page:
-        from optrr.pages.estimate_page import estimate_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.pages.table_pages import estimate_page  # noqa: PLC0415 (pages bring charts)
 
         source = page_given(asking, design_file, reports, estimated.doubts)
         return estimate_page(estimated.result, source, estimated.derived, estimated.poisoning)
@@ -169,11 +251,11 @@ def _restriction(among: Sequence[str], others: dict[str, bool], fakes: int | Non
 def _estimate(known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
     (counts,) = known.counts
     if "among" in wished:
-        from optrr.tables.measures.among import estimate_among  # noqa: PLC0415 (as in _derived)
+        from optrr.tables.measures.measure import estimate_among  # noqa: PLC0415 (as in _derived)
 
         return estimate_among(counts, known.mechanism, **wished)
     if method == "adjusted":
-        from optrr.tables.estimation.adjusted_table import estimate_adjusted  # noqa: PLC0415 (as in _derived)
+        from optrr.tables.estimation.estimator import estimate_adjusted  # noqa: PLC0415 (as in _derived)
 
         return estimate_adjusted(known.reports.places[0], known.mechanism, counts.domain.names, **wished)
     return estimate_table(counts, known.mechanism, method=method, **wished)

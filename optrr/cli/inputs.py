@@ -1,19 +1,55 @@
-"""What the commands that read records share: INPUT and how it is written, the design, and how sure intervals are."""
+"""What the commands that read records share: INPUT and how it is written, the design, and how sure intervals are.
+
+Options that say nothing of what is asked are refused rather than ignored.
+
+Proportions given on the command line: numbers, or a file that holds a table.
+
+The option --scores A=S,S,…: numbers for the categories of attributes, in place of their own.
+
+Counts of the records that a command is given, under its design, with what is in doubt about them.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
+import numpy as np
+from click.core import ParameterSource
 
+from optrr.cli.printing import late_bar
+from optrr.designs.design import Design
+from optrr.domain.domain import Category, Domain, listed, shown
+from optrr.domain.scores import GivenScores, PairScores, scores_of_pair
 from optrr.errors import InvalidInput
-from optrr.records.reading.several import files_at
-from optrr.records.reading.source import RecordsAt
-from optrr.releases.sealed import LONGITUDINAL, kind_of
-from optrr.releases.small_files import Given
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.records.counts import Counts
+from optrr.records.reading.source import RecordsAt, files_at
+from optrr.records.reports import Reports
+from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
+from optrr.tables.estimation.impossible import impossible
+from optrr_solvers.arrays import FloatArray
+
+
+def refuse_options(why: str, *names: str) -> None:
+    """Refuse those of the running command's options, by the names of its arguments, that the command line gives.
+
+    Raises
+    ------
+    InvalidInput
+        that names the option, followed by ``why``, for one that is given, with its default value too.
+    """
+    context = click.get_current_context()
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise InvalidInput(f"{param.opts[-1]} {why}")
+
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -139,3 +175,165 @@ def refuse_longitudinal(file: Given) -> None:
             f"{file} is a longitudinal design, and devices draw once: make its reports with `optrr longitudinal-perturb` where "
             "the records are, or design the same specification with `optrr design` to ask once"
         )
+
+
+_HELP = (
+    "Shares of the cells that sum to 1: numbers separated by commas, the last attribute changing fastest, or a JSON file "
+    "with a nested list or what `estimate --json` printed."
+)
+
+
+def proportions_option(purpose: str, required: bool = False) -> Callable[[_Command], _Command]:
+    """The option --proportions; its help opens with what the command does with it."""
+    return click.option("--proportions", metavar="P,P,…|FILE", help=f"{purpose} {_HELP}", required=required)
+
+
+def read_numbers(text: str, refusal: str) -> list[float]:
+    """Numbers separated by commas. Raises InvalidInput with the ``refusal`` where one is none."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(refusal) from None
+
+
+def read_proportions(text: str, domain: Domain) -> FloatArray:
+    """Proportions over the domain's cells, in its shape.
+
+    Raises
+    ------
+    InvalidInput
+        for a file that cannot be read or holds another table, entries that are not numbers, or another number of them than
+        cells. Whether they are a distribution is checked where they are used.
+    """
+    values, held = _from_file(Path(text), domain) if text.endswith(".json") else (text.split(","), domain)
+    shape = tuple(map(int, held.sizes))
+    try:
+        given = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raise InvalidInput(
+            f"--proportions {shown(text)} holds something that is not a number; give {prod(shape)} shares"
+        ) from None
+    if given.shape != shape and given.shape != (prod(shape),):
+        raise InvalidInput(
+            f"--proportions {shown(text)} has shape {given.shape} and the table of {listed(held.names)} {shape}; give "
+            f"{prod(shape)} shares"
+        )
+    return given.reshape(shape).transpose(held.indices(domain.names))
+
+
+class _Printed(msgspec.Struct):
+    """The fields of ``estimate --json`` that are read: which attributes, their categories, and the table."""
+
+    attributes: list[str]
+    categories: list[list[Category]]
+    estimate: Any
+
+
+def _from_file(path: Path, domain: Domain) -> tuple[Any, Domain]:
+    """The shares, and the domain with its attributes in the order of the file's axes.
+
+    The order matters where attributes have the same size, because the shape alone does not tell them apart.
+    """
+    try:
+        held = msgspec.json.decode(read_small(path))
+        if not isinstance(held, dict):
+            return held, domain
+        printed = msgspec.convert(held, _Printed)
+    except msgspec.ValidationError as reason:
+        raise InvalidInput(
+            f"{path} is neither a nested list nor what `optrr estimate --json` printed: {reason}"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from error
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from None
+    except (msgspec.DecodeError, RecursionError) as reason:
+        raise InvalidInput(
+            f"{path} is not JSON: {reason}; give a nested list or what `estimate --json` printed"
+        ) from None
+    if sorted(printed.attributes) != sorted(domain.names):
+        raise InvalidInput(
+            f"{path} is a table of {listed(printed.attributes)}, not of {listed(domain.names)}; estimate that table"
+        )
+    ordered = domain.subset(printed.attributes)
+    if printed.categories != [list(a.categories) for a in ordered]:
+        raise InvalidInput(f"{path} has other categories than the design; give an estimate of this design's table")
+    return printed.estimate, ordered
+
+
+_TRENDS = ("trend", "common-trend")
+scores_option = click.option(
+    "--scores",
+    multiple=True,
+    metavar="A=S,S,…",
+    help="Numbers for the categories of A, in their declared order, in place of their own (or of 0, 1, 2 …); repeatable.",
+)
+
+
+def scores_by_name(texts: Sequence[str]) -> dict[str, list[float]]:
+    """The scores of each attribute that the option names. Raises InvalidInput where a text is not understood."""
+    given = by_name(texts, "--scores", "age=20,30,40")
+    meant = "takes numbers separated by commas; write --scores age=20,30,40"
+    return {name: read_numbers(said, f"--scores {name}={said} {meant}") for name, said in given.items()}
+
+
+def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
+    """The scores of the first two of these attributes; None where no option is given.
+
+    Raises
+    ------
+    InvalidInput
+        where a text is not understood, or names another attribute.
+    """
+    given = scores_by_name(texts)
+    for name in given:
+        if name not in names[:2]:
+            raise InvalidInput(f"--scores is given for {name!r}; it is for {listed(names[:2])}")
+    return (given.get(names[0]), given.get(names[1])) if given else None
+
+
+def check_trend(test: str, texts: Sequence[str]) -> None:
+    """Raise InvalidInput where the option is given for a test that is not of a trend."""
+    if texts and test not in _TRENDS:
+        raise InvalidInput(f"--scores is for --test {' or '.join(_TRENDS)}; leave it out for {test}")
+
+
+def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScores | None:
+    """What the categories of the first two attributes count in a trend; None for other tests, which have no scores."""
+    check_trend(test, texts)
+    return scores_of_pair(domain, scores_of_two(texts, domain.names)) if test in _TRENDS else None
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The counts of each place of records, and the warnings to show beside whatever comes from them."""
+
+    design: Design
+    reports: Reports
+    counts: tuple[Counts, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The design's."""
+        return self.design.mechanism
+
+
+def counted(design: Design, reports: Reports, names: Sequence[str]) -> Counted:
+    """Count the named attributes of records that were randomized by a design.
+
+    Raises
+    ------
+    InvalidInput
+        for records of another design, and whatever cannot be read or counted.
+    """
+    doubts = reports.unweighted_doubts
+    with late_bar() as show:
+        counts = reports.counts(names, lambda done, share: show(f"{done} records counted", share))
+    return Counted(design, reports, counts, (*doubts, *impossible(counts, design.mechanism)))
+
+
+def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
+    """The same for the records at one place and the design of a file."""
+    design = Design.load(design_file)
+    return counted(design, design.reports(place), names)

@@ -6,6 +6,15 @@ from pathlib import Path
 
 import click
 
+from optrr.cli.accounting import (
+    after_option,
+    keep_order_option,
+    limit_option,
+    records_output_option,
+    releases_in,
+    replaced_release,
+    report_release,
+)
 from optrr.cli.designing import (
     attribute_option,
     keep_specification,
@@ -27,25 +36,15 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
+from optrr.cli.process import cleaned_up
 from optrr.cli.public_columns import left_out
-from optrr.cli.releases import (
-    after_option,
-    keep_order_option,
-    limit_option,
-    records_output_option,
-    releases_in,
-    replaced_release,
-    report_release,
-)
-from optrr.cli.signals import cleaned_up
-from optrr.mechanisms.release import ReleaseOptions
+from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
-from optrr.records.spreadsheets import formula_doubts
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.records.writing import formula_doubts
+from optrr.show.text import bound_text, epsilon_text
 from optrr.ways.longitudinal.design import LongitudinalDesign
-from optrr.ways.longitudinal.keyed import Key
 from optrr.ways.longitudinal.panel import PanelEstimate, estimate_rounds
-from optrr.ways.longitudinal.rounds import release_round
+from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.longitudinal.solving import SECONDS, Stages, longitudinal
 
 design_option = click.option(

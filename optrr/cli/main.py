@@ -1,7 +1,8 @@
-"""The command group, and the one place where errors become lines and exit codes.
+"""The command group: its commands, what each has beside its own options, and the one place where errors become lines and codes.
 
 Exit 0: done. 1: a check or a solve failed, or the records say too little of what is asked. 2: bad input, nothing written. What
-could not be done is said in one line ``error: …`` on standard error.
+could not be done is said in one line ``error: …`` on standard error. Every command takes --strict and refuses an option that is
+given twice; both are added where a command is looked up, so that none can lack them.
 """
 
 from __future__ import annotations
@@ -17,16 +18,56 @@ from typing import Any
 
 import click
 
-from optrr.cli.own_output import keep_for_ourselves
-from optrr.cli.printing import Warned
-from optrr.cli.signals import Ended, die_of
+from optrr.cli.printing import STRICT, Warned
+from optrr.cli.process import Ended, die_of, keep_for_ourselves
 from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
-from optrr.show.printable import one_line
+from optrr.records.whole_files import held_back
+from optrr.show.text import one_line
 from optrr.version import __version__
+
+# It shows what it has written to whoever visits, so its files cannot wait until it ends.
+_AT_ONCE = "serve"
+
+_strict = click.Option(
+    ["--strict"],
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=lambda ctx, param, value: ctx.meta.__setitem__(STRICT, value),
+    help="Where there would be a warning, write nothing and exit with 1.",
+)
+
+
+class Command(click.Command):
+    """A command as it is run: ``plain`` with what every command has."""
+
+    def __init__(self, plain: click.Command) -> None:
+        kept = ("name", "callback", "help", "epilog", "short_help", "context_settings", "no_args_is_help", "hidden")
+        super().__init__(params=[*plain.params, _strict], **{each: getattr(plain, each) for each in kept})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, where no option is given twice: of two, only the last would count, and nobody would know."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            once = (o for o in order if isinstance(o, click.Option) and not (o.multiple or o.is_flag or o.count))
+            for option in once:
+                if order.count(option) > 1:
+                    raise click.UsageError(
+                        f"{option.opts[-1]} is given {order.count(option)} times, and only one can count; give it once"
+                    )
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
+        if not ctx.meta.get(STRICT) or self.name == _AT_ONCE:
+            return super().invoke(ctx)
+        with held_back():
+            return super().invoke(ctx)
+
 
 # name: module, function, one-line help. Written here so that --help imports none of them.
 _COMMANDS = {
-    "spec": ("optrr.cli.specifying", "spec", "Propose a specification from data."),
+    "spec": ("optrr.cli.designing", "spec", "Propose a specification from data."),
     "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
     "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
     "allocate": ("optrr.cli.advising", "allocate", "Split one total epsilon over the attributes for a workload."),
@@ -34,17 +75,17 @@ _COMMANDS = {
     "perturb": ("optrr.cli.perturbing", "perturb", "Randomize a CSV or Parquet file."),
     "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
     "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
-    "measure": ("optrr.cli.measuring", "measure", "Shares in groups, risks, odds, means, ordinal association."),
+    "measure": ("optrr.cli.modelling", "measure", "Shares in groups, risks, odds, means, ordinal association."),
     "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
-    "regress": ("optrr.cli.regressing", "regress", "Linear and logistic regression of the true records."),
-    "synthesize": ("optrr.cli.synthesizing", "synthesize", "Records to hand on, drawn from a model of the estimates."),
-    "power": ("optrr.cli.planning", "power", "Records that a test needs, or intervals of a wanted width."),
-    "cluster": ("optrr.cli.clustering", "cluster", "Cluster attributes by dependence; design the second round."),
-    "export": ("optrr.cli.exporting", "export", "Write what a device needs to randomize a record; matrices; programs."),
+    "regress": ("optrr.cli.modelling", "regress", "Linear and logistic regression of the true records."),
+    "synthesize": ("optrr.cli.modelling", "synthesize", "Records to hand on, drawn from a model of the estimates."),
+    "power": ("optrr.cli.testing", "power", "Records that a test needs, or intervals of a wanted width."),
+    "cluster": ("optrr.cli.designing", "cluster", "Cluster attributes by dependence; design the second round."),
+    "export": ("optrr.cli.deploying", "export", "Write what a device needs to randomize a record; matrices; programs."),
     "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),
-    "verify": ("optrr.cli.verifying", "verify", "Recompute every number of a design or deployment file."),
-    "audit": ("optrr.cli.auditing", "audit", "Test a client from outside against its label."),
-    "sign": ("optrr.cli.verifying", "sign", "Sign a design or deployment file: who made it."),
+    "verify": ("optrr.cli.assurance", "verify", "Recompute every number of a design or deployment file."),
+    "audit": ("optrr.cli.assurance", "audit", "Test a client from outside against its label."),
+    "sign": ("optrr.cli.assurance", "sign", "Sign a design or deployment file: who made it."),
     "longitudinal-design": (
         "optrr.cli.longitudinal",
         "longitudinal_design",
@@ -56,7 +97,7 @@ _COMMANDS = {
         "longitudinal_estimate",
         "Estimate a table from several rounds of reports.",
     ),
-    "worksheet": ("optrr.cli.worksheet", "worksheet", "An evaluator's questions, answered for a design."),
+    "worksheet": ("optrr.cli.assurance", "worksheet", "An evaluator's questions, answered for a design."),
     "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
     "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
     "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
@@ -65,7 +106,7 @@ _COMMANDS = {
         "gwas_study",
         "What association tests lose at a total epsilon, by simulation.",
     ),
-    "serve": ("optrr.cli.serving", "serve", "Run a survey: page, collector and results."),
+    "serve": ("optrr.cli.deploying", "serve", "Run a survey: page, collector and results."),
     "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
 }
 
@@ -82,9 +123,7 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"No such command {cmd_name!r}{hint}")
         module, function, _ = _COMMANDS[cmd_name]
         with _no_collection():
-            commands = importlib.import_module("optrr.cli.commands")
-            command: click.Command = commands.Command(getattr(importlib.import_module(module), function))
-        return command
+            return Command(getattr(importlib.import_module(module), function))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -1,4 +1,11 @@
-"""optrr model."""
+"""optrr model.
+
+optrr measure.
+
+optrr regress.
+
+optrr synthesize.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +13,105 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.counted import counted_at
 from optrr.cli.inputs import (
+    among_of,
+    among_option,
     attributes_option,
     confidence_option,
+    counted_at,
     design_option,
     input_argument,
+    keep_input,
+    read_numbers,
+    refuse_options,
+    scores_by_name,
+    scores_option,
     simultaneous_option,
     split_names,
 )
-from optrr.cli.outputs import Outputs, report_option
-from optrr.cli.printing import json_option, print_shown, say
-from optrr.cli.refusals import refuse_options
-from optrr.cli.targets import OUTPUT
+from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
+from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
+from optrr.designs.design import Design
+from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
-from optrr.models.loglinear.terms import parse_terms
+from optrr.models.loglinear.margins import parse_terms
+from optrr.models.regression.building import read_reports
+from optrr.models.regression.fitting import FAMILIES, fitted, modelled
+from optrr.models.regression.formulas import Formula, check_scores
 from optrr.records.reading.source import RecordsAt
-from optrr.show.printable import amount
+from optrr.records.writing import check_written_suffix, formula_doubts
+from optrr.show.text import amount
+from optrr.tables.estimation.impossible import impossible
+from optrr.tables.estimation.result import check_confidence
+from optrr.tables.measures import MEASURES, Comparing, Measures
+from optrr.tables.measures import measure as measure_table
+from optrr.tables.measures.measure import said_among
+from optrr.tables.synthesis import synthesize as draw_records
+
+
+@click.command()
+@input_argument
+@design_option
+@attributes_option("GROUPS,OUTCOMES", "Two attributes: the groups, and what is compared in them.")
+@click.option(
+    "--measure", "name", type=click.Choice(MEASURES), default="row-shares", show_default=True, help="What is measured."
+)
+@click.option(
+    "--reference", metavar="CATEGORY", help="The group that others are compared with; the first unless given."
+)
+@click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
+@click.option("--scores", metavar="S,S,…", help="For means: a number for every outcome, in their declared order.")
+@among_option
+@confidence_option
+@simultaneous_option
+@table_option
+@report_option
+@json_option
+def measure(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    attributes: str,
+    name: str,
+    reference: str | None,
+    reference_outcome: str | None,
+    scores: str | None,
+    among: tuple[str, ...],
+    confidence: float,
+    simultaneous: bool,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    known = counted_at(design_file, input, split_names(attributes))
+    numbers = (
+        None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
+    )
+    comparing = Comparing(reference, reference_outcome, numbers)
+    result = measure_table(
+        known.counts[0],
+        known.mechanism,
+        name,  # type: ignore[arg-type]  # the choices are the literals
+        comparing,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        among=among_of(among),
+    )
+    outputs.give_table(
+        result, (known.design, design_file, known.reports, known.doubts), lambda: _print_measures(result)
+    )
+
+
+def _print_measures(result: Measures) -> None:
+    together = ", for all together" if result.simultaneous else ""
+    title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
+    print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
+    for line in told_scores([result.outcomes], None if result.scores is None else [result.scores], 2):
+        say(line)
 
 
 @click.command()
@@ -77,10 +165,10 @@ def model(
         result = stepwise(counts, known.mechanism, order or 2, confidence, simultaneous)
     compared = None if other is None else beside(counts, known.mechanism, result.terms, other, random_state)
     of = (known.design, design_file, known.reports, known.doubts)
-    outputs.give_table(result, of, lambda: _print(result, compared), comparison=compared)
+    outputs.give_table(result, of, lambda: _print_model(result, compared), comparison=compared)
 
 
-def _print(result: LogLinear, compared: Comparison | None) -> None:
+def _print_model(result: LogLinear, compared: Comparison | None) -> None:
     of = "all together" if result.simultaneous else "each"
     title = f"{result.terms}: log odds and log odds ratios, {100 * result.confidence:g}% intervals for {of}, {result.n} records"
     print_shown(title, result.shown())
@@ -89,3 +177,84 @@ def _print(result: LogLinear, compared: Comparison | None) -> None:
     )
     if compared is not None:
         say(compared.headline())
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "--formula", required=True, metavar="Y~A+B", help="Outcome and predictors; write 'income ~ sex + C(age)'."
+)
+@click.option(
+    "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
+)
+@click.option("--public", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
+@scores_option
+@confidence_option
+@table_option
+@report_option
+@json_option
+def regress(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    formula: str,
+    family: str | None,
+    public: str | None,
+    scores: tuple[str, ...],
+    confidence: float,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Linear and logistic regression of the true records, from randomized ones."""
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    check_confidence(confidence)
+    design = Design.load(design_file)
+    known = design.reports(input)
+    doubts = known.unweighted_doubts
+    read, given = Formula.of(formula), scores_by_name(scores)
+    check_scores(given, read.names)
+    reports = read_reports(known.places[0], design.mechanism, read.names, () if public is None else split_names(public))
+    doubts += impossible(reports.pairs(), design.mechanism)
+    result = fitted(*modelled(read, reports, family, given), confidence)
+    outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option("-o", "--output", required=True, type=OUTPUT, help="CSV or Parquet file for the records.")
+@click.option("--attributes", metavar="A,B,…", help="Attributes of the records; all of the design's unless given.")
+@click.option("--size", type=click.IntRange(min=1), help="Number of records; as many as INPUT holds unless given.")
+@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the draw.")
+@json_option
+def synthesize(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    output: Path,
+    attributes: str | None,
+    size: int | None,
+    random_state: int | None,
+    as_json: bool,
+) -> None:
+    """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
+    check_written_suffix(output)
+    keep_input(output, input)
+    design = Design.load(design_file)
+    reports = design.reports(input)
+    doubts = reports.unweighted_doubts
+    chosen = None if attributes is None else split_names(attributes)
+    result = draw_records(reports.places[0], design.mechanism, chosen, size=size, random_state=random_state)
+    result.save(output)
+    doubts += formula_doubts(output, design.domain)
+    warn([*doubts, *result.warnings])
+    if as_json:
+        print_json(result.summary() | {"output": str(output), "doubts": doubts})
+        return
+    rows = [[" × ".join(p.attributes), p.cells, p.within, p.largest_difference, p.kept] for p in result.pairs]
+    heads = ["pair", "cells", "within intervals", "largest difference", "association kept"]
+    print_table("pair tables beside the estimates", heads, rows)
+    say(f"{result.headline()}, written to {output}")

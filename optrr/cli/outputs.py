@@ -1,26 +1,187 @@
-"""Where commands put their results: a table's file, a page, and what is printed."""
+"""Where commands put their results: a table's file, a page, and what is printed.
+
+Paths that a command is to write to: what makes one impossible, or misleading, is said before any work is done.
+
+An estimate's table as a file: CSV or Parquet with one row per cell, or the JSON object that --json prints.
+
+What a page about randomized records says of the command that made it: its options, and where the records come from.
+
+A page is sent to others, so it holds names of files without their folders, and of a database no more than its kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from optrr.cli.estimate_file import check_estimate_suffix, write_estimate
-from optrr.cli.inputs import keep_input
-from optrr.cli.page_of_records import page_given
+from optrr.cli.inputs import keep_input, said_of_input
 from optrr.cli.printing import print_json, warn
-from optrr.cli.targets import DESIGN, PAGE
-from optrr.records.reading.source import RecordsAt
+from optrr.designs.asking import Asking
+from optrr.designs.design import Design
+from optrr.errors import InvalidInput
+from optrr.records.reading.source import Place, RecordsAt
 from optrr.records.reports import Reports
+from optrr.records.whole_files import check_target, whole_file
 from optrr.show.result import Result, TableResult
 
 if TYPE_CHECKING:
-    from optrr.designs.asking import Asking
+    from optrr.pages.sections import Given
     from optrr.show.parts import Page
+
+
+__all__ = ["DESIGN", "OUTPUT", "PAGE", "PLOT", "TABBED", "Target"]
+
+# Suffixes by which other programs take a file for what it is not.
+_FORMATS = frozenset(
+    f".{name}"
+    for name in (
+        "arrow csv docx htm html json jsonl md npz parquet pdf png svg toml tsv txt xlsx yaml yml".split()  # noqa: SIM905
+    )
+)
+
+
+class Target(click.Path):
+    """A file to write.
+
+    It is refused where it cannot be one, where its name says another format than what is written (``suffixes`` are right for
+    ``what``; any is, where there are none), and where the library that draws its figures is missing.
+    """
+
+    def __init__(self, what: str = "", *suffixes: str, drawn: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self.what, self.suffixes, self.drawn = what, suffixes, drawn
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path. Raises InvalidInput where it is refused."""
+        path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # never bytes
+        check_target(path)
+        suffix = path.suffix.lower()
+        if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
+            raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
+        if self.drawn:
+            from optrr.show.charts import figure_class  # noqa: PLC0415 (only pages and plots bring charts)
+
+            figure_class()
+        return path
+
+
+OUTPUT, PLOT = Target(), Target(drawn=True)
+PAGE = Target("a page", ".html", ".htm", drawn=True)
+DESIGN = Target("a design", ".json")
+TABBED = Target("a table of results, separated by tabs,", ".tsv", ".txt")
+
+
+_SUFFIXES = (".csv", ".parquet", ".json")
+
+table_option = click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the table.")
+
+
+def check_estimate_suffix(path: Path) -> None:
+    """Refuse files that an estimate is not written to. Raises InvalidInput."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InvalidInput(f"{path} ends in {path.suffix!r}; an estimate is written as {', '.join(_SUFFIXES)}")
+
+
+def write_estimate(result: TableResult, summary: dict[str, Any], path: Path) -> None:
+    """Write the table, whole or not at all."""
+    suffix = path.suffix.lower()
+    with whole_file(path) as partial:
+        if suffix == ".json":
+            partial.write_bytes(msgspec.json.encode(summary) + b"\n")
+        elif suffix == ".csv":
+            from pyarrow.csv import write_csv  # noqa: PLC0415 (Arrow is slow to import, and the other kinds need none of it)
+
+            from optrr.records.writing import without_formulas  # noqa: PLC0415 (as above)
+
+            write_csv(without_formulas(result.to_arrow()), partial)
+        else:
+            from pyarrow.parquet import write_table  # noqa: PLC0415 (as above)
+
+            write_table(result.to_arrow(), partial)
+
+
+# Options that say where things are, or how they are printed, and nothing of what is asked.
+_LEFT_OUT = ("input", "design_file", "output", "report", "as_json", "manhattan_file", "qq_file")
+# Options whose values may be places.
+_PLACES = ("groups", "proportions", "phenotype_file")
+_SCHEME = re.compile(r"([a-z]+):(//)?")
+
+
+def page_given(asking: Asking, design_file: Path, reports: Reports, doubts: Sequence[str]) -> Given:
+    """What the page of the command that runs is made from."""
+    from optrr.pages.sections import Given  # noqa: PLC0415 (only pages need it)
+
+    context, places, stated = click.get_current_context(), reports.given, reports.stated
+    least = asking.epsilon_in_all if isinstance(asking, Design) else asking.epsilon
+    return Given(
+        asking=asking,
+        design_file=design_file.name,
+        inputs=[name for place in places for name in _names(place)],
+        asked=[(option.lstrip("-"), "yes" if value is True else _text(value)) for option, value in _options(context)],
+        command=[*_words(context, places[0], design_file)],
+        doubts=[_public(line, places) for line in doubts],
+        spent=max([each.epsilon for each in stated], default=least),
+        seeded=any(each.seeded for each in stated),
+    )
+
+
+def _options(context: click.Context, given: bool = False) -> Iterator[tuple[str, Any]]:
+    """Every option that has a value, by default too or only where it was given, with that value."""
+    for param in context.command.params:
+        value = context.params.get(str(param.name))
+        if param.name in _LEFT_OUT or value in (None, False, ()):
+            continue
+        if given and context.get_parameter_source(str(param.name)) is click.core.ParameterSource.DEFAULT:
+            continue
+        if param.name in _PLACES:
+            value = tuple(map(public_name, value)) if isinstance(value, tuple) else public_name(value)
+        yield param.opts[-1], value
+
+
+def _text(value: Any) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _words(context: click.Context, place: RecordsAt, design_file: Path) -> Iterator[str]:
+    """The command in words that make the page again, given the same files."""
+    yield from ("optrr", str(context.command.name), *_names(place))
+    for option, value in said_of_input(context).items():
+        yield from (f"--{option}", value)
+    yield from ("--design", design_file.name)
+    for option, value in _options(context, given=True):
+        for each in value if isinstance(value, tuple) else [value]:
+            yield from [option] if each is True else [option, str(each)]
+    yield from ("--report", context.params["report"].name)
+
+
+def _names(place: RecordsAt) -> list[str]:
+    places = [place.place] if isinstance(place.place, str) or not isinstance(place.place, Sequence) else place.place
+    return [public_name(each) for each in places]
+
+
+def public_name(place: Place) -> str:
+    """A place as others may read it: a file without its folders, a database's kind without its address."""
+    text = str(place)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return Path(text).name or text
+    return f"{scheme[1]}:…" if scheme[2] else f"{scheme[1]}:{Path(text[scheme.end() :]).name}"
+
+
+def _public(line: str, places: Sequence[RecordsAt]) -> str:
+    """A warning without the folders and addresses of the places."""
+    for place in places:
+        each = [place.place] if isinstance(place.place, str) or not isinstance(place.place, Sequence) else place.place
+        for text in map(str, each):
+            line = line.replace(text, public_name(text))
+    return line
+
 
 report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")
 design_output_option = click.option("-o", "--output", type=DESIGN, help="Design file to write.")
@@ -29,7 +190,7 @@ design_output_option = click.option("-o", "--output", type=DESIGN, help="Design 
 def write_report(report: Path | None, page: Callable[[], Page]) -> None:
     """Write a page where one is asked for; ``page`` makes it, and imports what only pages need."""
     if report is not None:
-        from optrr.pages.writing import write_page  # noqa: PLC0415 (pages bring templates)
+        from optrr.pages.sections import write_page  # noqa: PLC0415 (pages bring templates)
 
         write_page(report, page())
 
@@ -65,7 +226,7 @@ class Outputs:
         doubts, others = of[-1], {name: each for name, each in compared.items() if each is not None}
 
         def page() -> Page:
-            from optrr.pages.table_page import table_page  # noqa: PLC0415 (pages bring charts)
+            from optrr.pages.table_pages import table_page  # noqa: PLC0415 (pages bring charts)
 
             asking, design_file, reports, _ = of
             return table_page(result, page_given(asking, design_file, reports, doubts), **others)

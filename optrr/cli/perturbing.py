@@ -7,10 +7,7 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.inputs import design_option, input_argument, key_option, signature_option
-from optrr.cli.printing import is_strict, json_option, late_bar, warn
-from optrr.cli.public_columns import public_option
-from optrr.cli.releases import (
+from optrr.cli.accounting import (
     after_option,
     again_option,
     epsilon_phrase,
@@ -22,20 +19,22 @@ from optrr.cli.releases import (
     report_release,
     seed_option,
 )
-from optrr.cli.signals import cleaned_up
+from optrr.cli.inputs import design_option, input_argument, key_option, signature_option
+from optrr.cli.printing import is_strict, json_option, late_bar, warn
+from optrr.cli.process import cleaned_up
+from optrr.cli.public_columns import public_option
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.designs.signing import require_signed
 from optrr.domain.domain import listed
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
-from optrr.mechanisms.release import FileRelease, ReleaseOptions
+from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
-from optrr.records.spreadsheets import formula_doubts
-from optrr.releases.sealed import DESIGN, SAMPLED_TABLES, kind_of
-from optrr.releases.small_files import content_of
-from optrr.show.printable import amount
-from optrr.ways.protocols.saved import load_asking
+from optrr.records.writing import formula_doubts
+from optrr.releases.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
+from optrr.show.text import amount
+from optrr.ways.protocols.sampled_tables import load_asking
 
 
 @click.command()
@@ -121,7 +120,7 @@ def _release_to_pipe(
         raise InvalidInput(
             "standard output takes only records that a design randomized, without --json; name a file with -o"
         )
-    from optrr.mechanisms.piping import release_pipe  # noqa: PLC0415 (most releases are files)
+    from optrr.mechanisms.perturb import release_pipe  # noqa: PLC0415 (most releases are files)
 
     how = asking.with_public(options)
     made = release_pipe(place, asking.mechanism, sys.stdout.buffer, random_state, how)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from optrr.show.printable import cell, one_line, printable
-from optrr.show.rounding import reads_as_number
+from optrr.show.text import cell, one_line, printable, reads_as_number
 from optrr_solvers import SolveOptions
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _PAGE = 120
 # Seconds of work before a progress bar is worth looking at.
 _PATIENCE = 2.0
 
-# Where --strict is noted among what commands share (:mod:`optrr.cli.commands`).
+# Where --strict is noted among what commands share (:mod:`optrr.cli.main`).
 STRICT = "optrr.cli.strict"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from optrr.cli.inputs import split_names
+from optrr.cli.inputs import refuse_options, split_names
 from optrr.cli.outputs import Outputs
 from optrr.cli.printing import late_bar, print_shown, say, warn
-from optrr.cli.refusals import refuse_options
 from optrr.designs.design import Design
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from optrr.designs.asking import Asking
+    from optrr.tables.weighting.estimating import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
-    from optrr.tables.weighting.result import WeightedEstimate
     from optrr.tables.weighting.sampled import SampledRecords
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

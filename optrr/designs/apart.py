@@ -23,7 +23,7 @@ import msgspec
 from optrr.designs.checks import Check, Verification
 from optrr.domain.public import PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, OptrrError
-from optrr.releases.small_files import Given
+from optrr.releases.sealed import Given
 
 __all__ = ["Limits", "checked_apart", "is_long"]
 

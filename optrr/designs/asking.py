@@ -26,8 +26,7 @@ from optrr.mechanisms.kernel import SingularMarginal
 
 if TYPE_CHECKING:
     from optrr.domain.public import PublicColumns
-    from optrr.mechanisms.mechanism import Mechanism
-    from optrr.mechanisms.release import FileRelease, ReleaseOptions
+    from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
     from optrr.records.reading.source import Places
     from optrr.records.reports import Reports
     from optrr.releases.account import Release
@@ -117,7 +116,7 @@ class Asking(ABC):
         keep_order: bool = False,
     ) -> int:
         """The answers to the records of one file, in another, shuffled, whole or not at all; returns how many there are."""
-        from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
+        from optrr.mechanisms.mechanism import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
 
         return self.release_file(
             source, target, random_state, ReleaseOptions(progress, drop, keep_order=keep_order)
@@ -130,7 +129,7 @@ class Asking(ABC):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """The same, with what the file says of its answers (:class:`optrr.mechanisms.release.ReleaseOptions`)."""
+        """The same, with what the file says of its answers (:class:`optrr.mechanisms.mechanism.ReleaseOptions`)."""
         raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
 
     def save(self, path: str | Path) -> None:
@@ -169,12 +168,12 @@ class FullRecords(Asking):
             return inf
 
     def perturb(self, data: Any, random_state: RandomState = None) -> Any:
-        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
+        """Randomized records, as the same kind of frame; see :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`.
 
         Public columns go through as they are.
         """
         if self.public:
-            from optrr.mechanisms.passing import perturb_with_public  # noqa: PLC0415 (data frames bring Arrow)
+            from optrr.mechanisms.perturb import perturb_with_public  # noqa: PLC0415 (data frames bring Arrow)
 
             return perturb_with_public(data, self.mechanism, self.public, random_state)
         return self.mechanism.perturb(data, random_state)
@@ -201,7 +200,7 @@ class FullRecords(Asking):
         """The options of a release with the public columns that were declared, beside those that it declares itself."""
         if not self.public:
             return options
-        from optrr.mechanisms.release import ReleaseOptions  # noqa: PLC0415 (as above)
+        from optrr.mechanisms.mechanism import ReleaseOptions  # noqa: PLC0415 (as above)
 
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.domain.public import NONE, PublicColumns
-from optrr.mechanisms.labelled import drawn_epsilon
+from optrr.mechanisms.mechanism import drawn_epsilon
 from optrr.show.result import TableResult
 from optrr_solvers import Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray

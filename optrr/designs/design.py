@@ -24,15 +24,13 @@ from optrr.designs.work import is_heavy
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, in_one_line
-from optrr.mechanisms.labelled import Labelled
-from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Labelled, Mechanism
 from optrr.releases.account import Release, total_epsilon
-from optrr.releases.small_files import Given, read_named
+from optrr.releases.sealed import Given, read_named
 from optrr.show.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.show.parts import Table
-from optrr.show.printable import amount
 from optrr.show.result import TableResult
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import amount, bound_text, epsilon_text
 from optrr_solvers import Solution, Status
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law

@@ -1,7 +1,7 @@
 """Design files: versioned JSON that carries everything needed to perturb, estimate and re-check (design §5.2).
 
 One JSON object: ``format``, ``software``, ``method``, ``status``, ``epsilon``, ``lower_bound``, ``seconds``,
-``attributes`` (what :mod:`optrr.domain.declaration` writes of one, requested_epsilon, epsilon, conditional_epsilon,
+``attributes`` (what :mod:`optrr.domain.domain` writes of one, requested_epsilon, epsilon, conditional_epsilon,
 conditional_cap), ``pairs`` and ``kappa`` (what was to be preserved), ``law`` (``kind`` and the numbers of that kind; each
 law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certificate``, ``notes``, ``tolerance``,
 ``digest``, ``earlier`` where the design follows other releases of the same people, and ``public`` where columns that are not
@@ -23,15 +23,13 @@ import msgspec
 import numpy as np
 
 from optrr.designs.checks import provable_status
-from optrr.designs.specification_record import refuse_specification
-from optrr.domain.declaration import DeclaredAttribute, declaration
-from optrr.domain.domain import Domain
+from optrr.designs.specification import refuse_specification
+from optrr.domain.domain import DeclaredAttribute, Domain, declaration
 from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
-from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, Sealed, encoded, sha256_of
-from optrr.releases.small_files import Given, read_named
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, Given, Sealed, encoded, read_named, sha256_of
 from optrr.version import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "DesignRecord", "read_design_file", "save_design"]
 
 
-class _AttributeRecord(DeclaredAttribute, forbid_unknown_fields=True, kw_only=True):
+class _DesignedAttribute(DeclaredAttribute, forbid_unknown_fields=True, kw_only=True):
     requested_epsilon: float
     epsilon: float
     conditional_epsilon: float
@@ -67,7 +65,7 @@ class _CertificateRecord(msgspec.Struct, forbid_unknown_fields=True):
     unit: str = "1"
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _DesignContent(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     software: str
     method: str
@@ -75,7 +73,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     epsilon: float
     lower_bound: float
     seconds: float
-    attributes: list[_AttributeRecord]
+    attributes: list[_DesignedAttribute]
     pairs: list[tuple[int, int]]
     kappa: float
     law: dict[str, Any]
@@ -98,7 +96,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _SEALED = Sealed(
-    _Record,
+    _DesignContent,
     FORMAT,
     "design file ",
     "is not a design",
@@ -119,7 +117,7 @@ def encoded_design(design: Design) -> bytes:
     caps: list[float | None] = [None] * problem.m
     if problem.caps is not None:
         caps = [c if c <= _MOST_CAP * problem.m else None for c in problem.caps.tolist()]
-    record = _Record(
+    record = _DesignContent(
         format=FORMAT,
         software=SOFTWARE,
         method=solution.method,
@@ -128,7 +126,7 @@ def encoded_design(design: Design) -> bytes:
         lower_bound=solution.lower,
         seconds=solution.seconds,
         attributes=[
-            _AttributeRecord(
+            _DesignedAttribute(
                 **declaration(a), requested_epsilon=r, epsilon=e, conditional_epsilon=c, conditional_cap=cap
             )
             for a, r, e, c, cap in zip(
@@ -199,7 +197,7 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
     return DesignRecord(domain, solution, stated_numbers(record), digest == sha256_of(record), raw, earlier, public)
 
 
-def stated_numbers(record: _Record) -> dict[str, list[float]]:
+def stated_numbers(record: _DesignContent) -> dict[str, list[float]]:
     """The claims of a file, by name."""
     return {
         "epsilon": [record.epsilon],
@@ -209,7 +207,7 @@ def stated_numbers(record: _Record) -> dict[str, list[float]]:
     }
 
 
-def _contents(record: _Record) -> tuple[Domain, Solution]:
+def _contents(record: _DesignContent) -> tuple[Domain, Solution]:
     domain = Domain(tuple(a.attribute() for a in record.attributes))
     caps = [np.inf if a.conditional_cap is None else a.conditional_cap for a in record.attributes]
     problem = Problem(

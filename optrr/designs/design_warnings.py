@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optrr.designs.checks import FELT
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import bound_text, epsilon_text
 from optrr_solvers import Status
 from optrr_solvers.solution import shortfalls
 

@@ -34,8 +34,7 @@ from cryptography.hazmat.primitives.serialization import (
 from optrr.designs.checks import Check
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import DESIGN
-from optrr.releases.small_files import Content, Given, content_of, path_of
+from optrr.releases.sealed import DESIGN, Content, Given, content_of, path_of
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
 

@@ -14,7 +14,7 @@ from optrr.designs.wishes import Limits, Preserve, Wishes
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.show.printable import brief
+from optrr.show.text import brief
 from optrr_solvers import Solution, SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.calibrate import calibrate, scale_range

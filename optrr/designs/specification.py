@@ -8,32 +8,259 @@ A size stands for the categories 0..size−1; ``bins`` are the edges that make n
 undeclared. A top-level ``epsilon`` serves attributes that give none. ``public`` names columns that stand beside the attributes
 and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside:
 ``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+
+What a specification's file may say, key by key, and what is said where it says something else.
+
+The messages name the attribute and the key in the words of the file; a schema library's would name types and paths.
+
+A specification written as TOML that people read and confirm.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
+import re
+import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from optrr.designs.proposing import Proposing, propose
-from optrr.designs.specification_record import AttributeSpec, Spec, spec_record
-from optrr.designs.specification_toml import toml_of
-from optrr.domain.bins import Bins, bins_of
+from optrr.domain.bins import Bins, Closed, bins_of
 from optrr.domain.domain import Attribute, Category, Domain, category_text, numbered, shown
 from optrr.domain.public import NONE, PublicColumns
-from optrr.errors import InvalidInput, in_one_line, warn
-from optrr.releases.small_files import Given, path_of, read_named
-from optrr.show.printable import brief
+from optrr.errors import InvalidInput, did_you_mean, in_one_line, warn
+from optrr.releases.sealed import Given, path_of, read_named
+from optrr.show.text import brief, one_line, prints
 from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.problem import SIZE_RANGE
+
+
+@dataclass(frozen=True)
+class AttributeSpec:
+    """One attribute, as the file says it."""
+
+    name: str
+    size: int | None = None
+    categories: list[Category] | None = None
+    epsilon: float | None = None
+    question: str | None = None
+    bins: list[Any] | None = None
+    closed: Closed = "left"
+    ordered: bool = False
+    missing: list[Category] | bool = False
+    rest: str | None = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A whole file."""
+
+    attributes: list[AttributeSpec]
+    epsilon: float | None = None
+    title: str | None = None
+    asker: str | None = None
+    introduction: str | None = None
+    language: str | None = None
+    public: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a key may hold: its Python types, and how a person would say it."""
+
+    types: tuple[type, ...]
+    said: str
+
+
+_TEXT = _Kind((str,), "a text in quotes")
+_NUMBER = _Kind((int, float), "a number of nats without quotes, such as 1.0")
+_LIST = _Kind((list,), "a list in brackets")
+_ATTRIBUTE = {
+    "name": _TEXT,
+    "size": _Kind((int,), "a whole number without quotes"),
+    "categories": _LIST,
+    "epsilon": _NUMBER,
+    "question": _TEXT,
+    "bins": _Kind((list,), "a list of edges, such as [-inf, 18, 65, inf]"),
+    "closed": _Kind((str,), '"left" or "right"'),
+    "ordered": _Kind((bool,), "true or false"),
+    "missing": _Kind((list, bool), 'a list of marks, such as ["NA", "."], or true'),
+    "rest": _TEXT,
+}
+_WHOLE = {
+    "attributes": _Kind((list,), "a list of attributes, each under [[attributes]]"),
+    "epsilon": _NUMBER,
+    "title": _TEXT,
+    "asker": _TEXT,
+    "introduction": _TEXT,
+    "language": _TEXT,
+    "public": _Kind((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
+}
+# A line of TOML with which attributes begin.
+_TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attributes[ \t]*=)", re.MULTILINE)
+
+
+def spec_record(raw: Any) -> Spec:
+    """The file's content, checked.
+
+    Raises
+    ------
+    InvalidInput
+        naming the attribute and the key, with the key that was probably meant.
+    """
+    if not isinstance(raw, Mapping):
+        raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')
+    _checked(raw, _WHOLE, "the specification")
+    if "attributes" not in raw:
+        raise InvalidInput("it lists no attributes; give each one under [[attributes]] with a name and its categories")
+    attributes = [_attribute_spec(k, given) for k, given in enumerate(raw["attributes"], 1)]
+    return Spec(**{**raw, "attributes": attributes})
+
+
+def _attribute_spec(number: int, given: Any) -> AttributeSpec:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
+    named = given.get("name")
+    place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
+    _checked(given, _ATTRIBUTE, place)
+    if named is None:
+        raise InvalidInput(f"{place} has no name; give it one")
+    return AttributeSpec(**given)
+
+
+def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) -> None:
+    for key, value in given.items():
+        if key not in keys:
+            hint = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
+            raise InvalidInput(f"{place} has the unknown key {shown(key)}{hint}")
+        kind = keys[key]
+        # Python takes true for a whole number; a person who writes it does not mean one
+        if not isinstance(value, kind.types) or (isinstance(value, bool) and bool not in kind.types):
+            raise InvalidInput(f"{place} has {key} = {_said(value)}; give {kind.said}")
+
+
+def _said(value: Any) -> str:
+    """A value as a message shows it."""
+    if value is None:
+        return "null"
+    # of a number no more digits than anybody writes
+    return f"{value!r:.40}" if isinstance(value, bool | int | float) else shown(str(value))
+
+
+def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o {}") -> None:
+    """Raise InvalidInput where what stands in for a design is a specification: easily mistaken, and there is a remedy.
+
+    ``command`` makes the design that is wanted of a file, in another.
+    """
+    if _is_specification(raw):
+        made = "design.json" if path_of(source).name != "design.json" else "made.json"
+        remedy = command.format(shlex.quote(str(source)), made)
+        raise InvalidInput(f"{source} is a specification, not yet a design: optrr {remedy} makes one")
+
+
+class _Outline(msgspec.Struct):
+    """Keys of a specification, and those that only files made of one have; what they hold is passed over."""
+
+    attributes: msgspec.Raw
+    format: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    law: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def _is_specification(raw: bytes) -> bool:
+    # A stranger's file is not parsed to find this out: a TOML key of a hundred thousand parts would take gigabytes.
+    text = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        outline = msgspec.json.decode(text, type=_Outline)
+    except (ValueError, RecursionError):
+        return not text.lstrip().startswith(b"{") and _TOML_ATTRIBUTES.search(text) is not None
+    return outline.format is msgspec.UNSET and outline.law is msgspec.UNSET
+
+
+# Elements of a list that fit a line; longer ones get a line each.
+_SHORT = 8
+# Categories 0..r−1 beyond so many are written as their size; what is to be confirmed of them stands there.
+_NOTED = {"size": "categories"}
+
+
+def toml_of(
+    domain: Domain,
+    epsilons: FloatArray,
+    wording: Mapping[str, Any],
+    notes: Mapping[tuple[str, str], str],
+    opening: Sequence[str],
+) -> str:
+    """TOML of a domain with its ε_i, wording and public columns; ``notes`` are comments by (attribute, key), "" for the whole.
+
+    Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
+    """
+    common = float(epsilons[0]) if epsilons.size and (epsilons == epsilons[0]).all() else None
+    questions = wording.get("questions", {})
+    lines = [f"# {one_line(line)}" for line in opening]
+    whole = {"epsilon": common} | {k: v for k, v in wording.items() if k != "questions"}
+    lines += [_entry(key, value, notes.get(("", key))) for key, value in whole.items() if value is not None]
+    for attribute, epsilon in zip(domain, epsilons.tolist(), strict=True):
+        fields = _fields(attribute)
+        if common is None and not math.isnan(epsilon):
+            fields["epsilon"] = epsilon
+        if attribute.name in questions:
+            fields["question"] = questions[attribute.name]
+        lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
+        lines += [
+            _entry(key, value, notes.get((attribute.name, _NOTED.get(key, key)))) for key, value in fields.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _fields(attribute: Attribute) -> dict[str, Any]:
+    """The keys of an attribute: nothing that would follow from the others."""
+    out: dict[str, Any] = {"name": attribute.name}
+    bins, numbers = attribute.bins, attribute.numbers
+    known = range(numbers) if numbers is not None else [c for c in attribute.categories if c is not None]
+    if bins is not None:
+        out["bins"] = [e if isinstance(e, date) or math.isinf(e) or not e.is_integer() else int(e) for e in bins.edges]
+        if bins.closed != "left":
+            out["closed"] = bins.closed
+    if bins is None and numbers is not None and numbers > _SHORT:
+        out["size"] = numbers
+    elif bins is None or list(known) != list(bins.labels):
+        out["categories"] = list(known)
+    if attribute.ordered and bins is None:
+        out["ordered"] = True
+    if len(known) < attribute.size:
+        out["missing"] = list(attribute.missing) or True
+    if attribute.rest is not None:
+        out["rest"] = attribute.rest
+    return out
+
+
+def _entry(key: str, value: Any, note: str | None) -> str:
+    """A line, or several where a list is long."""
+    comment = "" if note is None else f" # {one_line(note)}"
+    if not isinstance(value, list):
+        return f"{key} = {_value(value)}{comment}"
+    texts = [_value(v) for v in value]
+    if len(texts) <= _SHORT:
+        return f"{key} = [{', '.join(texts)}]{comment}"
+    return "\n".join([f"{key} = [", *(f"    {text}," for text in texts), f"]{comment}"])
+
+
+def _value(value: Any) -> str:
+    """Texts and booleans as JSON writes them, which TOML reads alike; numbers and dates as Python does."""
+    if isinstance(value, date):
+        return value.isoformat()
+    text = repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    # in such strings an escape says the same as a character that nobody sees
+    return text if text.isprintable() else "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)
+
 
 # Digits of a number that a message shows.
 _SHOWN = 24

@@ -8,7 +8,7 @@ from pathlib import Path
 from optrr.designs.checks import Verification
 from optrr.designs.design import Design, verified_bytes
 from optrr.designs.work import refuse_large
-from optrr.releases.small_files import Content, Given, read_named
+from optrr.releases.sealed import Content, Given, read_named
 
 __all__ = ["Verification", "verification_of", "verify"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, MethodTooLarge
-from optrr.show.printable import brief
+from optrr.show.text import brief
 from optrr_solvers import Problem
 from optrr_solvers.arrays import FloatArray, real
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.releases.small_files import Content, Given, path_of
+from optrr.releases.sealed import Content, Given, path_of
 from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Problem, Solution, TableLaw
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count

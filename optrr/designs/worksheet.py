@@ -16,8 +16,7 @@ from typing import Any
 from optrr.designs.checks import Verification
 from optrr.designs.design import Design
 from optrr.domain.domain import shown
-from optrr.show.printable import amount, one_line
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import amount, bound_text, epsilon_text, one_line
 from optrr_solvers import Status
 
 __all__ = ["Entry", "Worksheet", "worksheet"]

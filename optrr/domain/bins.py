@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.show.printable import brief
+from optrr.show.text import brief
 from optrr_solvers.arrays import real
 
 Edge = float | date

@@ -4,10 +4,15 @@ A column's values meet the declared categories by canonical text, but without tu
 categories are written in the column's own type once, and Arrow's hash lookup does the rest. A category the type cannot
 hold (say ``other`` in a column of integers) simply cannot occur in it. Spaces are part of a value; nothing is stripped.
 Numbers and dates of an attribute with bins are placed between its edges.
+
+Which library a data frame is of, asked without importing any: a frame's library is loaded already.
+
+pandas types that Arrow has no plain type for: intervals (``pandas.cut``) and periods become text, and come back.
 """
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Iterator
 from datetime import date, datetime, time
@@ -19,9 +24,83 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.domain.bins import NO_VALUE, OUTSIDE, Bins
+from optrr.domain.bins import NO_VALUE, OUTSIDE, Bins, interval_text
 from optrr.domain.domain import Attribute, listed, shown
 from optrr.errors import InvalidInput
+
+
+def _is(data: Any, module: str, kind: str) -> bool:
+    library = sys.modules.get(module)
+    return library is not None and isinstance(data, getattr(library, kind))
+
+
+def is_pandas_dataframe(data: Any) -> bool:
+    """Whether this is a pandas DataFrame."""
+    return _is(data, "pandas", "DataFrame")
+
+
+def is_polars_dataframe(data: Any) -> bool:
+    """Whether this is a polars DataFrame."""
+    return _is(data, "polars", "DataFrame")
+
+
+def is_polars_lazyframe(data: Any) -> bool:
+    """Whether this is a polars LazyFrame."""
+    return _is(data, "polars", "LazyFrame")
+
+
+def _inner(dtype: Any) -> Any:
+    """A dtype, or that of its categories."""
+    categories = getattr(dtype, "categories", None)
+    return dtype if categories is None else categories.dtype
+
+
+def is_interval_or_period(dtype: Any) -> bool:
+    """Whether a column of this dtype holds intervals or periods, as they are or as categories."""
+    inner = _inner(dtype)
+    # their classes, without importing pandas for frames of other types
+    return type(inner).__name__ in ("IntervalDtype", "PeriodDtype") and type(inner).__module__.startswith("pandas")
+
+
+def as_plain(data: Any) -> Any:
+    """The frame with its intervals and periods as text (``(18, 30]``, ``2024-01``), ordered categories in their order."""
+    chosen = [k for k, dtype in enumerate(data.dtypes) if is_interval_or_period(dtype)]
+    if not chosen:
+        return data
+    import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
+
+    columns: list[Any] = []
+    for k, dtype in enumerate(data.dtypes):
+        column = data.iloc[:, k]
+        if k in chosen and isinstance(dtype, pd.CategoricalDtype):
+            column = column.cat.rename_categories([category_text_of(c) for c in dtype.categories])
+        elif k in chosen:
+            column = pd.Series([None if pd.isna(v) else category_text_of(v) for v in column], dtype=object)
+        columns.append(column.reset_index(drop=True))
+    plain = pd.concat(columns, axis=1)
+    plain.columns = data.columns
+    return plain
+
+
+def category_text_of(value: Any) -> str:
+    """The text of an interval or a period."""
+    return interval_text(value.left, value.right, value.closed) if hasattr(value, "closed") else str(value)
+
+
+def back_from_plain(values: pa.ChunkedArray, dtype: Any, attribute: Attribute) -> Any:
+    """Released texts as pandas holds them: periods as periods; intervals as ordered categories, which are their labels."""
+    import pandas as pd  # noqa: PLC0415  # as above
+
+    texts = values.cast(pa.string()).to_pandas()
+    inner = _inner(dtype)
+    labels = [t for t in attribute.texts if t is not None]
+    if type(inner).__name__ == "PeriodDtype":
+        periods = pd.PeriodIndex(texts, dtype=inner)
+        if inner is dtype:
+            return pd.Series(periods)
+        return pd.Series(pd.Categorical(periods, categories=pd.PeriodIndex(labels, dtype=inner), ordered=dtype.ordered))
+    return pd.Series(pd.Categorical(texts, categories=labels, ordered=True))
+
 
 Codes = NDArray[np.int32]
 

@@ -2,26 +2,38 @@
 
 Which categories occur in the protected records is itself private: a category that only one person has would be
 published by a domain read off the data. So a domain is written down beforehand, or read from public reference data
-(:func:`optrr.designs.observed.observed_domain`).
+(:func:`optrr.designs.proposing.observed_domain`).
 
 Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
 (typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form, text
 by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks that
 stand for it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.domain.bins`).
+
+An attribute as files hold it: JSON with its name, its categories and what else was declared of it.
+
+Records as codes: an integer array, shape (n, m), the positions of each record's categories in the domain.
+
+Tables of numbers over an attribute set as columns: one row per cell, the categories first.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
+from typing import Any
 
+import msgspec
 import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
-from optrr.domain.bins import Bins, edge_text, interval_of_floats, number_text
+from optrr.domain.bins import Bins, Closed, bins_of, edge_text, interval_of_floats, number_text
 from optrr.errors import InvalidInput
+from optrr.show.result import TableResult, in_json
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.errors import written
 from optrr_solvers.problem import SIZE_RANGE
@@ -365,3 +377,110 @@ def _bad_size(name: str, size: int) -> str:
     low, high = SIZE_RANGE
     remedy = "drop it, it carries no information" if 0 <= size < low else "merge categories"
     return f"attribute {name!r} has {written(size)} categories; an attribute needs {low} to {high}: {remedy}"
+
+
+class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One attribute of a file. What is not declared is not written, so that files without it stay as they are."""
+
+    name: str
+    categories: list[str | int | float | bool | None]
+    ordered: bool | msgspec.UnsetType = msgspec.UNSET
+    bins: list[float | str] | msgspec.UnsetType = msgspec.UNSET
+    closed: Closed | msgspec.UnsetType = msgspec.UNSET
+    missing: list[str] | msgspec.UnsetType = msgspec.UNSET
+    rest: str | msgspec.UnsetType = msgspec.UNSET
+
+    def attribute(self) -> Attribute:
+        """The attribute; raises InvalidInput where it cannot be one."""
+        bins = None if self.bins is msgspec.UNSET else bins_of(self.bins, self.closed or "left")
+        return Attribute(
+            self.name,
+            tuple(self.categories),
+            ordered=self.ordered is True,
+            bins=bins,
+            missing=() if self.missing is msgspec.UNSET else tuple(self.missing),
+            rest=None if self.rest is msgspec.UNSET else self.rest,
+        )
+
+
+def declaration(attribute: Attribute) -> dict[str, Any]:
+    """The fields of a :class:`DeclaredAttribute` that this attribute has."""
+    out: dict[str, Any] = {"name": attribute.name, "categories": list[Category](attribute.categories)}
+    if attribute.bins is not None:
+        out |= {"bins": attribute.bins.record(), "closed": attribute.bins.closed}
+    elif attribute.ordered:
+        out["ordered"] = True
+    if attribute.missing:
+        out["missing"] = list(attribute.missing)
+    if attribute.rest is not None:
+        out["rest"] = attribute.rest
+    return out
+
+
+def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.integer]:
+    """The array itself, if it holds codes of this domain, shape (n, m), n at least 1.
+
+    Raises
+    ------
+    InvalidInput
+        for another shape or type, or a code outside 0..r_i−1.
+    """
+    array = np.asarray(codes)
+    if array.ndim != 2 or array.shape[1] != domain.m or not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(
+            f"an array of shape {array.shape} and type {array.dtype} is not codes of this domain; "
+            f"give integers of shape (n, {domain.m})"
+        )
+    if not array.shape[0]:
+        raise InvalidInput("the array holds no records; give at least one row")
+    bad = (array.min(axis=0) < 0) | (array.max(axis=0) >= domain.sizes)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        row = int(np.flatnonzero((array[:, i] < 0) | (array[:, i] >= domain.sizes[i]))[0])
+        raise InvalidInput(
+            f"attribute {domain.names[i]!r} has a code outside its categories in record {row + 1}; "
+            f"its codes are 0..{domain.sizes[i] - 1}"
+        )
+    return array
+
+
+class CellsResult(TableResult):
+    """A result with numbers for every cell of ``domain``."""
+
+    domain: Domain
+
+    @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of the cells by name, arrays in the shape of the domain's sizes."""
+
+    def _keys(self) -> int:
+        return self.domain.m
+
+    def to_arrow(self) -> pa.Table:
+        """One row per cell: the categories' texts, null where missing, then :meth:`numbers`."""
+        return cells_table(self.domain, self.numbers())
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object; tables are nested lists in the order of ``attributes``."""
+        categories = [list(a.categories) for a in self.domain]
+        named = {"attributes": list(self.domain.names), "categories": categories}
+        tables: dict[str, Any] = in_json(self.numbers())
+        return named | tables | super().summary()
+
+
+def cells_table(domain: Domain, numbers: Mapping[str, ArrayLike]) -> pa.Table:
+    """One row per cell, last attribute fastest: the categories' texts, null where missing, then ``numbers``.
+
+    Each array of ``numbers`` has the shape of ``domain.sizes``. An attribute may be called as one of them: its column keeps
+    the name, and ours gets an underscore.
+    """
+    places = np.indices(tuple(domain.sizes)).reshape(domain.m, -1)
+    columns: dict[str, Any] = {
+        a.name: pa.array(a.texts, pa.string()).take(pa.array(at)) for a, at in zip(domain, places, strict=True)
+    }
+    for name, values in numbers.items():
+        free = name
+        while free in columns:
+            free += "_"
+        columns[free] = pa.array(np.ravel(values))
+    return pa.table(columns)

@@ -17,18 +17,15 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``g
 
 from __future__ import annotations
 
-from optrr.genomics.allele_names import aligned
-from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
-from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
-from optrr.genomics.layout import Layout, genomic_domain, layout_of
+from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
-from optrr.genomics.scan import ScanOptions, scan
-from optrr.genomics.scores import Scores, naive_score_test, score_test
-from optrr.genomics.star import star_kernel
+from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.study import Study, StudyOptions, run_study
+from optrr.genomics.tests import Scores, naive_score_test, score_test
 
 __all__ = [
     "Associations",

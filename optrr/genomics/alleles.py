@@ -26,17 +26,15 @@ from scipy.special import ndtri
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
-from optrr.genomics.associations import Associations
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation, Visible
 from optrr.genomics.layout import Layout
 from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
-from optrr.genomics.scan import ScanOptions
-from optrr.genomics.scores import ASSUMPTION, Scores, naive_score_test
-from optrr.genomics.tables import Progress
+from optrr.genomics.scan import Associations, ScanOptions
+from optrr.genomics.tests import ASSUMPTION, Progress, Scores, naive_score_test
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests.conditional import tail_of_one
-from optrr.models.tests.genotypes import ASSUMING, counts_alleles
+from optrr.models.tests.calibration import tail_of_one
+from optrr.models.tests.testing import ASSUMING, counts_alleles
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
 from optrr.tables.estimation.impossible import Observed, impossible_tables
@@ -94,7 +92,7 @@ def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allel
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
     fit = _fit(observed, n, kernel, test == ASSUMING)
-    # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.scores
+    # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.tests
     effect = np.sum((observed - fit.law) * fit.weights, axis=(1, 2))
     variance = np.sum(fit.law * fit.weights**2, axis=(1, 2)) - np.sum(fit.law * fit.weights, axis=(1, 2)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics.chromosomes import needs_sexes
 from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
-from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs
+from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
 from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_sexes, table_status
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import VcfGenotypes
-from optrr.show.printable import amount
+from optrr.show.text import amount
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".parquet")

@@ -26,12 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, chi2
 
-from optrr.genomics.multiple import genomic_control
-from optrr.genomics.scores import Scores
+from optrr.genomics.tests import Scores, genomic_control
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.genotypes import ASSUMING, GENOTYPES, genotype_test
-from optrr.models.tests.nullfit import NullFit
-from optrr.models.tests.score import influence
+from optrr.models.tests.nullfit import NullFit, influence
+from optrr.models.tests.testing import ASSUMING, GENOTYPES, genotype_test
 from optrr_solvers.arrays import FloatArray
 
 # Variants at once, so that their influences stay near the cache.

@@ -8,6 +8,11 @@ alleles             POR §V-B: allele × status as one attribute of size 4. A pe
 
 One person's genotypes and status are one record, so the total ε covers all of it at once; a file that randomizes the same
 people's alleles, genotypes and status in separate releases spends the sum of their totals.
+
+Eigenvalues of every variant together with the status: only these pairs, never pairs of two variants.
+
+All that association tests need of a law is λ_i, λ_s and λ_is for each variant i and the status s. Alike attributes share
+them, so the cost is one marginal for each class, or O(m) arithmetic; nothing is quadratic in m.
 """
 
 from __future__ import annotations
@@ -22,7 +27,9 @@ import numpy as np
 from optrr.domain.domain import Attribute, Category, Domain, listed
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES
-from optrr_solvers.arrays import IntArray
+from optrr.mechanisms.kernel import EffectKernel
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.laws import Law
 
 Kind = Literal["genotype", "alleles"]
 
@@ -160,3 +167,35 @@ def _genotype_layout(domain: Domain) -> Layout:
         raise InvalidInput(f"attribute {first.name!r} has null in place {first.missing_code}; put it last")
     alleles = tuple(variant_alleles(domain.attributes[i]) for i in others)
     return Layout("genotype", names, status, others[:, None], missing, alleles)
+
+
+# Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.
+_VISIBLE = 1e-6
+
+
+def star_kernel(law: Law, leaves: IntArray, center: int) -> EffectKernel:
+    """The kernel of every pair of leaf (rows) and center (columns), a batch of as many as there are leaves, alike in size."""
+    sizes = int(law.sizes[leaves[0]]), int(law.sizes[center])
+    return EffectKernel(sizes, star_eigenvalues(law, leaves, center), ("variant", "status"))
+
+
+def star_eigenvalues(law: Law, leaves: IntArray, center: int) -> FloatArray:
+    """λ_W of every pair of leaf and center, shape (number of leaves, 2, 2), index 1 where leaf or center is in W.
+
+    Raises
+    ------
+    InvalidInput
+        where a pair cannot be seen through the law at all, with the remedy.
+    """
+    one = law.one_way_eigenvalues()
+    joint = law.joint_eigenvalues(leaves, center)
+    hidden = np.flatnonzero(np.abs(joint) < _VISIBLE * np.abs(one[leaves] * one[center]))
+    if hidden.size:
+        i = int(leaves[hidden[0]])
+        raise InvalidInput(
+            f"attributes {i} and {center} have joint eigenvalue {joint[hidden[0]]:.2g}: their association cannot be "
+            "seen through this mechanism; give them larger epsilons, or keep the pairs (--preserve pairs)"
+        )
+    out = np.ones((leaves.size, 2, 2))
+    out[:, 1, 0], out[:, 0, 1], out[:, 1, 1] = one[leaves], one[center], joint
+    return out

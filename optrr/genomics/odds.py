@@ -12,22 +12,234 @@ proportions are needed. The estimate is where z(ψ) = 0.
 
 Where noise is so large that no ψ on one side is refused, the limit on that side is 0 or infinity: the data say no more. Every
 variant has an interval, so a list of intervals is not a selection of those that came out well.
+
+Score tests of odds ratios ψ in many tables at once, and the ψ at which they reach given values.
+
+:mod:`optrr.genomics.odds` has the statistic z(ψ) = √n g'(ψ)·π̂ / σ(ψ). The gradient g' is a combination of four tables, in
+which a person counts 1 − x or x, x the share of A1 among the two alleles, in one status and 0 in the other; these four are
+taken through P⁻¹ once for every variant. The chances of the outputs are linear in A_s = W_s f_s and in the shares of people
+of status s who have one allele of each kind, so these are taken through P once. What remains for each ψ is arithmetic with a
+few numbers for each output. As g = 0 in a table that fits ψ, the weights have mean 0 there, and σ² is the mean of their
+squares.
+
+Among genotypes of frequency f that are the fitted p_g tilted, the share h of those with one allele of each kind follows from
+p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
+
+    h = 4F / (1 + √(1 + 4F d)),    d = 4 p_0 p_2 / p_1² − 1    (0 in Hardy–Weinberg proportions).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from optrr.genomics.ratio_test import RatioTest, in_one_status
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.genotypes import GENOTYPES
 from optrr.models.tests.nullfit import NullFit, independence_fit
-from optrr_solvers.arrays import FloatArray
+from optrr.models.tests.testing import GENOTYPES
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Odds ratios beyond these are written as 0 and infinity.
+_FARTHEST = float(np.log(1e4))
+# A search ends where z is so near to its goal, and the next step in ln ψ so short, or the bracket is so short.
+_PRECISION = 1e-5
+# Steps that all tables take together. Most of them are done then, and only the others are taken further.
+_TOGETHER = 3
+# The others take so many steps by interpolation alone. After these every second step halves the bracket, so that it always
+# closes.
+_INTERPOLATING = 4
+_HALVINGS = int(np.ceil(np.log2(_FARTHEST / _PRECISION)))
+
+
+@dataclass(frozen=True, eq=False)
+class RatioTest:
+    """What z needs of V tables with C outputs apart from ψ. The tables come last in every array.
+
+    ``n`` people, (V,). Of the null fit: ``frequency`` f, (V,), ``shares`` W_s, (2, V), and ``departure`` d, (V,), 0 for
+    alleles. ``weights``, (4, C, V): what an output counts for 1 − x and for x, in controls and in cases each; ``estimates``,
+    (4, V): unbiased means of these four. ``law``, (C, V): chances of the outputs if nobody had A1; ``moved``, (k, C, V): what
+    A_s, and for genotypes the shares with one allele of each kind, add to them. Where all tables have one kernel, ``weights``
+    have 1 in place of V, and so does ``moved`` unless rows are left out.
+    """
+
+    n: FloatArray
+    frequency: FloatArray
+    shares: FloatArray
+    departure: FloatArray
+    weights: FloatArray
+    estimates: FloatArray
+    law: FloatArray
+    moved: FloatArray
+
+    @classmethod
+    def of(cls, observed: FloatArray, n: FloatArray, kernel: Kernel, fit: NullFit) -> RatioTest:
+        """The tests of tables with these observed proportions, (V, R, 2), and null fits; O(V R)."""
+        v, outputs, rows = n.size, observed.shape[1], fit.rows.shape[1]
+        x, one = np.arange(float(rows)) / (rows - 1), np.eye(rows)
+        weights = _tables_last(kernel.solve_adjoint(in_one_status([1 - x, x], outputs)))
+        changes = [one[-1] - one[0]] + ([one[1] - (one[0] + one[2]) / 2] if rows == GENOTYPES else [])
+        chances = _tables_last(kernel.forward(in_one_status([one[0], *changes], outputs)))
+        shares, p = np.ascontiguousarray(fit.columns.T), fit.rows.T
+        law, moved = shares[0] * chances[0] + shares[1] * chances[1], chances[2:]
+        if fit.beside is not None:
+            inside = 1 - fit.beside.sum(axis=(1, 2))
+            beside = np.concatenate([np.zeros((v, rows, 2)), fit.beside], axis=1)
+            law, moved = inside * law + _tables_last(kernel.forward(beside)[:, None])[0], inside * moved
+        estimates = _combined(weights.swapaxes(0, 1), _tables_last(observed[:, None])[0])
+        departure = 4 * p[0] * p[2] / p[1] ** 2 - 1 if rows == GENOTYPES else np.zeros(v)
+        return cls(n, fit.rows @ x, shares, departure, weights, estimates, law, moved)
+
+    def part(self, which: IntArray) -> RatioTest:
+        """The tests of the tables of these numbers."""
+        arrays = (getattr(self, f.name) for f in fields(self))
+        return RatioTest(*(a if a.shape[-1] < self.n.size else np.take(a, which, axis=-1) for a in arrays))
+
+    def contrast(self, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """g'·π̂ and σ/√n at ln ψ of shape (G, V), of the same shape. Their quotient is z, which falls in ψ."""
+        ratio, w = np.exp(log_ratio), self.shares
+        f = _frequencies(ratio, self.frequency, w)
+        a_0, a_1 = w[0] * f[0], w[1] * f[1]
+        # gradient of A_1 B_0 − ψ A_0 B_1, divided by 1 + ψ
+        one = 1 / (1 + ratio)
+        psi = ratio * one
+        gradient = np.stack([one * a_1, -psi * a_0, psi * (a_1 - w[1]), one * (w[0] - a_0)])
+        parts = [a_0, a_1]
+        if self.moved.shape[0] > len(parts):
+            parts += [w[s] * _one_of_each(f[s], self.departure) for s in (0, 1)]
+        weights = _combined(self.weights, gradient)
+        law = _combined(self.moved, np.stack(parts)) + self.law[:, None]
+        # no output has a negative chance, so only rounding can make the variance negative
+        variance = np.maximum(np.einsum("cgv,cgv->gv", law * weights, weights), np.finfo(np.float64).tiny)
+        return np.einsum("kv,kgv->gv", self.estimates, gradient), np.sqrt(variance / self.n)
+
+    def crossings(self, goals: ArrayLike) -> FloatArray:
+        """ln ψ at which z falls to each of the goals (G,), shape (G, V); −inf and inf where it is below or above it throughout.
+
+        All goals share z at both ends and at ψ = 1. From there every crossing is kept in a bracket.
+        """
+        mean, error = self.contrast(np.multiply.outer([-_FARTHEST, 0.0, _FARTHEST], np.ones(self.n.size)))
+        goal = np.broadcast_to(np.asarray(goals, dtype=np.float64)[:, None], (np.size(goals), self.n.size))
+        lowest, at_one, highest = mean / error
+        out = np.where(lowest <= goal, -np.inf, np.where(highest >= goal, np.inf, 0.0))
+        # near ψ = 1 the mean falls by W_0 W_1 f (1 − f) / 2 for each unit of ln ψ
+        fall = self.shares[0] * self.shares[1] * self.frequency * (1 - self.frequency) / 2
+        search = _Crossings.around_one(self, goal, at_one, error[1] / fall)
+        for _ in range(_TOGETHER):
+            search = search.advanced()
+        out = np.where(np.isinf(out), out, search.best)
+        which, tables = np.nonzero(np.isfinite(out) & search.is_open)
+        search = search.part(which, tables)
+        for step in range(_INTERPOLATING + 2 * _HALVINGS):
+            if not tables.size:
+                break
+            search = search.advanced(halving=step >= _INTERPOLATING and step % 2 == 0)
+            out[which, tables] = search.best[0]
+            left = np.flatnonzero(search.is_open[0])
+            which, tables, search = which[left], tables[left], search.part(np.zeros_like(left), left)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Crossings:
+    """Crossings in brackets ``low``..``high``, (G, V), and the last three points ``x`` with ``z`` less its goal, (3, G, V).
+
+    Newest points come first; one that is not there yet is NaN. ``best`` is what is known of the crossing so far, and the next
+    point to try.
+    """
+
+    test: RatioTest
+    goal: FloatArray
+    low: FloatArray
+    high: FloatArray
+    x: FloatArray
+    z: FloatArray
+    best: FloatArray
+
+    @classmethod
+    def around_one(cls, test: RatioTest, goal: FloatArray, z: FloatArray, standard_error: FloatArray) -> _Crossings:
+        """Where z, (V,), is the test of ψ = 1, and falls by 1 for each standard error of ln ψ."""
+        distance, absent = z - goal, np.full(goal.shape, np.nan)
+        low, high = np.where(distance > 0, 0.0, -_FARTHEST), np.where(distance > 0, _FARTHEST, 0.0)
+        best = _within(low, high, distance * standard_error, (low + high) / 2)
+        tried = np.stack([np.zeros(goal.shape), absent, absent]), np.stack([distance, absent, absent])
+        return cls(test, goal, low, high, *tried, best)
+
+    @property
+    def is_open(self) -> NDArray[np.bool_]:
+        """Which crossings are not known yet, (G, V)."""
+        at_goal = (np.abs(self.z[0]) <= _PRECISION) & (np.abs(self.best - self.x[0]) <= _PRECISION)
+        return np.asarray(~at_goal & (self.high - self.low > _PRECISION))
+
+    def part(self, which: IntArray, tables: IntArray) -> _Crossings:
+        """The crossings of these goals in these tables, (1, number of pairs)."""
+        several = (getattr(self, f.name)[..., which, tables][..., None, :] for f in fields(self)[1:])
+        return _Crossings(self.test.part(tables), *several)
+
+    def advanced(self, halving: bool = False) -> _Crossings:
+        """After a test at ``best``, or in the middle of the bracket."""
+        at = (self.low + self.high) / 2 if halving else self.best
+        mean, error = self.test.contrast(at)
+        new = mean / error - self.goal
+        low, high = np.where(new > 0, at, self.low), np.where(new > 0, self.high, at)
+        x, z = np.stack([at, *self.x[:2]]), np.stack([new, *self.z[:2]])
+        return _Crossings(self.test, self.goal, low, high, x, z, _interpolated(low, high, x, z))
+
+
+def _interpolated(low: FloatArray, high: FloatArray, x: FloatArray, z: FloatArray) -> FloatArray:
+    """x where z = 0 on the parabola x(z) through three points, or on the line through two, or else the middle of the bracket.
+
+    A line or a parabola serves where it stays inside the bracket. Where z is next to 0 already, the newest point is better than
+    the middle.
+    """
+    (a, b, c), (z_a, z_b, z_c) = x, z
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (b - a) / (z_b - z_a)
+        line = a - z_a * slope
+        parabola = line + z_a * z_b * ((c - b) / (z_c - z_b) - slope) / (z_c - z_a)
+    middle = np.where(np.abs(z_a) <= _PRECISION, a, (low + high) / 2)
+    return _within(low, high, parabola, _within(low, high, line, middle))
+
+
+def _within(low: FloatArray, high: FloatArray, x: FloatArray, otherwise: FloatArray) -> FloatArray:
+    return np.where((low <= x) & (x <= high), x, otherwise)
+
+
+def _frequencies(ratio: FloatArray, f: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """f_0 and f_1 of this odds ratio and this mean: the root of a quadratic in f_0."""
+    more = ratio - 1
+    b = w[0] + w[1] * ratio - more * f
+    f_0 = np.clip(2 * f / (b + np.sqrt(b * b + 4 * w[0] * f * more)), 0.0, 1.0)
+    return f_0, ratio * f_0 / (1 + more * f_0)
+
+
+def _one_of_each(f: FloatArray, departure: FloatArray) -> FloatArray:
+    """Share h of people with one allele of each kind."""
+    four = 4 * f * (1 - f)
+    # it is at least (1 − 2f)², which rounding may take below 0
+    return np.asarray(four / (1 + np.sqrt(np.maximum(1 + four * departure, 0.0))))
+
+
+def in_one_status(vectors: list[FloatArray], rows: int) -> FloatArray:
+    """Each vector over genotypes, 0 in further rows, as a table of controls and as one of cases: (1, 2k, rows, 2)."""
+    longer = np.pad(np.stack(vectors), ((0, 0), (0, rows - vectors[0].size)))
+    return np.asarray(np.einsum("kg,st->ksgt", longer, np.eye(2)).reshape(1, -1, rows, 2))
+
+
+def _tables_last(arrays: FloatArray) -> FloatArray:
+    """(V, k, R, 2) as (k, 2R, V), in order in memory."""
+    return np.ascontiguousarray(arrays.reshape(*arrays.shape[:2], -1).transpose(1, 2, 0))
+
+
+def _combined(coefficients: FloatArray, amounts: FloatArray) -> FloatArray:
+    """Σ_k coefficients (k, C, V or 1) · amounts (k, ..., V), shape (C, ..., V)."""
+    if coefficients.shape[-1] == 1:
+        # one product of matrices, in half the time
+        return np.asarray(np.tensordot(coefficients[..., 0], amounts, (0, 0)))
+    return np.asarray(np.einsum("kcv,k...v->c...v", coefficients, amounts))
+
 
 # Variants at once, so that what their tests hold stays near the cache.
 _VARIANTS = 1 << 13
@@ -63,7 +275,7 @@ class OddsRatios:
 def odds_ratios(
     counts: NDArray[np.number], kernel: Kernel, confidence: float = 0.95, fit: NullFit | None = None
 ) -> OddsRatios:
-    """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.scores.score_test`.
+    """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.tests.score_test`.
 
     ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
     """

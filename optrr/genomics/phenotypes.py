@@ -14,7 +14,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.genotypes import Codes, Texts
-from optrr.show.printable import amount
+from optrr.show.text import amount
 
 UNKNOWN = -1
 

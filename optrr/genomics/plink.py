@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, in_one_line
-from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, unique_names
-from optrr.genomics.optional import required
+from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, required, unique_names
 from optrr.records.whole_files import undo_killed_run, whole_files
-from optrr.releases.provenance import Provenance
-from optrr.releases.sidecar import sidecar_path, write_sidecar
+from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
 
 _BED_MISSING = -127
 PLINK_FILES = (".bed", ".fam", ".bim")

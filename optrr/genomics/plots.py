@@ -10,7 +10,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
-from optrr.genomics.multiple import GENOME_WIDE
+from optrr.genomics.tests import GENOME_WIDE
 from optrr.records.whole_files import whole_file
 from optrr.show.charts import COLOURS, label_text, legend_below, new_figure
 from optrr_solvers.arrays import FloatArray

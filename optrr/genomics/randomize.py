@@ -25,13 +25,21 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics.allele_names import refuse_turned
-from optrr.genomics.chromosomes import refuse_single_copies, with_single_copies
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts
+from optrr.genomics.designing import refuse_turned
+from optrr.genomics.genotypes import (
+    BLOCK,
+    GENOTYPES,
+    MISSING,
+    Codes,
+    MatrixGenotypes,
+    Texts,
+    refuse_single_copies,
+    with_single_copies,
+)
 from optrr.genomics.layout import Layout
 from optrr.genomics.plink import PlinkWriter, whole_plink
-from optrr.genomics.tables import Progress
+from optrr.genomics.tests import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
 from optrr.releases.provenance import KEPT, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, permutation

@@ -4,21 +4,217 @@ A1, the counted allele, is the alternate one. Records that are not biallelic, sy
 and those where nobody is diploid, except on chromosomes X, Y and MT, are left out and counted by reason. Phase is ignored. A
 call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK.
 
-The native library runs in a process of its own (:mod:`optrr.genomics.vcf_process`): a file that crashes it is one line here.
+The native library runs in a process of its own (:mod:`optrr.genomics.vcf`): a file that crashes it is one line here.
+
+How large a VCF is once expanded, found with bounded memory before any native library reads it.
+
+A compressed file may hold a thousand times its size; htslib keeps a whole line in memory. The lines are counted and measured
+here, a megabyte at a time, and a file beyond the limits is refused with the limit and the remedy.
+
+A VCF read in a process of its own, so that what ends the native library is an error message here.
+
+The process has the file's size to go by: its memory and its time are limited, it writes no core file, and what it sends is
+checked, because a library that has been led astray may send anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import signal
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from optrr.errors import InvalidInput
-from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, Variants, checked_people
-from optrr.genomics.optional import required
-from optrr.genomics.vcf_process import decoded, frames
+from optrr.errors import InvalidInput, in_one_line
+from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, SINGLE, Codes, Variants, checked_people, required
+
+_CHUNK = 1 << 20
+_GZIP = b"\x1f\x8b"
+# zlib's word for: a gzip header, and the largest window
+_GZIP_WINDOW = 31
+_BCF = b"BCF"
+
+# Bytes of a line: a million people with sixty bytes each, which is genotypes with depths, qualities and likelihoods.
+LONGEST_LINE = 64 * 1024 * 1024
+
+# Records of a file, usable or not: their places, names and alleles are held in memory, about 1 GB in all.
+MOST_RECORDS = 5_000_000
+
+_SPLIT = "split it by region (bcftools view -r) or convert it to PLINK"
+
+
+def checked_size(path: Path) -> int:
+    """Bytes of the expanded file.
+
+    A BCF file has no lines: only its bytes are counted here, and its records are bounded where they are read.
+
+    Raises
+    ------
+    InvalidInput
+        for a line above ``LONGEST_LINE``, more than ``MOST_RECORDS`` lines, and gzip data that are damaged.
+    """
+    total = lines = line = 0
+    binary = False
+    for piece in _expanded(path):
+        binary = binary or (total == 0 and piece.startswith(_BCF))
+        total += len(piece)
+        if binary:
+            continue
+        first = piece.find(b"\n")
+        line += len(piece) if first < 0 else first
+        if line > LONGEST_LINE:
+            raise InvalidInput(
+                f"{path}, line {lines + 1} is longer than {LONGEST_LINE >> 20} MiB; check that it is a VCF, "
+                "or split it by people (bcftools view -S)"
+            )
+        if first >= 0:
+            lines += piece.count(b"\n")
+            line = len(piece) - 1 - piece.rfind(b"\n")
+        if lines > MOST_RECORDS:
+            raise InvalidInput(f"{path} has more than {MOST_RECORDS:,} lines; {_SPLIT}")
+    return total
+
+
+def too_many_records(path: Path) -> InvalidInput:
+    """What a file beyond ``MOST_RECORDS`` is answered with where the records are read."""
+    return InvalidInput(f"{path} has more than {MOST_RECORDS:,} records; {_SPLIT}")
+
+
+def _expanded(path: Path) -> Iterator[bytes]:
+    """The file's text in pieces of at most a megabyte; every member of a gzip file, as bgzip writes them."""
+    with path.open("rb") as file:
+        data = file.read(_CHUNK)
+        if not data.startswith(_GZIP):
+            while data:
+                yield data
+                data = file.read(_CHUNK)
+            return
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            while data:
+                yield member.decompress(data, _CHUNK)
+                data = member.unconsumed_tail or member.unused_data or file.read(_CHUNK)
+                if member.eof:
+                    if not data.startswith(_GZIP[:1]):
+                        return
+                    member = zlib.decompressobj(_GZIP_WINDOW)
+        except zlib.error as error:
+            raise InvalidInput(f"cannot read {path}: its gzip data are damaged ({error}); compress it again") from error
+
+
+_WORKER = Path(__file__).with_name("vcf_worker.py")
+_HEAD = struct.Struct("<cQ")
+
+# Address space of the process: its libraries, and htslib's copies of a line of the longest kind.
+MEMORY = 1536 * 1024 * 1024
+
+# Seconds of processor time: reading takes 1 s for each 40 MB on one core of 2024, and gets forty times that.
+_SECONDS = 60
+_BYTES_PER_SECOND = 1_000_000
+
+# Bytes of one frame: names of people are the longest, and come from a line of at most 64 MiB.
+_LONGEST_FRAME = 512 * 1024 * 1024
+
+
+def frames(path: Path, genotypes: bool) -> Generator[tuple[bytes, bytes], None, None]:
+    """Kind and content of every frame of one pass over the file (see :mod:`optrr.genomics.vcf_worker`).
+
+    Raises
+    ------
+    InvalidInput
+        where the file is beyond the limits, unreadable, or crashes the library.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-P", str(_WORKER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=1 << 18,
+    ) as process:
+        try:
+            # measured while the process imports its libraries
+            _order(process, path, genotypes)
+            yield from _received(process, path)
+        finally:
+            process.kill()
+
+
+def _order(process: subprocess.Popen[bytes], path: Path, genotypes: bool) -> None:
+    assert process.stdin is not None
+    order = {
+        "path": str(path),
+        "genotypes": genotypes,
+        "memory": MEMORY,
+        "seconds": _SECONDS + checked_size(path) // _BYTES_PER_SECOND,
+        "most_records": MOST_RECORDS,
+        "single": sorted(SINGLE),
+    }
+    try:
+        process.stdin.write(json.dumps(order).encode() + b"\n")
+        process.stdin.close()
+    except BrokenPipeError:
+        # it has ended already; how is told by its exit code
+        pass
+
+
+def _received(process: subprocess.Popen[bytes], path: Path) -> Iterator[tuple[bytes, bytes]]:
+    assert process.stdout is not None
+    while True:
+        head = process.stdout.read(_HEAD.size)
+        kind, length = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0)
+        content = process.stdout.read(length) if length <= _LONGEST_FRAME else b""
+        if not kind or len(content) < length:
+            raise _ended(process.wait(), path)
+        if kind == b"Z":
+            return
+        if kind == b"T":
+            raise too_many_records(path)
+        if kind == b"M":
+            raise _out_of_memory(path)
+        if kind == b"E":
+            raise _unreadable(content, path)
+        yield kind, content
+
+
+def decoded(content: bytes, path: Path) -> Any:
+    """A frame's JSON. Raises InvalidInput where memory was overwritten before it was written."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _ended(0, path) from error
+
+
+def _unreadable(content: bytes, path: Path) -> InvalidInput:
+    error = decoded(content, path)
+    hint = "; is it cut short or malformed?" if error["opened"] else "; check that it is a VCF (bcftools view)"
+    return InvalidInput(f"cannot read {path}: {in_one_line(error['said'])}{hint}")
+
+
+def _out_of_memory(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"cannot read {path}: its header or a line takes more than {MEMORY >> 20} MiB of memory; split it by people"
+    )
+
+
+def _ended(code: int, path: Path) -> InvalidInput:
+    """What the end of the process says of the file."""
+    if code == -signal.SIGXCPU:
+        return InvalidInput(
+            f"cannot read {path}: the library that reads VCF did not come to an end; check the file (bcftools view)"
+        )
+    how = (signal.strsignal(-code) or f"signal {-code}").lower() if code < 0 else f"exit code {code}"
+    return InvalidInput(
+        f"cannot read {path}: it crashes the library that reads VCF ({how}), so it is malformed; "
+        "check it (bcftools view), or convert it to PLINK"
+    )
+
 
 # Bytes of all variants' names and alleles: five million of some fifty, or fewer with long alleles.
 _MOST_TEXT = 512 * 1024 * 1024

@@ -1,7 +1,7 @@
 """The process that hands a VCF to cyvcf2: it reads one file, sends what it read to its parent, and ends.
 
 htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file is run as a
-script of its own (:mod:`optrr.genomics.vcf_process` starts it) and imports nothing of optrr, which keeps its start short.
+script of its own (:mod:`optrr.genomics.vcf` starts it) and imports nothing of optrr, which keeps its start short.
 
 Input: one line of JSON that says what to read. Output: frames of a kind (one byte), a length (eight bytes, little-endian)
 and that many bytes. ``P`` names of people, ``V`` variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of

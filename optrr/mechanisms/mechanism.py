@@ -2,30 +2,335 @@
 
 For each record the law draws the change set S, and every attribute in S moves to one of its other categories, each as
 likely: add a uniform 1..r_i−1 modulo r_i to its code (design §2). Only the flipped cells are edited.
+
+The ε that a law states of itself: total, of each attribute and conditional, for whatever is made of a law.
+
+What a mechanism's output says of itself, and the refusal to randomize it again (:mod:`optrr.releases.provenance`).
+
+What randomizes records: the interface of every mechanism, whatever it is made of.
+
+The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says which
+records it takes (``domain``), what it costs (``epsilon`` and its kin), how it randomizes (``randomize_in_place``) and how what
+it did is undone (``kernel``); everything else follows from these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
+from optrr.domain.domain import Domain, checked_codes
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.mechanisms.kernel import EffectKernel
-from optrr.mechanisms.labelled import Labelled
-from optrr.mechanisms.randomizer import Randomizer
-from optrr.releases.provenance import digest_of
-from optrr.show.printable import amount
-from optrr.show.rounding import epsilon_text
+from optrr.mechanisms.kernel import EffectKernel, Kernel
+from optrr.records.origins import randomized_before
+from optrr.records.reading.source import Source
+from optrr.records.shuffling import shuffled
+from optrr.releases.account import Release, check_limit
+from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, digest_of
+from optrr.show.text import amount, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.automaton.automaton import LABEL_TOLERANCE
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform
 from optrr_solvers.laws.record import record_of
-from optrr_solvers.randomness import BitSource, bounded
+from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, bounded
+
+
+def drawn_epsilon(law: Law, stated: float) -> float:
+    """A total ε that covers what is drawn: ``stated`` where it does, within 1e-9, and what is drawn, rounded up, otherwise.
+
+    A ball whose radius is soft, or whose weights do not reach it, draws a smaller range of densities than its mixture names.
+    Without an automaton ``stated`` stands.
+    """
+    if law.automaton is None:
+        return stated
+    drawn = law.automaton.truth.epsilon
+    return stated if drawn <= stated <= drawn + LABEL_TOLERANCE else drawn
+
+
+class Labelled:
+    """Has a law, and therefore its labels: :class:`optrr_solvers.laws.base.Labels`; ε is rounded up, accuracies down."""
+
+    if TYPE_CHECKING:
+        # one subclass has a field of this name and another a property, so it is declared for type checkers only
+        @property
+        def law(self) -> Law:
+            """Probability of each change set."""
+            ...
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up: local differential privacy of the whole record."""
+        return drawn_epsilon(self.law, self.law.labels.epsilon)
+
+    @cached_property
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,), rounded down."""
+        return self.law.labels.attribute
+
+    @cached_property
+    def conditional_epsilons(self) -> FloatArray:
+        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+        return np.minimum(self.law.labels.conditional, self.epsilon)
+
+
+class Releasing(Protocol):
+    """Whatever randomizes records: its digest, and its total ε in nats."""
+
+    @property
+    def digest(self) -> str:
+        """Of the domain and of the probabilities that are drawn."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileRelease:
+    """A file of randomized records that was written.
+
+    How many they are, what it says of them, what is to be minded, and which columns it left out.
+    """
+
+    records: int
+    provenance: Provenance
+    warnings: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """How a file of records is released.
+
+    Parameters
+    ----------
+    progress
+        called after every batch with the number of records done.
+    drop
+        columns to leave out of the target, none of them an attribute.
+    drop_undeclared
+        leave out every column that is neither an attribute nor public.
+    again
+        randomize records that say they are randomized already; what they have spent is carried on.
+    earlier
+        other releases of the same people that this one follows, to be carried on.
+    limit
+        nats that everything together may cost; None for no limit.
+    public
+        columns that go through as they are.
+    unit
+        whose ε everything together is, where the other releases say so: of a record, or of a person over time.
+    keep_order
+        leave the records in the order of the true ones, which tells about these, instead of shuffling them.
+    """
+
+    progress: Callable[[int], None] | None = None
+    drop: Collection[str] = ()
+    again: bool = False
+    earlier: Sequence[Release] = ()
+    limit: float | None = None
+    public: PublicColumns = NONE
+    unit: str = UNIT
+    drop_undeclared: bool = False
+    keep_order: bool = False
+
+    @property
+    def order(self) -> str:
+        """What the release says of its order."""
+        return KEPT if self.keep_order else SHUFFLED
+
+    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, with ``progress`` called after each of them."""
+        done = 0
+        for batch in batches:
+            yield batch
+            done += batch.num_rows
+            if self.progress is not None:
+                self.progress(done)
+
+    def in_order(
+        self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of randomized records in the order that they are released in (:mod:`optrr.records.shuffling`)."""
+        return iter(batches) if self.keep_order else shuffled(batches, bits, folder)
+
+    def provenance(
+        self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
+    ) -> Provenance:
+        """Of these records, randomized now; ``opened`` are the same records, where they are opened already.
+
+        Raises
+        ------
+        InvalidInput
+            for records that are randomized already, and above the limit.
+        """
+        known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
+        check_limit(known.releases, self.limit)
+        unit = PERSON if PERSON in (known.unit, self.unit) else UNIT
+        return replace(known, public=self.public, unit=unit, order=self.order)
+
+
+def is_seeded(source: BitSource) -> bool:
+    """Whether draws can be repeated by somebody: everything but the operating system's random bits."""
+    # another class of this kind may hand out what it likes
+    return type(source) is not SystemSource or source.keyed
+
+
+def released_by(
+    mechanism: Releasing, source: BitSource, before: Provenance | None = None, earlier: Sequence[Release] = ()
+) -> Provenance:
+    """The provenance of records randomized now, after what they had been through ``before``, in the order that they had."""
+    with np.errstate(divide="ignore"):  # a mechanism that changes nothing has an infinite ε
+        epsilon = mechanism.epsilon
+    release = Release.drawn(mechanism.digest, epsilon, is_seeded(source))
+    if before is None:
+        return Provenance((release,), tuple(earlier), order=KEPT)
+    return Provenance((*before.randomizations, release), (*before.earlier, *earlier), before.unit, order=KEPT)
+
+
+Frame = TypeVar("Frame")
+
+
+class Randomizer(ABC):
+    """A mechanism over the records of ``domain``.
+
+    There are two kinds: :class:`~optrr.mechanisms.mechanism.Mechanism`, a law of change sets, and
+    :class:`~optrr.mechanisms.matrix.MatrixMechanism`, a distortion matrix for each attribute.
+    """
+
+    domain: Domain
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Total ε in nats, rounded up: local differential privacy of the whole record."""
+
+    @property
+    @abstractmethod
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response that is as accurate on attribute i alone, shape (m,)."""
+
+    @property
+    @abstractmethod
+    def conditional_epsilons(self) -> FloatArray:
+        """What an observer who knows all other attributes learns about attribute i, in nats, shape (m,), rounded up."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """What identifies it wherever its records go: the digest of its domain and of the probabilities that are drawn.
+
+        Categories count by their texts, so that a design read back from its file has the digest it was saved with.
+        """
+
+    @abstractmethod
+    def kernel(self, names: str | Iterable[str]) -> Kernel:
+        """The kernel on the named attributes, axes in this order; sizes and cost do not depend on the other attributes.
+
+        A set that cannot be estimated has a kernel all the same: its own solves refuse.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown or repeated names.
+        """
+
+    @abstractmethod
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+
+    def matrix(self, names: str | Iterable[str] | None = None) -> FloatArray:
+        """Distortion matrix P[u, v] = Pr(output v | input u) over the named attributes' product, row-stochastic.
+
+        Cells are numbered in row-major order (last attribute fastest). For looking at: estimation never needs it.
+
+        Raises
+        ------
+        InvalidInput
+            above 4096 cells (128 MB).
+        """
+        return self.kernel(self.domain.names if names is None else names).matrix()
+
+    def perturb(self, data: Frame, random_state: RandomState = None, again: bool = False) -> Frame:
+        """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
+
+        Columns, their order and their types are kept; a type that cannot hold every declared category becomes text. The rows'
+        order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight beside their
+        own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an order, a row's
+        place or label tells the value. So do not hand out a frame whose order or index may follow what is private; files that
+        optrr writes are shuffled (``optrr.perturb(frame, mechanism, "released.parquet")``). Everything else that could tell
+        about the true records is left out: metadata, and the dictionaries of categorical columns, which are rebuilt from the
+        domain. (A type may tell something by itself: some readers make a column of integers floating point as soon as one
+        value is missing. Declare types, too.) Arrow tables and pandas frames then say in their metadata (``attrs``) by which
+        design they were randomized; polars frames have no place for it.
+
+        Parameters
+        ----------
+        data
+            one column per attribute, in any order, and no other column; at least one record.
+        random_state
+            None draws random bits from the operating system. A seed or a Generator makes the draw repeatable, for
+            studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
+            Generator must not be in the state that the records were drawn from.
+        again
+            randomize records that say they are randomized already; what they have spent is carried on.
+
+        Raises
+        ------
+        InvalidInput
+            naming the column, the kind of value and the first record it stands in, never the value; also for an index that is
+            called like an attribute, for records that are randomized already, and for what is not in memory, such as a Spark
+            frame.
+        """
+        # data frames bring Arrow, which takes longer to import than most designs take to solve
+        from optrr.records.frames import marked, recode_frame  # noqa: PLC0415
+        from optrr.records.origins import randomized_before  # noqa: PLC0415
+        from optrr.records.spark_frames import refuse_spark_frame  # noqa: PLC0415
+
+        refuse_spark_frame(data)
+        known, source = randomized_before(data, again), as_source(random_state)
+        out = recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
+        return marked(out, lambda: released_by(self, source, known))
+
+    def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
+        """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
+
+        O(n m) time; beyond the result, memory for about 4 million cells at a time.
+        """
+        out = checked_codes(codes, self.domain).copy()
+        self.randomize_in_place(out, as_source(random_state))
+        return out
+
+
+def checked_mechanism(given: object) -> Randomizer:
+    """What was given, if it is a mechanism.
+
+    Raises
+    ------
+    InvalidInput
+        for anything else, such as the design that the mechanism belongs to.
+    """
+    if not isinstance(given, Randomizer):
+        raise InvalidInput(f"got a {type(given).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
+    return given
+
+
+def kernel_from(given: Randomizer | Kernel, names: str | Iterable[str]) -> Kernel:
+    """The kernel that was given, or the given mechanism's on these attributes. Raises InvalidInput for anything else."""
+    return given if isinstance(given, Kernel) else checked_mechanism(given).kernel(names)
+
 
 # Cells whose change sets are drawn at once. A law may hold 8 bytes for each while it samples: 32 MB.
 _CELLS = 1 << 22

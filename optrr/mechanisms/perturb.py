@@ -5,30 +5,64 @@ the end (:mod:`optrr.records.whole_files`). Files are in random order, because a
 (:mod:`optrr.records.shuffling`); frames, and batches without a target, keep the order of the data. A half-written release
 would otherwise be a second look at the same people once the run is repeated. What is written says by which design it was
 randomized (:mod:`optrr.releases.provenance`), and what says so already is not randomized again by accident.
+
+Randomized data frames with public columns beside the attributes: these go through as they are, and the frame says so.
+
+Randomized records into a pipe, as CSV.
+
+They are shuffled, because a record's place may tell its value, and so the first goes out when the last has come in. Where
+their order is kept, they go through batch after batch, and another program can read while records still come. What has gone
+through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a second run releases those
+records again. A file is the safe target (:func:`optrr.mechanisms.perturb.release_file`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 
+from optrr.domain.columns import is_polars_lazyframe
 from optrr.domain.domain import Domain, listed
-from optrr.domain.frame_kinds import is_polars_lazyframe
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
-from optrr.mechanisms.randomizer import Randomizer
-from optrr.mechanisms.release import FileRelease, ReleaseOptions
-from optrr.records.frames import FrameCodec
-from optrr.records.passing import PassingCodec, codec_for
+from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, released_by
+from optrr.records.frames import FrameCodec, marked, recode_frame
+from optrr.records.origins import randomized_before
+from optrr.records.passing import PassingCodec, attributes_alone, beside, codec_for
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Once, Places, RecordsAt, Source
+from optrr.records.spark_frames import refuse_spark_frame
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
 from optrr.releases.provenance import COLUMN, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source
+
+Frame = TypeVar("Frame")
+
+
+def perturb_with_public(
+    data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None
+) -> Frame:
+    """As :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, for a frame that has these public columns as well.
+
+    Raises
+    ------
+    InvalidInput
+        as there, and for public columns that are attributes or are not there.
+    """
+    refuse_spark_frame(data)
+    known, source = randomized_before(data, False), as_source(random_state)
+    alone = attributes_alone(data, public, mechanism.domain)
+    recoded = recode_frame(alone, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source))
+    whole: Frame = beside(recoded, data, public)
+    return marked(whole, lambda: replace(released_by(mechanism, source, known), public=public))
+
 
 Progress = Callable[[int], None]
 
@@ -43,7 +77,7 @@ def perturb(  # noqa: PLR0913 (all but two have defaults)
 ) -> Any:
     """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
 
-    See :meth:`optrr.mechanisms.randomizer.Randomizer.perturb` and :func:`perturb_file`. Each call is another release of the
+    See :meth:`optrr.mechanisms.mechanism.Randomizer.perturb` and :func:`perturb_file`. Each call is another release of the
     same people's records. With a ``target`` whatever holds records is written there, and the number of records returned;
     without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
     and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
@@ -108,7 +142,7 @@ def release_file(
 
     Time O(n m); memory for a million records of codes and a few batches of 131,072, however long the file is; beyond a million
     records a temporary file holds them beside the target, randomized, while they are shuffled. CSV values are text: numbers
-    match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
+    match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`.
 
     Parameters
     ----------
@@ -166,3 +200,31 @@ def without_columns(schema: pa.Schema, how: ReleaseOptions, domain: Domain) -> p
 def left_out_of(given: pa.Schema, kept: pa.Schema) -> tuple[str, ...]:
     """The columns that are in the one and not in the other."""
     return tuple(name for name in given.names if name not in kept.names)
+
+
+def release_pipe(
+    source_path: Places,
+    mechanism: Randomizer,
+    sink: BinaryIO,
+    random_state: RandomState = None,
+    options: ReleaseOptions | None = None,
+) -> FileRelease:
+    """Write randomized records to ``sink`` as CSV; parameters and refusals as of ``release_file``.
+
+    The pipe carries no account of the release; the returned one does. Beyond a million records a temporary file holds them,
+    randomized, while they are shuffled, in the system's folder for such files (``TMPDIR``).
+    """
+    how, bits = options or ReleaseOptions(), as_source(random_state)
+    source = open_source(source_path, mechanism.domain)
+    provenance = how.provenance(mechanism, bits, source_path, source)
+    schema = without_columns(source.schema, how, mechanism.domain)
+    codec = codec_for(mechanism.domain, schema, how.public)
+    writer = None
+    for batch in how.in_order(randomized(source, codec, mechanism, bits), bits):
+        # the line of names goes out with the first records: an input that is refused at once leaves the pipe empty
+        writer = writer or pa_csv.CSVWriter(sink, codec.output_schema)
+        writer.write_batch(codec.unpacked(batch))
+    if writer is None or not codec.records:
+        raise InvalidInput(f"{source.name} holds no records; give at least one")
+    writer.close()
+    return FileRelease(codec.records, provenance, dropped=left_out_of(source.schema, schema))

@@ -1,4 +1,7 @@
-"""Sections that several pages have: what people are told, what was asked, warnings, and how a reader checks the page."""
+"""Sections that several pages have: what people are told, what was asked, warnings, and how a reader checks the page.
+
+Pages as files.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,22 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from pathlib import Path
 
 from optrr.designs.asking import Asking
-from optrr.show.parts import Commands, Page, Part, Section, Table, Text, warned
-from optrr.show.promise import example, promise
-from optrr.show.rounding import epsilon_text
+from optrr.records.whole_files import whole_file
+from optrr.show.parts import Commands, Page, Part, Section, Table, Text, page_html, warned
+from optrr.show.text import epsilon_text, example, promise
+
+__all__ = ["write_page"]
+
+
+def write_page(path: str | Path, page: Page) -> None:
+    """Write the page as one HTML file, whole or not at all. Raises InvalidInput where the directory is missing."""
+    html = page_html(page)
+    with whole_file(Path(path)) as partial:
+        partial.write_text(html, encoding="utf-8")
+
 
 # Rows of a table on a page; files and JSON have all.
 ROWS = 200

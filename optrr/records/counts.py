@@ -3,6 +3,8 @@
 Everything that estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is
 encoded once per chunk; the tables of all attribute sets are filled from combined codes. Memory: the tables, and one
 chunk of 131,072 records. Time: O(n · number of sets).
+
+Records as codes, batch by batch, from whatever holds them: a frame, a file, a stream of batches.
 """
 
 from __future__ import annotations
@@ -16,17 +18,40 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.domain.cells import CellsResult
-from optrr.domain.codes import checked_codes
-from optrr.domain.domain import Domain, listed
+from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import record_batches
 from optrr.records.spark_frames import is_spark_frame, summed
-from optrr.releases.binding import Origin
-from optrr.show.printable import amount
+from optrr.releases.provenance import Origin
+from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
+
+
+def encoded_batches(data: Any, domain: Domain, *, allow_extra: bool = False) -> Iterator[NDArray[np.int32]]:
+    """Codes of each batch, shape (n, m), in the order of the data; empty batches are left out.
+
+    Raises
+    ------
+    InvalidInput
+        for missing columns, unless ``allow_extra`` for columns that are not the domain's attributes, and for an undeclared
+        value, with the first record it stands in.
+    """
+    codec: FrameCodec | None = None
+    for batch in record_batches(data, domain, None if allow_extra else domain):
+        if codec is None or not batch.schema.equals(codec.schema):
+            codec = FrameCodec(domain, batch.schema, first_record=0 if codec is None else codec.records)
+        codes = codec.encode(batch)
+        if codes.shape[0]:
+            yield codes
+
+
+def encoded(data: Any, domain: Domain) -> NDArray[np.int32]:
+    """Codes of all records, shape (N, m), of data that may have other columns, too. Raises InvalidInput as above."""
+    empty = np.zeros((0, domain.m), dtype=np.int32)
+    return np.concatenate([empty, *encoded_batches(data, domain, allow_extra=True)])
+
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
 MAX_CELLS = 1 << 27

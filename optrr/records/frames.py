@@ -18,10 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.domain.columns import ColumnCodec
+from optrr.domain.columns import (
+    ColumnCodec,
+    as_plain,
+    back_from_plain,
+    is_interval_or_period,
+    is_pandas_dataframe,
+    is_polars_dataframe,
+    is_polars_lazyframe,
+)
 from optrr.domain.domain import Domain, listed, shown
-from optrr.domain.frame_kinds import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
-from optrr.domain.pandas_types import as_plain, back_from_plain, is_interval_or_period
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.releases.provenance import Provenance
 
@@ -153,7 +159,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
     Raises
     ------
     InvalidInput
-        see :meth:`optrr.mechanisms.randomizer.Randomizer.perturb`.
+        see :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`.
     """
     checked_columns(column_names(data), domain, domain)
     if is_pandas_dataframe(data):

@@ -12,15 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from optrr.domain.frame_kinds import is_polars_lazyframe
+from optrr.domain.columns import is_polars_lazyframe
 from optrr.errors import InvalidInput
 from optrr.records.reading.registry import names_places, open_source
-from optrr.records.reading.several import files_at
-from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source
+from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source, files_at
 from optrr.records.spark_frames import is_spark_frame, notes_of
-from optrr.releases.binding import Origin, doubts, require_design, require_unrandomized
-from optrr.releases.provenance import COLUMN, KEY, Provenance
-from optrr.releases.sidecar import origin_from_sidecar
+from optrr.releases.provenance import (
+    COLUMN,
+    KEY,
+    Origin,
+    Provenance,
+    doubts,
+    origin_from_sidecar,
+    require_design,
+    require_unrandomized,
+)
 
 
 def origins_of(data: Any) -> list[Origin]:
@@ -55,7 +61,7 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
     Raises
     ------
     InvalidInput
-        see :func:`optrr.releases.binding.require_unrandomized`; also for records of several releases, and for those that can
+        see :func:`optrr.releases.provenance.require_unrandomized`; also for records of several releases, and for those that can
         be read only once and would have to be read to see what they have been through.
     """
     origins = _of_stream(data, opened) or origins_of(data)
@@ -72,7 +78,7 @@ def check_design(data: Any, digest: str) -> list[str]:
     Raises
     ------
     InvalidInput
-        see :func:`optrr.releases.binding.require_design`.
+        see :func:`optrr.releases.provenance.require_design`.
     """
     origins = origins_of(data)
     for origin in origins:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from optrr.domain.columns import is_pandas_dataframe, is_polars_dataframe
 from optrr.domain.domain import Domain, listed, shown
-from optrr.domain.frame_kinds import is_pandas_dataframe, is_polars_dataframe
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.frames import Frame, FrameCodec, Kernel, column_names, frame_table

@@ -33,11 +33,9 @@ from optrr.errors import InvalidInput
 from optrr.records.counts import Counts, count
 from optrr.records.origins import different, origins_of
 from optrr.records.reading.registry import names_places, open_source
-from optrr.records.reading.several import files_at
-from optrr.records.reading.source import Place, RecordsAt, Watch
+from optrr.records.reading.source import Place, RecordsAt, Watch, files_at
 from optrr.releases.account import Release
-from optrr.releases.binding import Origin, doubts, require_design
-from optrr.releases.provenance import Provenance
+from optrr.releases.provenance import Origin, Provenance, doubts, require_design
 
 
 class Asked(Protocol):
@@ -106,8 +104,8 @@ class Reports:
         Raises
         ------
         InvalidInput
-            once they are used: for records of another design (:func:`optrr.releases.binding.require_design`), and for a place
-            that is named twice.
+            once they are used: for records of another design (:func:`optrr.releases.provenance.require_design`), and for a
+            place that is named twice.
         """
         if len(given) == 1 and isinstance(given[0], Reports):
             opened = given[0]

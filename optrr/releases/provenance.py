@@ -4,7 +4,7 @@ Records that do not carry this can be randomized twice, or estimated with anothe
 comes out looks right. So it travels with them:
 
 - in the schema metadata of Arrow tables and Parquet files, under ``optrr``, and in ``attrs`` of pandas frames;
-- beside files that have no room for it (CSV, PLINK), in a sidecar (:mod:`optrr.releases.sidecar`);
+- beside files that have no room for it (CSV, PLINK), in a sidecar (:mod:`optrr.releases.provenance`);
 - in databases, in a column ``optrr_provenance`` of the table, the same text in every row.
 
 Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
@@ -18,6 +18,17 @@ The unit is a record: ε is what one record's contributor spends. Of rounds of a
 is then of everything that the person ever reports, while the true record stays as it is. ε add up (sequential composition).
 Where the second randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an
 upper bound.
+
+Whether given records may be used for what is asked of them: randomized once, and by the design that is given.
+
+An :class:`Origin` holds what given records say of themselves (:mod:`optrr.records.origins` collects them from files, frames
+and tables); the functions here refuse what does not fit, or say what remains in doubt.
+
+Provenance beside files that have no room for it: ``out.csv`` and ``out.csv.optrr.json``.
+
+The sidecar holds the provenance and the size and SHA-256 of every file it speaks of, so that one of another file is noticed:
+a CSV that was replaced or edited, or a sidecar copied along. Reading checks the sizes first, then the digests; a gigabyte
+takes about a second.
 """
 
 from __future__ import annotations
@@ -25,8 +36,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,7 +46,9 @@ import msgspec
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
-from optrr.releases.account import Release, ReleaseRecord, distinct_releases, finite, total_epsilon
+from optrr.releases.account import Release, ReleaseRecord, distinct_releases, finite, shown_digest, total_epsilon
+from optrr.releases.sealed import read_small
+from optrr.show.text import epsilon_text
 from optrr.version import SOFTWARE
 
 FORMAT = "optrr-records/1"
@@ -256,3 +270,174 @@ def _parsed(text: str | bytes) -> Any:
 def _text_in(holder: Any) -> str | None:
     value = holder.get(KEY) if isinstance(holder, dict) else None
     return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of where given records come from.
+
+    Parameters
+    ----------
+    what
+        the file or frame, for messages.
+    provenance
+        what they say of themselves; None where they say nothing.
+    doubt
+        why that cannot be taken for theirs: a sidecar that was written for other content. Empty where it can.
+    """
+
+    what: str
+    provenance: Provenance | None = None
+    doubt: str = ""
+
+    @property
+    def bound(self) -> Provenance | None:
+        """The provenance, where it is these records' own beyond doubt."""
+        return None if self.doubt else self.provenance
+
+
+def require_unrandomized(origin: Origin, again: bool = False) -> None:
+    """Refuse records that are randomized already, unless a second randomization is meant.
+
+    Raises
+    ------
+    InvalidInput
+        naming what was given and what it has spent.
+    """
+    known = origin.provenance
+    if known is None or again:
+        return
+    meant = "--again (again=True) to randomize them once more, whose epsilon then adds up"
+    if origin.doubt:
+        raise InvalidInput(
+            f"{origin.what} may be randomized already: {origin.doubt}; give the true records, or {meant}"
+        )
+    raise InvalidInput(
+        f"{origin.what} is already randomized ({_times(known)}, epsilon {epsilon_text(known.epsilon)} spent); give the true "
+        f"records, or {meant}"
+    )
+
+
+def require_design(origin: Origin, digest: str) -> None:
+    """Refuse records of another design, and those randomized more than once; records that say nothing pass.
+
+    Raises
+    ------
+    InvalidInput
+        naming what was given and the designs.
+    """
+    known = origin.bound
+    if known is None:
+        return
+    if len(known.randomizations) > 1:
+        raise InvalidInput(
+            f"{origin.what} was randomized {_times(known)}, and estimates undo one design only; randomize the true records once"
+        )
+    (release,) = known.randomizations
+    if release.design != digest:
+        raise InvalidInput(
+            f"{origin.what} was randomized by another design ({release.shown_design}) than the one given "
+            f"({shown_digest(digest)}); give the design it was randomized by"
+        )
+
+
+def doubts(origin: Origin) -> list[str]:
+    """Warnings to show beside every number that comes from these records, one line each."""
+    if origin.bound is None:
+        said = origin.doubt or "it does not say by which design it was randomized, or whether it was"
+        return [f"{origin.what} is not bound to a design: {said}; if it was not this one, every number here is wrong"]
+    return origin.bound.not_private(origin.what)
+
+
+def _times(known: Provenance) -> str:
+    n = len(known.randomizations)
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+SUFFIX = ".optrr.json"
+
+
+class _Content(msgspec.Struct, forbid_unknown_fields=True):
+    bytes: int
+    sha256: str
+
+
+class _Sidecar(msgspec.Struct, forbid_unknown_fields=True):
+    provenance: msgspec.Raw
+    # by suffix (.csv, or .bed, .bim and .fam), so that the files may be renamed together with the sidecar
+    content: dict[str, _Content]
+
+
+def sidecar_path(target: Path) -> Path:
+    """Where the sidecar of a file stands."""
+    return target.with_name(target.name + SUFFIX)
+
+
+def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance | SyntheticNote) -> None:
+    """Write the sidecar of complete files to ``path``."""
+    content = {file.suffix.lower(): _content(file) for file in files}
+    text = msgspec.json.encode(_Sidecar(msgspec.Raw(provenance.to_json().encode()), content))
+    path.write_bytes(msgspec.json.format(text, indent=1) + b"\n")
+
+
+def origin_from_sidecar(target: Path, raw: bytes | None = None) -> Origin:
+    """What the sidecar of ``target`` says, with the files of other suffixes that it speaks of, too.
+
+    ``raw`` are the sidecar's bytes where they have been read already.
+
+    Raises
+    ------
+    InvalidInput
+        where there is one that cannot be read.
+    """
+    path = sidecar_path(target)
+    if raw is None and not path.exists():
+        return _of_twin(target)
+    try:
+        sidecar = msgspec.json.decode(read_small(path) if raw is None else raw, type=_Sidecar)
+    except FileNotFoundError:
+        return Origin(str(target))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {in_one_line(error)}; restore it, or remove it where {target} has nothing to do with it"
+        ) from error
+    provenance = Provenance.from_json(bytes(sidecar.provenance), str(path))
+    try:
+        files = {target, *(target.with_suffix(suffix) for suffix in sidecar.content if suffix != target.suffix.lower())}
+        whole = all(_is_described(file, sidecar) for file in files)
+    except (ValueError, OSError):
+        # a suffix that no file can have, or a file that cannot be looked at
+        whole = False
+    return Origin(str(target), provenance, "" if whole else f"{path.name} was written for other content than it has")
+
+
+def _of_twin(target: Path) -> Origin:
+    """What another sidecar of the folder says where it is of this very content: a release that was copied or renamed alone."""
+    said = Origin(str(target))
+    if not target.is_file():
+        return said
+    size, content = target.stat().st_size, None
+    for path in sorted(target.parent.glob(f"*{SUFFIX}")):
+        try:
+            sidecar = msgspec.json.decode(read_small(path), type=_Sidecar)
+        except (OSError, InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue  # whoever reads its own file says what is wrong
+        stated = sidecar.content.get(target.suffix.lower())
+        if stated is None or len(sidecar.content) > 1 or stated.bytes != size:
+            continue
+        content = content or _content(target)
+        if content == stated:
+            return Origin(str(target), Provenance.from_json(bytes(sidecar.provenance), str(path)))
+    return said
+
+
+def _is_described(file: Path, sidecar: _Sidecar) -> bool:
+    stated = sidecar.content.get(file.suffix.lower())
+    if stated is None or not file.is_file() or file.stat().st_size != stated.bytes:
+        return False
+    return _content(file) == stated
+
+
+def _content(file: Path) -> _Content:
+    with file.open("rb") as opened:
+        return _Content(file.stat().st_size, hashlib.file_digest(opened, "sha256").hexdigest())

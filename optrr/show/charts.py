@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import not_installed
-from optrr.show.printable import cell
+from optrr.show.text import cell
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from math import isnan
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from optrr.show.printable import cell, one_line, printable
-from optrr.show.rounding import reads_as_number
+from optrr.show.text import cell, one_line, printable, reads_as_number
 from optrr.version import SOFTWARE
 
 if TYPE_CHECKING:

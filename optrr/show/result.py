@@ -16,7 +16,7 @@ import numpy as np
 
 from optrr.show.charts import interval_figure
 from optrr.show.parts import Part, Table, Text, parts_html, warned
-from optrr.show.printable import MISSING, one_line
+from optrr.show.text import MISSING, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,6 +3,8 @@
 Headers that an answer does not set itself forbid everything: nothing runs, nothing is embedded, nothing is cached, no
 referrer. An unexpected error is written to standard error by its kind and place; neither the log nor the answer shows
 what was sent, and no log line has an address.
+
+Answers in JSON: errors with one sentence, and the acknowledgement.
 """
 
 from __future__ import annotations
@@ -11,15 +13,29 @@ import asyncio
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from optrr.survey.answers import error_response
 from optrr.survey.incoming import Refused
 from optrr.survey.store import StoreUnavailable
+
+JSON = "application/json"
+
+
+def json_response(content: object, status: int = 200) -> Response:
+    """An object as JSON."""
+    return Response(msgspec.json.encode(content), status, media_type=JSON)
+
+
+def error_response(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    """One JSON object, ``{"error": "…"}``."""
+    return Response(msgspec.json.encode({"error": sentence}), status, headers, JSON)
+
 
 # Seconds that an answer may take; results of many reports are computed in this time, a report is kept in far less.
 ANSWER_SECONDS = 120.0

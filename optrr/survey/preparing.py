@@ -16,13 +16,12 @@ from optrr.designs.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designs.solving import design
 from optrr.designs.specification import Specification, Wording, read_specification
 from optrr.designs.wishes import Preserve, Wishes
-from optrr.devices.deployment.canonical import digest_of
-from optrr.devices.deployment.deployment_file import Deployment
-from optrr.devices.deployment.fit import Fitted, fitted_deployment
+from optrr.devices.deployment.deployment_file import Deployment, digest_of
+from optrr.devices.deployment.export import Fitted, fitted_deployment
 from optrr.errors import InvalidInput
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
-from optrr.releases.small_files import Content, Given, content_of, path_of, read_small
+from optrr.releases.sealed import Content, Given, content_of, path_of, read_small
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 

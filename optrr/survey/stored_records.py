@@ -15,14 +15,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from optrr.domain.columns import ColumnCodec
-from optrr.domain.declaration import DeclaredAttribute
-from optrr.domain.domain import Attribute, Domain
+from optrr.domain.domain import Attribute, DeclaredAttribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.frames import RECORDS
 from optrr.records.reading.source import RecordsAt, Source
 from optrr.releases.provenance import KEY
 from optrr.survey.database import database_url, held_survey, open_database, readable, reports, shown
-from optrr.survey.packing import Packing
+from optrr.survey.incoming import Packing
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 # Arrow types by the types that an attribute's categories have.

@@ -13,9 +13,8 @@ from vectors import CLIENTS
 
 import optrr
 from optrr.cli.main import run
-from optrr.devices.auditing.clients import LogClient
+from optrr.devices.auditing.clients import LogClient, read_planted
 from optrr.devices.auditing.label import label_of
-from optrr.devices.auditing.messages import read_planted
 
 # A client in ten lines: the plain Python client behind the protocol of lines.
 CLIENT = f"""

@@ -11,9 +11,8 @@ from vectors import CLIENTS, VECTORS, load_script
 import optrr
 from optrr import AuditOptions
 from optrr.devices.auditing import bounds
-from optrr.devices.auditing.answers import Answers
+from optrr.devices.auditing.clients import Answers, RecordKinds, planned
 from optrr.devices.auditing.label import Label, label_of
-from optrr.devices.auditing.questions import RecordKinds, planned
 from optrr.devices.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
 from optrr.devices.deployment.export import deployment_of
 from optrr.domain.domain import Domain

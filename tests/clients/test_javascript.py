@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 
-from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.devices.deployment.deployment_file import canonical, digest_of
 from optrr.devices.deployment.export import deployment_of
 from optrr.domain.domain import Attribute, Domain
 from optrr.mechanisms.mechanism import Mechanism

@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from optrr.devices.deployment.canonical import canonical, digest_of
-from optrr.devices.deployment.deployment_file import read_deployment_text
+from optrr.devices.deployment.deployment_file import canonical, digest_of, read_deployment_text
 from optrr.devices.deployment.exact import total_epsilon
 from optrr.devices.deployment.verify import verify_deployment
 from optrr.errors import InvalidInput

@@ -12,7 +12,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.devices.deployment.deployment_file import canonical, digest_of
 from optrr.devices.deployment.verify import verify_deployment
 from optrr.errors import InvalidInput
 from tests import naive, vectors

@@ -13,8 +13,7 @@ import pytest
 
 import optrr
 from optrr.devices.deployment.deployment_file import Deployment, read_deployment_text
-from optrr.devices.deployment.export import deployment_of
-from optrr.devices.deployment.fit import fitted_deployment
+from optrr.devices.deployment.export import deployment_of, fitted_deployment
 from optrr.errors import OptrrError
 from tests import naive
 from tests.brackets import Bracket

@@ -21,8 +21,7 @@ import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 
-from optrr.devices.deployment.canonical import canonical
-from optrr.devices.deployment.deployment_file import read_deployment_text
+from optrr.devices.deployment.deployment_file import canonical, read_deployment_text
 from optrr.devices.deployment.exact import MOST_WORK, total_epsilon, work
 from tests import vectors
 

@@ -13,8 +13,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.devices.deployment import exact
-from optrr.devices.deployment.canonical import canonical, digest_of
-from optrr.devices.deployment.deployment_file import read_deployment
+from optrr.devices.deployment.deployment_file import canonical, digest_of, read_deployment
 from optrr.devices.deployment.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from tests import vectors

@@ -20,16 +20,14 @@ import pyarrow.parquet as pq
 
 import optrr
 from optrr.budgets.workload import workload_of
-from optrr.cli.tables import read_proportions
+from optrr.cli.inputs import read_proportions
 from optrr.designs import design_file
 from optrr.designs.design import Design
 from optrr.designs.signing import sign_file, signature_check
 from optrr.designs.specification import Specification, parse_attributes, read_specification
 from optrr.designs.verify import verify
-from optrr.devices.auditing.clients import LogClient
-from optrr.devices.auditing.messages import answered_codes, plant, read_planted
-from optrr.devices.auditing.questions import RecordKinds, planned
-from optrr.devices.deployment.canonical import canonical, digest_of
+from optrr.devices.auditing.clients import LogClient, RecordKinds, answered_codes, planned, plant, read_planted
+from optrr.devices.deployment.deployment_file import canonical, digest_of
 from optrr.devices.deployment.export import deployment_of
 from optrr.devices.deployment.verify import load_deployment, verify_deployment
 from optrr.domain.domain import Domain
@@ -40,14 +38,12 @@ from optrr.records.counts import count
 from optrr.records.origins import origins_of
 from optrr.records.reading.source import RecordsAt
 from optrr.releases.account import Release
-from optrr.releases.provenance import Provenance
+from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
 from optrr.releases.sealed import sha256_of
-from optrr.releases.sidecar import sidecar_path, write_sidecar
 from optrr.ways.longitudinal import Key, LongitudinalDesign, longitudinal, verify_longitudinal
-from optrr.ways.longitudinal import design_file as longitudinal_file
-from optrr.ways.protocols.message import Message
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.saved import load_asking
+from optrr.ways.longitudinal import design as longitudinal_file
+from optrr.ways.protocols.protocol import Message
+from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 from tests.fuzz import commands, web
 from tests.fuzz.engine import Feed
 from tests.fuzz.kept import kept
@@ -161,7 +157,7 @@ def _texts(data: bytes, folder: Path) -> None:
 def _resealed_design(data: bytes) -> bytes:
     """With the digest that it should have, where it can have one."""
     try:
-        record = msgspec.json.decode(data, type=design_file._Record)
+        record = msgspec.json.decode(data, type=design_file._DesignContent)
         return json.dumps(
             {**json.loads(data), "digest": sha256_of(msgspec.structs.replace(record, digest=""))}
         ).encode()
@@ -174,7 +170,7 @@ def _resealed_longitudinal(data: bytes) -> bytes:
         content = json.loads(data)
         optimum = json.loads(_resealed_design(json.dumps(content["optimum"]).encode()))
         content = {**content, "optimum": optimum}
-        record = msgspec.json.decode(json.dumps(content), type=longitudinal_file._Record)
+        record = msgspec.json.decode(json.dumps(content), type=longitudinal_file._LongitudinalContent)
         return json.dumps({**content, "digest": longitudinal_file._digest(record)}).encode()
     except (msgspec.MsgspecError, ValueError, TypeError, KeyError, RecursionError):
         return data

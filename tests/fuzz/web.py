@@ -12,7 +12,7 @@ from typing import Any
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.session import Admission
+from optrr.survey.results import Admission
 from tests.survey_client import called
 
 _SPECIFICATION = """

@@ -7,11 +7,11 @@ import pytest
 from optrr import InvalidInput, advise, design, load_asking
 from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
-from optrr.releases.spent import Account
+from optrr.releases.account import Account
 from optrr.studies.baselines import fake_data, sample, split
 from optrr.ways.protocols import Protocol, rr_clusters, rr_joint
-from optrr.ways.protocols.oracles import ORACLES
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.supports import ORACLES
 from optrr_solvers.laws import ProductLaw
 
 

@@ -17,14 +17,14 @@ from optrr.studies.baselines import (
     best_oracle,
     collect,
     fake_data,
+    mean_reciprocal,
     pair_variance,
     sample,
     split,
     support_probabilities,
 )
-from optrr.studies.baselines.protocols import mean_reciprocal
 from optrr.tables.estimation import expected_squared_error
-from optrr.ways.protocols.oracles import drawn_epsilon
+from optrr.ways.protocols.supports import drawn_epsilon
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import threshold
 

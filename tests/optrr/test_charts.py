@@ -126,13 +126,13 @@ def test_no_legend_lies_on_the_data(design: optrr.Design) -> None:
 
 @pytest.mark.slow
 def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optrr.pages import advice_pages  # noqa: PLC0415
+    from optrr.pages import design_pages  # noqa: PLC0415
 
-    monkeypatch.setattr(advice_pages, "_AROUND", (1.0,))
+    monkeypatch.setattr(design_pages, "_AROUND", (1.0,))
     domain = {"a": 2, "b": 3, "c": 2}
     for preserve, kept in (("pairs", "every pair kept"), ([("a", "b")], "1 pair kept"), ("marginals", "")):
         made = optrr.allocate(domain, 2.0, workload="pairs", preserve=preserve)
-        page = advice_pages.allocation_page(made)
+        page = design_pages.allocation_page(made)
         described = next(p.description for p in page.sections[-1].parts if isinstance(p, parts.Chart))
         assert (kept in described) and ("kept" in described) == bool(kept) and "this allocation" in described
 

@@ -10,7 +10,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import _COMMANDS, cli, run
-from optrr.cli.targets import Target
+from optrr.cli.outputs import Target
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.

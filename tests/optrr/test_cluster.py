@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.designs.cluster import (
+from optrr.designs.clustering import (
     checked_clusters,
     choose_clusters,
-    drop_near_duplicates,
     greedy_clusters,
+    interval_means,
+    power_iteration,
     power_iteration_clusters,
     spectral_clusters,
 )
-from optrr.designs.cluster.power_iteration import interval_means, power_iteration
+from optrr.designs.coarsening import drop_near_duplicates
 from optrr.designs.dependence import Dependences, cramers_v
 from optrr.domain.datasets import adult, adult_domain
 from optrr.domain.domain import Domain

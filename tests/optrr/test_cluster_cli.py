@@ -16,9 +16,7 @@ from optrr.records.counts import count
 from optrr.records.reading.registry import open_source
 from optrr.tables.estimation import estimate
 from optrr.ways.protocols import of_design
-from optrr.ways.protocols.cluster_design import cluster_design
-from optrr.ways.protocols.cluster_laws import ClusterMatrix
-from optrr.ways.protocols.kinds import block_names
+from optrr.ways.protocols.kinds import ClusterMatrix, block_names, cluster_design
 from optrr_solvers import Status
 from optrr_solvers.laws import BlockLaw
 

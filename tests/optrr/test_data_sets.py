@@ -16,8 +16,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.observed import observed_domain
-from optrr.designs.proposing import Proposing
+from optrr.designs.proposing import Proposing, observed_domain
 from optrr.designs.specification import Specification, read_specification
 from optrr.domain.datasets import adult
 from optrr.mechanisms.perturb import perturb_file

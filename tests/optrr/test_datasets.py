@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from optrr.designs.observed import observed_domain
+from optrr.designs.proposing import observed_domain
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.counts import count_many
 

@@ -15,11 +15,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from optrr.designs.observed import observed_domain
+from optrr.designs.proposing import observed_domain
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
-from optrr.records.reading import decoded, parquet_pages
+from optrr.records.reading import bytes_in, parquet_files
 from optrr.records.reading.json_files import JsonLines
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
@@ -127,15 +127,15 @@ def test_the_sizes_are_those_of_the_pages_and_not_of_the_index(tmp_path: Path, m
     with pq.ParquetFile(path) as file, path.open("rb") as raw:
         for j in range(2):
             chunk = file.metadata.row_group(0).column(j)
-            pages = list(parquet_pages._pages(raw, chunk))
+            pages = list(parquet_files._pages(raw, chunk))
             assert sum(p.header + p.size for p in pages) == chunk.total_uncompressed_size
             assert sum(p.header + p.held for p in pages) == chunk.total_compressed_size
             assert sum(p.values for p in pages if not p.is_dictionary) == 20_000
             assert [p.is_dictionary for p in pages].count(True) == (1 if j == 0 else 0)
     need = sum(max(p.size for p in pages) for _ in range(1))
     assert count(path, Domain.of({"a": sorted(set(column.to_pylist()))}), ["a"], allow_extra=True).n == 20_000
-    monkeypatch.setattr(decoded, "RATIO", 0)
-    monkeypatch.setattr(decoded, "MOST_BYTES", need - 1)
+    monkeypatch.setattr(bytes_in, "RATIO", 0)
+    monkeypatch.setattr(bytes_in, "MOST_BYTES", need - 1)
     with pytest.raises(InvalidInput, match="once decoded"):
         count(path, Domain.of({"b": sorted(set(column.to_pylist()))}), ["b"], allow_extra=True)
 
@@ -156,8 +156,8 @@ def test_what_is_cut_into_pieces_counts_the_same(suffix: str, tmp_path: Path, mo
         maker = pa.ipc.new_stream if suffix == ".arrows" else pa.ipc.new_file
         with pa.OSFile(str(path), "wb") as sink, maker(sink, table.schema) as writer:
             writer.write_table(table)
-    monkeypatch.setattr(decoded, "MOST_BYTES", 1000)
-    monkeypatch.setattr(decoded, "RATIO", 10**6)
+    monkeypatch.setattr(bytes_in, "MOST_BYTES", 1000)
+    monkeypatch.setattr(bytes_in, "RATIO", 10**6)
     domain = Domain.of({"a": ["red", "green", "blue"]})
     assert count(path, domain, "a", allow_extra=True).table.tolist() == np.bincount(values, minlength=3).tolist()
     batches = list(open_source(path, domain).batches(["a", "w"]))

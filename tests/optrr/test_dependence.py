@@ -22,8 +22,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.studies.secure_sum import SecureSumFailed
-from optrr.studies.summed_pairs import (
+from optrr.studies.secure_sum import (
+    SecureSumFailed,
     cells_of,
     checked_margins,
     dependences_by_randomized_pairs,

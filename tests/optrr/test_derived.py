@@ -18,8 +18,8 @@ from scipy.stats import gamma, norm
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.designs.dependence import cramers_v
 from optrr.models.tests import test as tested
-from optrr.tables.estimation import STATISTICS, derive, logarithms
-from optrr.tables.estimation.faint import ClearCategories, ScoreMoments, phi_squared_limits
+from optrr.tables.estimation import STATISTICS, derive, statistics
+from optrr.tables.estimation.derived import ClearCategories, ScoreMoments, phi_squared_limits
 from optrr.tables.estimation.intervals import EstimateLaw, Sampling
 from optrr.tables.estimation.paths import NegativeEntropy, PhiSquared
 from optrr.tables.estimation.simplex import projection
@@ -112,10 +112,10 @@ def test_value_gradient_and_second_derivatives_in_many_digits(function, formula)
 
 def smooth(y, order=0):
     """Mean of ψ(y + Z) or its derivative by adaptive quadrature, split where ψ has knots."""
-    knots = [k - y for k in (logarithms.FIRST_KNOT, 0, logarithms.LAST_KNOT)]
+    knots = [k - y for k in (statistics.FIRST_KNOT, 0, statistics.LAST_KNOT)]
     cuts = sorted([-9.0, 9.0, *(k for k in knots if -9 < k < 9)])
     return sum(
-        quad(lambda z: float(logarithms.debiased(np.array(y + z), order)) * norm.pdf(z), *piece)[0]
+        quad(lambda z: float(statistics.debiased(np.array(y + z), order)) * norm.pdf(z), *piece)[0]
         for piece in pairwise(cuts)
     )
 
@@ -124,26 +124,26 @@ def smooth(y, order=0):
 def test_x_ln_x_is_estimated_within_its_stated_bias():
     for y in np.concatenate([np.linspace(0, 3, 13), np.linspace(4, 12, 5)]):
         true = y * np.log(y) if y > 0 else 0.0
-        assert abs(smooth(y) - true) <= logarithms.BIAS
+        assert abs(smooth(y) - true) <= statistics.BIAS
         if y > 6:
             assert abs(smooth(y) - true) < 0.03
-    square = quad(lambda z: float(logarithms.debiased(np.array(z))) ** 2 * norm.pdf(z), -9, 9, limit=200)[0]
+    square = quad(lambda z: float(statistics.debiased(np.array(z))) ** 2 * norm.pdf(z), -9, 9, limit=200)[0]
     assert square == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.slow
 def test_tabled_means_are_those_of_quadrature():
     for order, y in product(range(3), (0.0, 0.333, 1.7, 4.4, 9.99, 10.5)):
-        tabled = float(logarithms.smoothed(np.array([y]), order)[0])
+        tabled = float(statistics.smoothed(np.array([y]), order)[0])
         # the last is on the far side of the table, where the mean is taken as y ln y
         assert tabled == pytest.approx(smooth(y, order), abs=2e-3)
 
 
 def test_no_other_spline_has_a_smaller_bias():
     """The coefficients again, by another program: least bias on a grid, under the same bound at an empty cell."""
-    first, last = logarithms.FIRST_KNOT, logarithms.LAST_KNOT
+    first, last = statistics.FIRST_KNOT, statistics.LAST_KNOT
     knots = np.concatenate([[first] * 3, np.arange(first, last + 1), [last] * 3])
-    splines = [BSpline(knots, row, 3) for row in np.eye(len(logarithms.COEFFICIENTS))]
+    splines = [BSpline(knots, row, 3) for row in np.eye(len(statistics.COEFFICIENTS))]
     z = np.linspace(-8, 8, 1601)
     weights = norm.pdf(z) * (z[1] - z[0])
 
@@ -152,20 +152,20 @@ def test_no_other_spline_has_a_smaller_bias():
         below = np.minimum(y + z - first, 0.0)
         columns = np.stack([s(inside) + s.derivative()(first) * below for s in splines], axis=1)
         columns[y + z > last] = 0.0
-        rest = np.where(y + z > last, logarithms.debiased(y + z), 0.0)
+        rest = np.where(y + z > last, statistics.debiased(y + z), 0.0)
         return columns, rest
 
     c, rows = cp.Variable(len(splines)), [means(y) for y in np.linspace(0, 9, 181)]
     true = [y * np.log(y) if y > 0 else 0.0 for y in np.linspace(0, 9, 181)]
     bias = np.stack([weights @ r[0] for r in rows]) @ c + np.array([weights @ r[1] for r in rows]) - np.array(true)
     joined = [
-        np.array([s.derivative(k)(last) for s in splines]) @ c == float(logarithms.debiased(np.array(last + 1e-12), k))
+        np.array([s.derivative(k)(last) for s in splines]) @ c == float(statistics.debiased(np.array(last + 1e-12), k))
         for k in range(3)
     ]
     straight = np.array([s.derivative(2)(first) for s in splines]) @ c == 0
     bounded = cp.norm(cp.multiply(np.sqrt(weights), rows[0][0] @ c + rows[0][1])) <= 1
     least = cp.Problem(cp.Minimize(cp.norm_inf(bias)), [*joined, straight, bounded]).solve()
-    assert least > logarithms.BIAS - 0.005
+    assert least > statistics.BIAS - 0.005
 
 
 def test_the_law_is_normal_or_gamma():

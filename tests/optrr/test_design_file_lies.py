@@ -65,7 +65,7 @@ def _text(design: Design) -> str:
 def resealed(content: Content, path: Path) -> Path:
     """The content with the digest that it should have, where it can have one."""
     try:
-        record = msgspec.json.decode(json.dumps(content), type=design_file._Record)
+        record = msgspec.json.decode(json.dumps(content), type=design_file._DesignContent)
         content = {**content, "digest": sha256_of(msgspec.structs.replace(record, digest=""))}
     except msgspec.DecodeError:
         pass

@@ -22,8 +22,7 @@ from optrr.designs.checks import Verification, checks
 from optrr.designs.design import Design
 from optrr.designs.design_file import encoded_design, read_design_file, save_design
 from optrr.designs.solving import epsilon_vector
-from optrr.designs.specification import parse_attributes, read_specification
-from optrr.designs.specification_record import refuse_specification
+from optrr.designs.specification import parse_attributes, read_specification, refuse_specification
 from optrr.designs.verify import verify
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import sha256_of
@@ -144,7 +143,7 @@ def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> No
     path = tmp_path / "d.json"
     sizes = {f"a{i}": 2 + i % 4 for i in range(24)}
     save_design(optrr.design(sizes, np.linspace(0.3, 2, 24), method="ball"), path)
-    record = msgspec.json.decode(path.read_bytes(), type=design_file._Record)
+    record = msgspec.json.decode(path.read_bytes(), type=design_file._DesignContent)
     assert record.law["kind"] == "ball"
     record.law["balls"][0].update(knots=[0, 1 << 50], levels=[1.0, 0.0])
     record.digest = ""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from optrr.designs.observed import observed_domain
+from optrr.designs.proposing import observed_domain
 from optrr.designs.specification import read_specification
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput

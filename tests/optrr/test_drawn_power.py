@@ -16,8 +16,8 @@ from optrr.models.loglinear import stratified_alternative
 from optrr.models.tests import Alternative, alternative_of, drawn_power, goodness_alternative, homogeneity_alternative
 from optrr.models.tests.calibration import chi_square_limit, simulated
 from optrr.models.tests.drawn_power import TwoReports, dealt_p_values
-from optrr.models.tests.exact import homogeneity_tests
 from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.tail import homogeneity_tests
 from optrr.models.tests.testing import association
 
 

@@ -20,13 +20,13 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.observed import observed_domain
+from optrr.designs.proposing import observed_domain
 from optrr.domain.bins import Bins
 from optrr.domain.domain import Domain, binned
 from optrr.errors import InvalidInput
-from optrr.mechanisms.engines.spark import perturb_once
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.spark import perturb_once
 from optrr.records.counts import count, count_many, distinct
 from optrr.records.origins import check_design, origins_of
 from optrr.ways.protocols.sampled_tables import SampledTables
@@ -261,7 +261,7 @@ KILLED = """
 import sys
 from pyspark.sql import SparkSession
 import numpy as np
-from optrr.mechanisms.engines.spark import perturb_once
+from optrr.mechanisms.spark import perturb_once
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.domain.domain import Domain
 from optrr_solvers.laws import ProductLaw

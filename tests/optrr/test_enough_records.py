@@ -21,8 +21,8 @@ from optrr import (
 )
 from optrr.models.loglinear import STRATIFIED, compare_models
 from optrr.models.tests import test as independence
-from optrr.show.rounding import records_enough, two_digits_up
-from optrr.tables.bayes.estimating import _warnings as prior_decides
+from optrr.show.text import records_enough, two_digits_up
+from optrr.tables.bayes.posterior import _warnings as prior_decides
 
 # Admissions to Berkeley in 1973 by admission, gender and department (Bickel, Hammel & O'Connell, Science 187, 1975).
 ADMITTED = np.array(

@@ -10,8 +10,7 @@ from optrr.records.counts import distinct
 from optrr.tables.estimation import adjust, estimate, estimate_adjusted
 from optrr.tables.estimation.simplex import clip
 from optrr.ways.protocols import Collector, rr_clusters, rr_independent
-from optrr.ways.protocols.cluster_design import cluster_design
-from optrr.ways.protocols.kinds import of_design
+from optrr.ways.protocols.kinds import cluster_design, of_design
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from optrr import InvalidInput, design
-from optrr.designs.cluster.spectral import spectral_clusters
-from optrr.genomics.optional import required
+from optrr.designs.clustering import spectral_clusters
+from optrr.genomics.genotypes import required
 from optrr.models.regression.formulas import Formula
 from optrr.show.charts import new_figure
 

@@ -15,11 +15,11 @@ from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, Singul
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.tables.estimation import METHODS, simplex
-from optrr.tables.estimation.reach import Reach
-from optrr.ways.longitudinal.two_stage import TwoStage
-from optrr.ways.longitudinal.whole import WholeOrUniform
-from optrr.ways.protocols.cluster_design import cluster_design
-from optrr.ways.protocols.oracles import ORACLES, subset_size, support_probabilities
+from optrr.tables.estimation.fake_reports import Reach
+from optrr.ways.longitudinal.spending import TwoStage
+from optrr.ways.longitudinal.stages import WholeOrUniform
+from optrr.ways.protocols.kinds import cluster_design
+from optrr.ways.protocols.supports import ORACLES, subset_size, support_probabilities
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 
 # Entries of inverses are sums of a few hundred products of doubles; relative to the largest of them.

@@ -11,8 +11,8 @@ import pytest
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
-from optrr.genomics.allele_names import aligned
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.designing import aligned
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.randomize import records_of, write_plink

@@ -8,9 +8,8 @@ import pytest
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of
-from optrr.genomics.protocols import protocol_for
-from optrr.genomics.star import star_eigenvalues
+from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of, star_eigenvalues
+from optrr.genomics.study import protocol_for
 from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
 
 NAMES = [f"rs{k}" for k in range(12)]

@@ -19,7 +19,7 @@ import pytest
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
-from optrr.genomics import vcf_process, vcf_size
+from optrr.genomics import vcf
 from optrr.genomics.cohort import read_genotypes
 from optrr.genomics.csv_genotypes import text_column
 
@@ -121,7 +121,7 @@ def test_what_crashes_the_native_library_is_one_line(here, name):
 def test_every_end_of_the_process_is_one_line(here, monkeypatch, ends, said):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     Path("worker.py").write_text(f"import os, signal, sys\nsys.stdin.readline()\n{ends}\n")
-    monkeypatch.setattr(vcf_process, "_WORKER", Path("worker.py"))
+    monkeypatch.setattr(vcf, "_WORKER", Path("worker.py"))
     line = refused(here, call("x.vcf"))
     assert re.search(said, line), line
 
@@ -216,7 +216,7 @@ def test_memory_of_the_process_is_limited(here, monkeypatch):
     expanding("big.vcf.gz", VCF + b"1\t30\tlong\t", b"A" * MEGABYTE, 40, b"\tC\t.\t.\t.\tGT" + b"\t0/1" * 4 + b"\n")
     assert len(read_genotypes(Path("big.vcf.gz")).variants) == 3
     if sys.platform == "linux":
-        monkeypatch.setattr(vcf_process, "MEMORY", 200 * MEGABYTE)
+        monkeypatch.setattr(vcf, "MEMORY", 200 * MEGABYTE)
         with pytest.raises(InvalidInput, match=r"MiB of memory|cannot read"):
             read_genotypes(Path("big.vcf.gz"))
 
@@ -226,14 +226,14 @@ def test_members_and_damage_of_gzip(tmp_path):
     path = tmp_path / "x.vcf.gz"
     parts = [VCF, b"", RECORD * 70_000, b"x" * 3 * MEGABYTE]
     path.write_bytes(b"".join(gzip.compress(part) for part in parts))
-    assert vcf_size.checked_size(path) == len(gzip.decompress(path.read_bytes()))
+    assert vcf.checked_size(path) == len(gzip.decompress(path.read_bytes()))
     path.write_bytes(VCF)
-    assert vcf_size.checked_size(path) == len(VCF)
+    assert vcf.checked_size(path) == len(VCF)
     whole = bytearray(gzip.compress(RECORD * 1000 + bytes(random.Random(1).randbytes(5000))))
     whole[2000:2010] = b"\xff" * 10
     path.write_bytes(whole)
     with pytest.raises(InvalidInput, match=r"gzip data are damaged.*compress it again"):
-        vcf_size.checked_size(path)
+        vcf.checked_size(path)
 
 
 @pytest.mark.parametrize(

@@ -15,20 +15,24 @@ from optrr.genomics.alleles import (
     read_allele_tables,
     scan_alleles,
 )
-from optrr.genomics.associations import Associations
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
-from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.multiple import bonferroni, controlled_p, false_discovery_rate, genomic_control
+from optrr.genomics.layout import genomic_domain, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slope, qq, qq_slope, save_figure
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
-from optrr.genomics.scan import ScanOptions, scan
-from optrr.genomics.scores import naive_score_test, score_test
-from optrr.genomics.star import star_kernel
-from optrr.genomics.tables import all_tables
+from optrr.genomics.scan import Associations, ScanOptions, scan
+from optrr.genomics.tests import (
+    all_tables,
+    bonferroni,
+    controlled_p,
+    false_discovery_rate,
+    genomic_control,
+    naive_score_test,
+    score_test,
+)
 from optrr.mechanisms.kernel import unrandomized
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source

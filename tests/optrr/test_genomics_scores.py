@@ -12,15 +12,20 @@ from scipy.stats import binom, chi2_contingency, norm
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.inflation import Inflation, Visible, visible_share
-from optrr.genomics.multiple import genomic_control
-from optrr.genomics.noise import association_chi_squared, naive_is_harmless, naive_shift
+from optrr.genomics.layout import star_kernel
 from optrr.genomics.odds import odds_ratios
-from optrr.genomics.scores import naive_score_test, score_test
-from optrr.genomics.star import star_kernel
+from optrr.genomics.tests import (
+    association_chi_squared,
+    genomic_control,
+    naive_is_harmless,
+    naive_score_test,
+    naive_shift,
+    score_test,
+)
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.models.tests.conditional import tail_of_one
-from optrr.models.tests.genotypes import GENOTYPE_TESTS as TESTS
+from optrr.models.tests.calibration import tail_of_one
+from optrr.models.tests.testing import GENOTYPE_TESTS as TESTS
 from optrr_solvers import Problem, solve
 
 COPIES = np.arange(3.0)

@@ -11,16 +11,13 @@ from scipy.stats import chi2_contingency
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
-from optrr.genomics.chromosomes import single_copy_chromosome, with_single_copies
 from optrr.genomics.cohort import Cohort, read_cohort
-from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, single_copy_chromosome, with_single_copies
 from optrr.genomics.phenotypes import PhenotypeColumns, sexes
 from optrr.genomics.randomize import write_plink
 from optrr.genomics.scan import ScanOptions, associations
-from optrr.genomics.scores import score_test
-from optrr.genomics.single_copies import single_copy_odds, single_copy_scores
 from optrr.genomics.study import StudyOptions, run_study
-from optrr.genomics.tables import CopyTables, copy_tables
+from optrr.genomics.tests import CopyTables, copy_tables, score_test, single_copy_odds, single_copy_scores
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 
 PLAIN = unrandomized((3, 2))

@@ -13,13 +13,12 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.protocols import VariantReports, noncentralities, protocol_for, record_tables
+from optrr.genomics.pages import naive_failures, study_page, study_rows
 from optrr.genomics.randomize import records_of
-from optrr.genomics.study import StudyOptions, run_study
-from optrr.genomics.study_report import naive_failures, study_page, study_rows
+from optrr.genomics.study import StudyOptions, VariantReports, noncentralities, protocol_for, record_tables, run_study
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.parts import page_html
-from optrr.show.promise import promise
+from optrr.show.text import promise
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 KIDD = DATA / "kidd.aisnp.1kg.vcf"

@@ -31,7 +31,7 @@ from optrr.studies.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.studies.graphs.graph import from_slots
+from optrr.studies.graphs.collection import from_slots
 
 
 def stand_in() -> nx.Graph:

@@ -27,7 +27,7 @@ from optrr.models.tests import (
     test,
     trend_contrast,
 )
-from optrr.models.tests.likelihood_ratio import likelihood_ratios
+from optrr.models.tests.calibration import likelihood_ratios
 from optrr.models.tests.nullfit import independence_fit
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})

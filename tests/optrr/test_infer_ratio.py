@@ -8,9 +8,8 @@ from scipy.stats import binom, chi2
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.mechanisms.kernel import MatrixKernel, unrandomized
-from optrr.models.tests import likelihood_ratio, test
-from optrr.models.tests.calibration import is_separable
-from optrr.models.tests.likelihood_ratio import likeliest_product, likelihood_ratios, padded_null
+from optrr.models.tests import calibration, test
+from optrr.models.tests.calibration import is_separable, likeliest_product, likelihood_ratios, padded_null
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])
@@ -65,7 +64,7 @@ def test_large_batches_are_cut_into_pieces(monkeypatch):
     kernel = design({"g": 3, "s": 2}, 1.0).mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, 400, 20, 4)
     whole = likelihood_ratios(t, kernel)
-    monkeypatch.setattr(likelihood_ratio, "HELD", 7 * 36)
+    monkeypatch.setattr(calibration, "HELD", 7 * 36)
     np.testing.assert_allclose(likelihood_ratios(t, kernel).statistic, whole.statistic, atol=1e-9)
 
 

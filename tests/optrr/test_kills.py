@@ -170,7 +170,7 @@ def test_kills_inside_plink(plink_folder, name):
 def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
     script = (
         "import os, signal, sys\n"
-        "from optrr.cli.signals import Ended, cleaned_up, die_of\n"
+        "from optrr.cli.process import Ended, cleaned_up, die_of\n"
         # what runs in the background of a terminal is started with SIGHUP ignored, and ignored signals stay ignored
         "if sys.argv[1] != 'SIGINT': signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)\n"
         "try:\n"
@@ -198,7 +198,7 @@ def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
     """Python drops what is raised in a finalizer: without a second signal the run would go on, and could not be ended."""
     script = (
         "import os, signal, sys, time\n"
-        "from optrr.cli.signals import cleaned_up\n"
+        "from optrr.cli.process import cleaned_up\n"
         "class Batch:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
@@ -220,7 +220,7 @@ def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
 EVERY_STEP = """
 import contextlib, itertools, os, signal, sys, tempfile
 from pathlib import Path
-import optrr.cli.signals as signals, optrr.records.whole_files as whole_files
+import optrr.cli.process as signals, optrr.records.whole_files as whole_files
 
 number, first, stride = getattr(signal, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 watched = {signals.__file__, whole_files.__file__, contextlib.__file__}

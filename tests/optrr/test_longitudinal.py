@@ -32,9 +32,9 @@ from optrr.ways.longitudinal import (
     release_round,
     verify_longitudinal,
 )
-from optrr.ways.longitudinal.growth import cascade
-from optrr.ways.longitudinal.keyed import permanent_answers, reports
-from optrr.ways.longitudinal.sharpen import sharpened
+from optrr.ways.longitudinal.rounds import permanent_answers, reports
+from optrr.ways.longitudinal.spending import cascade
+from optrr.ways.longitudinal.stages import sharpened
 from optrr_solvers.laws import BallLaw, CountLaw, ProductLaw, TableLaw
 from tests import naive
 from tests.optrr import longitudinal_truth as truth

@@ -28,7 +28,7 @@ from optrr.mechanisms.matrix import (
     reconstruction_squared_error,
     truncated_geometric,
 )
-from optrr.mechanisms.matrix.enclosures import exp_enclosure
+from optrr.mechanisms.matrix.distortion import exp_enclosure
 from optrr.mechanisms.perturb import perturb_file
 from optrr.models import tests as infer
 from optrr.records.counts import Counts, count

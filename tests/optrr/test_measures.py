@@ -19,9 +19,8 @@ from optrr import Comparing, Counts, Domain, InvalidInput, design, measure
 from optrr.cli.main import run
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import MEASURES
-from optrr.tables.measures.inversion import Inversion
 from optrr.tables.measures.measure import asked
-from optrr.tables.measures.quantities import Odds, value_at
+from optrr.tables.measures.quantities import Inversion, Odds, value_at
 
 SHAPE = (3, 4)
 DOMAIN = Domain.of({"group": ["a", "b", "c"], "outcome": ["w", "x", "y", "z"]})

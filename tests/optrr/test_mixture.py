@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from optrr.tables.estimation import mixture
-from optrr.tables.estimation.mixture import likeliest_weights, nonnegative_minimum
+from optrr.tables.estimation import likelihood
+from optrr.tables.estimation.likelihood import likeliest_weights, nonnegative_minimum
 
 
 def cases(seed, batch, k, outputs):
@@ -53,7 +53,7 @@ def test_components_that_look_alike():
 @pytest.mark.parametrize("rounds", [25, 0])
 def test_nonnegative_minima_against_lawson_and_hanson(monkeypatch, rounds):
     """Also where pivoting is cut short, and the library's method takes over."""
-    monkeypatch.setattr(mixture, "_ROUNDS", rounds)
+    monkeypatch.setattr(likelihood, "_ROUNDS", rounds)
     rng = np.random.default_rng(3)
     root, target = rng.normal(size=(40, 9, 7)), rng.normal(size=(40, 9))
     hessian = np.swapaxes(root, 1, 2) @ root

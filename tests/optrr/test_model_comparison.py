@@ -15,7 +15,7 @@ from optrr import Counts, Domain, InvalidInput, design, fit_loglinear, stepwise,
 from optrr.cli.main import run
 from optrr.models.loglinear import STRATIFIED, beside, compare_models
 from optrr.models.loglinear.comparing import LEAST_SHOWN, within_strata
-from optrr.models.loglinear.terms import Terms, indicators
+from optrr.models.loglinear.margins import Terms, indicators
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 PLAIN = design(DOMAIN, 20.0).mechanism

@@ -28,11 +28,9 @@ from optrr.models.loglinear import (
     stratified_alternative,
     stratified_test,
 )
-from optrr.models.loglinear.coefficients import PinnedModel, coefficient_intervals
 from optrr.models.loglinear.comparing import within_strata
-from optrr.models.loglinear.estimating import fitted_model
-from optrr.models.loglinear.margins import NullModel, TableFits
-from optrr.models.loglinear.terms import parse_terms
+from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
+from optrr.models.loglinear.margins import NullModel, TableFits, parse_terms
 from optrr.models.tests import required_records
 from optrr.models.tests import test as tested
 from optrr.models.tests.simulation import Simulation

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from optrr.tables.estimation.statistics import Expansion
-from optrr.tables.measures.nearest import signed_distance
+from optrr.tables.measures.quantities import signed_distance
 
 
 def searched(equation: Expansion, covariance: np.ndarray, rng: np.random.Generator) -> float:

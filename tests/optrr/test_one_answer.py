@@ -14,12 +14,12 @@ from optrr.cli.main import run
 from optrr.designs.design_file import save_design
 from optrr.domain.domain import Domain
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.scores import score_test
-from optrr.genomics.star import star_kernel
+from optrr.genomics.layout import star_kernel
+from optrr.genomics.tests import score_test
 from optrr.mechanisms.kernel import unrandomized
 from optrr.models.tests import test as pair_test
-from optrr.models.tests.genotypes import GENOTYPE_TESTS
 from optrr.models.tests.power_analysis import alternative_of
+from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.records.counts import Counts
 
 VARIANTS = ["common", "rare", "strong", "none"]

@@ -9,8 +9,8 @@ import pytest
 from optrr import advise, allocate, design
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
-from optrr.pages.advice_pages import advice_page, allocation_page, comparison_page, curves_around
-from optrr.pages.writing import write_page
+from optrr.pages.design_pages import advice_page, allocation_page, comparison_page, curves_around
+from optrr.pages.sections import write_page
 from optrr.show.charts import figure_svg, new_figure
 from optrr.show.parts import Chart, Page, Section, Table, Text, page_html
 

@@ -17,7 +17,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.models.tests.result import TestResult
-from optrr.show import promise
+from optrr.show import text
 from optrr.show.charts import figure_svg
 from tests.javascript import called, of_the_page
 
@@ -128,7 +128,7 @@ def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     flips = [1 - made.mechanism.kernel([name]).matrix()[0, 0] for name in made.domain.names]
     assert np.abs(numbers(bought, "replaced, of 100 answers")[:, 0] - 100 * np.array(flips)).max() <= 0.5 + 1e-9
     assert ["pairs to preserve", "every pair"] in page.tables["What was asked"][0]
-    assert page.quotes[0].strip() == promise.promise(made.epsilon)
+    assert page.quotes[0].strip() == text.promise(made.epsilon)
     assert made.digest in page.text and "optrr verify made.json" in page.text
     assert ODD in page.text and f"Faintest: {made.faintest_pair[1]}" in page.text
     assert page.tags.count("svg") == 2
@@ -161,7 +161,7 @@ def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None
     (fakes,) = page.tables["Fake reports"]
     ends = np.array([[float(x) for x in row[fakes[0].index("added")].split("..")] for row in fakes[1:]])
     assert np.allclose(ends, np.stack([moved.added.lower.ravel(), moved.added.upper.ravel()], 1), atol=5.1e-5)
-    assert page.warnings == [] and page.quotes[0].strip() == promise.promise(place[1].epsilon)
+    assert page.warnings == [] and page.quotes[0].strip() == text.promise(place[1].epsilon)
     command = next(line for line in page.text.splitlines() if line.startswith("optrr estimate"))
     assert "--confidence 0.9" in command and "--method" not in command
     # the same command makes the same page again
@@ -234,7 +234,7 @@ def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pyt
 
 
 def test_addresses_of_databases_and_folders_stay_at_home() -> None:
-    from optrr.cli.page_of_records import public_name  # noqa: PLC0415
+    from optrr.cli.outputs import public_name  # noqa: PLC0415
 
     assert public_name("postgresql://me:secret@host/db") == "postgresql:…"
     assert public_name("duckdb:/home/me/answers.duckdb") == "duckdb:answers.duckdb"
@@ -244,22 +244,22 @@ def test_addresses_of_databases_and_folders_stay_at_home() -> None:
 def test_a_report_says_what_the_survey_says() -> None:
     rng = np.random.default_rng(7)
     epsilons = [0.0, *map(float, np.concatenate([rng.uniform(0, 14, 200), 10 ** rng.uniform(-12, 3.7, 200)]))]
-    for function, ours in (("promise", promise.promise), ("example", promise.example)):
+    for function, ours in (("promise", text.promise), ("example", text.example)):
         assert called(WORDS, function, epsilons) == [ours(x) for x in epsilons]
     sizes, chosen = rng.integers(2, 40, 200), rng.uniform(0, 9, 200)
     flips = [(r - 1) / (r - 1 + exp(x)) for r, x in zip(sizes.tolist(), chosen.tolist(), strict=True)]
     texts = called(WORDS, "changeText", flips)
-    for text, r, x in zip(texts, sizes.tolist(), chosen.tolist(), strict=True):
-        said = re.findall(r"about ([0-9]+) of 100", text)
-        assert not said or int(said[0]) == promise.changed_of_hundred(r, x)
+    for line, r, x in zip(texts, sizes.tolist(), chosen.tolist(), strict=True):
+        said = re.findall(r"about ([0-9]+) of 100", line)
+        assert not said or int(said[0]) == text.changed_of_hundred(r, x)
 
 
 def test_a_factor_is_never_below_what_is_spent() -> None:
-    assert promise.factor_text(0.0) == "1"
+    assert text.factor_text(0.0) == "1"
     for epsilon in np.random.default_rng(1).uniform(0, 13, 100).tolist():
-        stated = float(promise.factor_text(epsilon).replace(",", ""))
+        stated = float(text.factor_text(epsilon).replace(",", ""))
         assert exp(epsilon) <= stated <= 1.0101 * exp(epsilon)
-        assert promise.percent_at_best(epsilon) == min(100, ceil(100 / (1 + exp(-epsilon))))
+        assert text.percent_at_best(epsilon) == min(100, ceil(100 / (1 + exp(-epsilon))))
 
 
 @pytest.mark.parametrize("calibration", ["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"])

@@ -12,7 +12,7 @@ from scipy.stats import beta, kstest
 import optrr
 from optrr.cli.main import run
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.tables.bayes import sampling, settling
+from optrr.tables.bayes import sampling
 
 
 class Fixed(optrr.Randomizer):
@@ -195,15 +195,15 @@ def test_chains_that_have_not_met_count_for_little():
     rng = np.random.default_rng(6)
     apart = rng.normal(size=(400, 64, 1)) + np.linspace(-3, 3, 64)[None, :, None]
     together = rng.normal(size=(400, 64, 1))
-    assert settling.moments(apart, 0.95).effective_draws[0] < 200
-    assert not settling.moments(apart, 0.95).settled
-    assert settling.moments(together, 0.95).effective_draws[0] > 10_000
+    assert sampling.moments(apart, 0.95).effective_draws[0] < 200
+    assert not sampling.moments(apart, 0.95).settled
+    assert sampling.moments(together, 0.95).effective_draws[0] > 10_000
     # the share beyond a limit of an autoregression is known as well as theory says of its mean, to the accuracy of 128 halves
     slow = np.empty((4000, 64, 1))
     slow[0] = rng.normal(size=(64, 1))
     for t in range(1, 4000):
         slow[t] = 0.9 * slow[t - 1] + np.sqrt(1 - 0.81) * rng.normal(size=(64, 1))
-    effective = settling._effective(slow.reshape(2, 2000, 64, 1).swapaxes(1, 2).reshape(128, 2000, 1))[0]
+    effective = sampling._effective(slow.reshape(2, 2000, 64, 1).swapaxes(1, 2).reshape(128, 2000, 1))[0]
     assert effective == pytest.approx(4000 * 64 * 0.1 / 1.9, rel=0.5)
 
 
@@ -211,13 +211,13 @@ def test_chains_that_have_not_met_count_for_little():
 def test_what_does_not_settle_is_not_shown(monkeypatch):
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
-    monkeypatch.setattr("optrr.tables.bayes.settling.FEWEST", 10**9)
-    monkeypatch.setattr("optrr.tables.bayes.estimating._MOST", 256)
+    monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
+    monkeypatch.setattr("optrr.tables.bayes.posterior._MOST", 256)
     with pytest.raises(optrr.SolveFailed, match="no limit is shown"):
         optrr.posterior(counts, mechanism)
     monkeypatch.undo()
     drawn = optrr.posterior(counts, mechanism, random_state=1)
-    monkeypatch.setattr("optrr.tables.bayes.settling.FEWEST", 10**9)
+    monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
     with pytest.raises(optrr.SolveFailed, match="for this number"):
         drawn.quantity(lambda t: t[:, 0])
 

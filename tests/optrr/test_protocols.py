@@ -8,13 +8,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from optrr.designs.cluster import choose_clusters
+from optrr.designs.clustering import choose_clusters
 from optrr.designs.dependence import dependences_from_randomized
 from optrr.designs.solving import design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.show.text import bound_text, epsilon_text
 from optrr.tables.estimation import Estimate
 from optrr.tables.estimation.adjustment import adjust
 from optrr.ways.protocols import (
@@ -31,7 +31,7 @@ from optrr.ways.protocols import (
     rr_joint,
     sic_clusters,
 )
-from optrr.ways.protocols.cluster_laws import clusters_law, optimum_at_total
+from optrr.ways.protocols.kinds import clusters_law, optimum_at_total
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import BlockLaw
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optrr.designs.cluster import choose_clusters
+from optrr.designs.clustering import choose_clusters
 from optrr.designs.dependence import dependences_of
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.frames import FrameCodec

@@ -12,18 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
-from optrr.designs.dependence.from_records import dependences_from_randomized
+from optrr.designs.dependence import dependences_from_randomized
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.mechanisms.mechanism import Mechanism
+from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions, is_seeded
 from optrr.mechanisms.perturb import perturb_file, release_file
-from optrr.mechanisms.release import ReleaseOptions, is_seeded
 from optrr.records.origins import check_design, origins_of, randomized_before
 from optrr.releases.account import Release, distinct_releases, total_epsilon
-from optrr.releases.provenance import COLUMN, KEY, Provenance
-from optrr.releases.sidecar import sidecar_path
+from optrr.releases.provenance import COLUMN, KEY, Provenance, sidecar_path
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import METHODS
 from optrr_solvers.laws import ProductLaw

@@ -21,12 +21,11 @@ from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.models.regression.equations import Equations
-from optrr.models.regression.fieller import fieller_limits
+from optrr.models.regression.building import DistinctReports, read_reports
+from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula, Predictors
-from optrr.models.regression.reports import Reports, read_reports
-from optrr.models.regression.solving import covariance, searched_limits, solve, test
+from optrr.models.regression.solving import covariance, fieller_limits, searched_limits, solve, test
 
 DOMAIN = Domain(
     (
@@ -203,7 +202,9 @@ def differences(of: Callable[[np.ndarray], float], at: np.ndarray, step: float) 
     return np.array([slope(at + u) - slope(at - u) for u in units]) / (2 * step), slope(at)
 
 
-def read(formula: str, mechanism: object, codes: np.ndarray, family: str | None = None) -> tuple[Equations, Reports]:
+def read(
+    formula: str, mechanism: object, codes: np.ndarray, family: str | None = None
+) -> tuple[Equations, DistinctReports]:
     known = Formula.of(formula)
     reports = read_reports(codes, mechanism, known.names, ())
     return equations(model(known, reports, family, {}), reports), reports
@@ -339,9 +340,9 @@ def test_intervals_cover_and_tests_keep_their_level(formula: str, family: str | 
     cells = np.argwhere(np.ones(chances.shape))
     numbers = np.random.default_rng(7).multinomial(5000, chances.ravel(), size=400).astype(float)
     known = Formula.of(formula)
-    all_cells = Reports(DOMAIN, cells, numbers, mechanism)
+    all_cells = DistinctReports(DOMAIN, cells, numbers, mechanism)
     fit = model(known, all_cells, family, {})
-    exact = equations(fit, Reports(DOMAIN, cells, chances.reshape(1, -1) * 5000, mechanism))
+    exact = equations(fit, DistinctReports(DOMAIN, cells, chances.reshape(1, -1) * 5000, mechanism))
     truth = solve(exact, exact.start()).theta
     made = equations(fit, all_cells)
     for k in range(truth.shape[1]):
@@ -360,10 +361,10 @@ def weak_data_sets(runs: int) -> tuple[Equations, np.ndarray]:
     matrices = (mechanism.kernel([name]).matrix() for name in ("a", "y"))
     chances = np.einsum("abc,ai,ck->ibk", table, *matrices).reshape(1, -1)
     cells = np.argwhere(np.ones(tuple(domain.sizes)))
-    fit = model(Formula.of("y ~ a + b"), Reports(domain, cells, chances, mechanism), None, {})
-    exact = equations(fit, Reports(domain, cells, chances * 1000, mechanism))
+    fit = model(Formula.of("y ~ a + b"), DistinctReports(domain, cells, chances, mechanism), None, {})
+    exact = equations(fit, DistinctReports(domain, cells, chances * 1000, mechanism))
     numbers = np.random.default_rng(2).multinomial(1000, chances[0], runs).astype(float)
-    return equations(fit, Reports(domain, cells, numbers, mechanism)), solve(exact, exact.start()).theta
+    return equations(fit, DistinctReports(domain, cells, numbers, mechanism)), solve(exact, exact.start()).theta
 
 
 @pytest.mark.slow
@@ -397,8 +398,8 @@ def test_many_data_sets_at_once_are_those_one_by_one() -> None:
     tables = np.stack([count(c, DOMAIN, DOMAIN.names).table.ravel() for c in codes]).astype(float)
     cells = np.argwhere(np.ones(tuple(DOMAIN.sizes)))
     for formula, family in FORMULAS[:2]:
-        fit = model(Formula.of(formula), Reports(DOMAIN, cells, tables, mechanism), family, {})
-        together = equations(fit, Reports(DOMAIN, cells, tables, mechanism))
+        fit = model(Formula.of(formula), DistinctReports(DOMAIN, cells, tables, mechanism), family, {})
+        together = equations(fit, DistinctReports(DOMAIN, cells, tables, mechanism))
         theta = solve(together, together.start()).theta
         for k, each in enumerate(codes):
             one = regress(each, mechanism, formula, family=family)

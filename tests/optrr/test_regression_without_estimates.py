@@ -17,11 +17,17 @@ from scipy.stats import chi2
 from optrr import Attribute, Design, Domain, InvalidInput, Regression, design, regress
 from optrr.cli.main import run
 from optrr.models.regression import solving
+from optrr.models.regression.building import DistinctReports, every_combination, read_reports
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula
-from optrr.models.regression.law import MOST_FROM_CURVATURE, law_holds, share_from_curvature, tested_with_law
-from optrr.models.regression.reports import Reports, every_combination, read_reports
-from optrr.models.regression.solving import searched_limits, solve
+from optrr.models.regression.solving import (
+    MOST_FROM_CURVATURE,
+    law_holds,
+    searched_limits,
+    share_from_curvature,
+    solve,
+    tested_with_law,
+)
 
 DOMAIN = Domain(
     (
@@ -201,12 +207,12 @@ def test_p_values_keep_their_level_where_many_data_sets_have_no_estimates(weak: 
     """4,000 data sets: a level of 5 % comes out outside 3.5–6.5 % once in 80,000 times; of those with estimates it is lower."""
     chances = weak.mechanism.kernel(DOMAIN.names).expected(table_of_people())
     codes = every_combination(np.zeros((1, 0), dtype=np.int64), (2, 3, 2))
-    exact = Reports(DOMAIN, codes, 1000 * chances.reshape(1, -1), weak.mechanism)
+    exact = DistinctReports(DOMAIN, codes, 1000 * chances.reshape(1, -1), weak.mechanism)
     fit = model(Formula.of(FORMULA), exact, None, {})
     population = equations(fit, exact)
     truth = solve(population, population.start()).theta[0]
     numbers = np.random.default_rng(3).multinomial(1000, chances.ravel(), size=4000).astype(float)
-    made = equations(fit, Reports(DOMAIN, codes, numbers, weak.mechanism))
+    made = equations(fit, DistinctReports(DOMAIN, codes, numbers, weak.mechanism))
     solved = solve(made, made.start())
     assert 0.2 < solved.converged.mean() < 0.8
     statistic = tested_with_law(made, EDU, truth[list(EDU)], made.start()).statistic

@@ -23,7 +23,7 @@ from optrr.domain.public import PublicColumns
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.randomize import write_plink
-from optrr.mechanisms.piping import release_pipe
+from optrr.mechanisms.perturb import release_pipe
 
 N = 3000
 
@@ -295,7 +295,7 @@ def test_a_signal_that_ends_a_release_into_a_pipe_is_not_said_to_leave_nothing(h
         return release_pipe(place, mechanism, sink, random_state, options)
 
     handlers = []
-    monkeypatch.setattr("optrr.mechanisms.piping.release_pipe", release)
+    monkeypatch.setattr("optrr.mechanisms.perturb.release_pipe", release)
     said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "-")
     assert handlers == [signal.getsignal(signal.SIGTERM)]
 

@@ -22,13 +22,12 @@ from optrr.cli.main import run
 from optrr.designs.design_file import save_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.mechanisms.perturb import perturb_file
-from optrr.mechanisms.release import ReleaseOptions
 from optrr.records import shuffling
 from optrr.records.shuffling import shuffled
 from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
-from optrr.ways.longitudinal.keyed import Key
-from optrr.ways.longitudinal.rounds import release_round
+from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.longitudinal.solving import longitudinal
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.randomness import as_source
@@ -306,7 +305,7 @@ def test_places_tell_nothing_in_the_parts_that_spark_writes(tmp_path, design, tr
         pytest.skip("PySpark needs Java")
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from optrr.mechanisms.engines.spark import perturb_once  # noqa: PLC0415
+    from optrr.mechanisms.spark import perturb_once  # noqa: PLC0415
 
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     pq.write_table(_table(truth), tmp_path / "true.parquet", row_group_size=1000)

@@ -16,7 +16,7 @@ from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.designs.design import Design
 from optrr.records.origins import origins_of
-from optrr.releases.sidecar import sidecar_path
+from optrr.releases.provenance import sidecar_path
 from optrr.ways.protocols.sampled_tables import SampledTables
 
 DOMAIN = {"a": ["x", "y"], "b": 3}

@@ -14,17 +14,17 @@ import pytest
 from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
-from optrr.ways.protocols.oracles import (
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.supports import (
     ORACLES,
     best_report,
     drawn_epsilon,
+    estimate_of_supports,
     report,
     report_error,
     subset_size,
     support_probabilities,
 )
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.supports import estimate_of_supports
 from optrr_solvers.randomness import as_source, threshold
 
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 4, "c": 2})

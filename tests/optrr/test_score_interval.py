@@ -12,9 +12,16 @@ from scipy.stats import binom, multinomial, norm
 from optrr import Counts, Domain, Mechanism, design
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.tables.estimation import METHODS, estimate
-from optrr.tables.estimation.score_interval import _split, rejected, score_intervals
-from optrr.tables.estimation.weighted_mean import NullLaw, cell_means, subset_mean
-from optrr.tables.estimation.weighted_tail import _heavy_reports, tails
+from optrr.tables.estimation.score_interval import (
+    NullLaw,
+    _heavy_reports,
+    _split,
+    cell_means,
+    rejected,
+    score_intervals,
+    subset_mean,
+    tails,
+)
 from optrr_solvers.laws import ProductLaw
 
 SPARSE = Domain.of({"a": 4, "b": 4, "c": 3})

@@ -13,7 +13,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.show.charts import figure_svg, label_text, new_figure
-from optrr.show.printable import LONGEST_LINE, amount, printable
+from optrr.show.text import LONGEST_LINE, amount, printable
 
 NAMES = [
     "[/b][red]",

@@ -231,7 +231,7 @@ def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(
         (folder / "fake.json").replace(folder / "design.json")
         return read(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("optrr.cli.verifying.signature_check", swapped)
+    monkeypatch.setattr("optrr.cli.assurance.signature_check", swapped)
     capsys.readouterr()
     assert verify(folder, "design.json", "--json") == 0
     checks = json.loads(capsys.readouterr().out)["checks"]

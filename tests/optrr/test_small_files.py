@@ -12,11 +12,11 @@ from optrr.designs.specification import read_specification
 from optrr.devices.deployment.deployment_file import read_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.releases import small_files
-from optrr.releases.small_files import read_small
-from optrr.ways.longitudinal.design_file import read_longitudinal_file
-from optrr.ways.longitudinal.keyed import Key
-from optrr.ways.protocols.sampled_tables_file import read_sampled_tables
+from optrr.releases import sealed
+from optrr.releases.sealed import read_small
+from optrr.ways.longitudinal.design import read_longitudinal_file
+from optrr.ways.longitudinal.rounds import Key
+from optrr.ways.protocols.sampled_tables import read_sampled_tables
 
 ENDLESS = Path("/dev/zero")
 READERS: list[Callable[[Path], object]] = [
@@ -42,7 +42,7 @@ def test_the_limit_is_the_last_size_that_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reader", READERS)
 def test_what_never_ends_is_refused(reader: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> None:
     # the default is bound when the function is made, so it is lowered there
-    monkeypatch.setattr(small_files.read_small, "__defaults__", (1 << 20,))
+    monkeypatch.setattr(sealed.read_small, "__defaults__", (1 << 20,))
     with pytest.raises(InvalidInput, match="more than"):
         reader(ENDLESS)
 

@@ -13,7 +13,7 @@ import optrr
 from optrr import Domain, InvalidInput, PublicColumns, count, design, estimate, estimate_weighted
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.models.weighted.association import rao_scott
+from optrr.models.weighted import rao_scott
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": [0, 1]})
 

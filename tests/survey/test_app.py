@@ -28,8 +28,7 @@ import sqlalchemy as sa
 from optrr.designs.design import Design
 from optrr.designs.solving import design
 from optrr.designs.specification import read_specification
-from optrr.devices.deployment.export import deployment_of
-from optrr.devices.deployment.fit import compressed_size, fitted_deployment
+from optrr.devices.deployment.export import compressed_size, deployment_of, fitted_deployment
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.releases.provenance import Provenance
@@ -37,10 +36,10 @@ from optrr.survey import incoming
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
 from optrr.survey.guard import STRICT_HEADERS
-from optrr.survey.packing import Packing
+from optrr.survey.incoming import Packing
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.session import Admission, new_token
+from optrr.survey.results import Admission, new_token
 from optrr.survey.store import Report, Store
 from optrr.tables.estimation import estimate, poisoning
 
@@ -399,7 +398,7 @@ def test_an_admission_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = f"{int(cookie.split('.')[0]) + 1}.{cookie.split('.')[1]}"
     assert not admission.admits(moved)
     now = int(cookie.split(".")[0])
-    monkeypatch.setattr("optrr.survey.session.time.time", lambda: now + 1)
+    monkeypatch.setattr("optrr.survey.results.time.time", lambda: now + 1)
     assert not admission.admits(cookie)
     for weak in ("", "short", "é" * 30):
         with pytest.raises(InvalidInput, match="random ones"):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from optrr.survey.crowd import Crowd, origin
+from optrr.survey.server import Crowd, origin
 
 
 class Guest:

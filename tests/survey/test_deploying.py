@@ -205,7 +205,7 @@ from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import prepared
 from optrr.survey.server import configured
-from optrr.survey.session import Admission
+from optrr.survey.results import Admission
 
 survey, admission = prepared(Path(sys.argv[1])), Admission("t" * 30)
 app = survey_app(survey, open_database(database_url(sys.argv[1] + ".db")), admission, secure=False)

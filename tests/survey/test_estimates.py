@@ -27,7 +27,7 @@ from optrr.records.counts import count_many
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import prepared
-from optrr.survey.session import Admission, new_token
+from optrr.survey.results import Admission, new_token
 from optrr.tables.estimation import estimate
 
 ATTRIBUTES = ("education", "marital-status", "race", "sex", "income")

@@ -15,7 +15,7 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 from optrr.designs.design import Design
 from optrr.survey.database import database_url, open_database
-from optrr.survey.packing import Packing
+from optrr.survey.incoming import Packing
 from optrr.survey.store import Report, Store
 
 # Chromium and a server in a process of its own take a few seconds to start

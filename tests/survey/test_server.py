@@ -23,7 +23,7 @@ from optrr.cli.main import run as run_command
 from optrr.domain.domain import Domain
 from optrr.survey import server as survey_server
 from optrr.survey.guard import Guard
-from optrr.survey.packing import Packing
+from optrr.survey.incoming import Packing
 
 SPECIFICATION = """
 epsilon = 1.0

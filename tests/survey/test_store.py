@@ -28,12 +28,11 @@ from optrr.records.counts import count
 from optrr.records.reading.registry import open_source
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
-from optrr.survey import group_commit
+from optrr.survey import store
 from optrr.survey.database import SurveyFiles, begin_survey, database_url, held_survey, open_database, reports, shown
-from optrr.survey.group_commit import GroupCommit
-from optrr.survey.packing import Packing
+from optrr.survey.incoming import Packing
 from optrr.survey.preparing import prepared
-from optrr.survey.store import Receipt, Report, Store, StoreUnavailable
+from optrr.survey.store import GroupCommit, Receipt, Report, Store, StoreUnavailable
 from optrr.survey.stored_records import StoredRecords, is_sqlite
 from optrr.tables.estimation import estimate
 
@@ -380,7 +379,7 @@ def test_a_failing_database_acknowledges_nothing(tmp_path: Path, files: SurveyFi
 def test_too_many_waiting_reports_are_told_to_come_again(
     tmp_path: Path, files: SurveyFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "_WAITING", 10)
+    monkeypatch.setattr(store, "_WAITING", 10)
     engine = open_database(database_url(str(tmp_path / "s.db")))
     begin_survey(engine, files)
     sent, _ = random_reports(np.random.default_rng(7), 30)

@@ -17,7 +17,7 @@ from optrr.designs.specification import read_specification
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.reading.registry import open_source
 from optrr.survey.database import begin_survey, database_url, open_database
-from optrr.survey.packing import Packing
+from optrr.survey.incoming import Packing
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.store import Report, Store
 

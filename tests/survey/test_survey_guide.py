@@ -16,11 +16,11 @@ from survey_client import Server, call, report_body
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
-from optrr.cli.serving import serve
-from optrr.survey import group_commit, incoming, preparing, server
+from optrr.cli.deploying import serve
+from optrr.survey import incoming, preparing, server, store
 from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
-from optrr.survey.session import LASTS, Admission, new_token
+from optrr.survey.results import LASTS, Admission, new_token
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -203,7 +203,7 @@ def test_limits_are_those_of_the_code() -> None:
         f"{server.HEADER_SECONDS:g} s for headers, {incoming.BODY_SECONDS:g} s for a body, {server.WRITE_SECONDS:g} s to read "
         f"{server.READ_BYTES >> 10} KiB of an answer, {server.MOST_HEADER_BYTES >> 10} KiB and {server.MOST_FIELDS} fields of "
         f"headers and of what follows a body, {server._CONNECTIONS:,} connections (fewer where the system allows "
-        f"fewer open files), {group_commit._WAITING:,} reports waiting for the disk."
+        f"fewer open files), {store._WAITING:,} reports waiting for the disk."
     )
     assert f"at most {preparing._MOST_BYTES >> 10} kB" in GUIDE
     assert LASTS == 12 * 3600 and "once in twelve hours" in GUIDE

@@ -9,10 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from optrr.devices.auditing import bounds
-from optrr.devices.auditing.answers import Answers
-from optrr.devices.auditing.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
+from optrr.devices.auditing.clients import (
+    Answering,
+    Answers,
+    AuditedClient,
+    FunctionClient,
+    LogClient,
+    Questions,
+    RecordKinds,
+    own_client,
+    planned,
+    read_planted,
+)
 from optrr.devices.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
-from optrr.devices.auditing.exact_tests import Worst
 from optrr.devices.auditing.independence import (
     Again,
     Repeated,
@@ -21,8 +30,6 @@ from optrr.devices.auditing.independence import (
     true_records_in_turns,
 )
 from optrr.devices.auditing.label import Codes, Label, Labelling, label_of
-from optrr.devices.auditing.messages import read_planted
-from optrr.devices.auditing.questions import Questions, RecordKinds, planned
 from optrr.devices.auditing.result import (
     AGAIN,
     CHANGES,
@@ -35,6 +42,7 @@ from optrr.devices.auditing.result import (
     TWO_RUNS,
     Audit,
     Finding,
+    Worst,
 )
 from optrr.errors import InvalidInput
 from optrr_solvers.randomness import RandomState

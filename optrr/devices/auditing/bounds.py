@@ -20,12 +20,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.devices.auditing.answers import Answers
+from optrr.devices.auditing.clients import Answers
 from optrr.devices.auditing.conformity import changed_names
-from optrr.devices.auditing.exact_tests import at_least, highest_share, lowest_share, two_sided
 from optrr.devices.auditing.label import Label
-from optrr.devices.auditing.result import ATTRIBUTE, CONDITIONAL, SHARING, TOTAL, Finding
-from optrr.show.rounding import bound_text, epsilon_text
+from optrr.devices.auditing.result import (
+    ATTRIBUTE,
+    CONDITIONAL,
+    SHARING,
+    TOTAL,
+    Finding,
+    at_least,
+    highest_share,
+    lowest_share,
+    two_sided,
+)
+from optrr.show.text import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Unions of the most and of the least likely cells that are tried, from 1 cell to all, in steps of a factor.

@@ -17,8 +17,7 @@ from optrr.devices.deployment.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.sealed import DEPLOYMENT, kind_of
-from optrr.releases.small_files import content_of
+from optrr.releases.sealed import DEPLOYMENT, content_of, kind_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
 from optrr_solvers.automaton.draw import Sampler

@@ -2,10 +2,16 @@
 
 What is checked here is the form and that the automaton is one: every attribute once, every next state there, every
 threshold in range. Whether the ε are true is :mod:`optrr.devices.deployment.verify`'s question.
+
+The one way to write a deployment file's JSON (RFC 8785), so that a digest means the same in every language.
+
+The file holds no fractions, so that only sorted keys, the spacing and the escapes need care.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +22,68 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-from optrr.devices.deployment.canonical import canonical, digest_of, from_canonical
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.small_files import Given, read_named
+from optrr.releases.sealed import Given, read_named
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
+
+# Digits of a number; every one in a file is far below.
+_MOST_DIGITS = 20
+
+
+def canonical(value: Any) -> bytes:
+    """A JSON value without fractions in canonical form, UTF-8.
+
+    Raises
+    ------
+    UnicodeEncodeError
+        for text with unpaired surrogates, which has no such form.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8")
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of the canonical form without the key ``digest``, in hexadecimal digits."""
+    return hashlib.sha256(canonical({k: v for k, v in content.items() if k != "digest"})).hexdigest()
+
+
+def from_canonical(raw: bytes) -> dict[str, Any]:
+    """The object that canonical bytes hold; one line feed may follow.
+
+    Raises
+    ------
+    InvalidInput
+        for anything else: no JSON, no object, repeated keys, white space, numbers in another form.
+    """
+    try:
+        content = json.loads(
+            raw.decode("utf-8"), parse_int=_short, parse_float=_no_fraction, parse_constant=_no_fraction
+        )
+        same = canonical(content) == raw.removesuffix(b"\n")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"it is not JSON without fractions ({in_one_line(error)[:120]})") from error
+    if not isinstance(content, dict):
+        raise InvalidInput("it is not a JSON object")
+    if not same:
+        raise InvalidInput("it is not in canonical form: repeated keys, other spacing or order, or edited by hand")
+    return content
+
+
+def _short(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number has {len(text)} digits")
+    return int(text)
+
+
+def _no_fraction(text: str) -> NoReturn:
+    raise ValueError(f"the number {text[:20]} is not an integer in decimal digits")
+
 
 FORMAT = "optrr-deployment/1"
 # Widths of a threshold; part of the format.
@@ -37,7 +95,7 @@ _HEXADECIMAL = re.compile(r"[0-9a-f]*")
 __all__ = ["FORMAT", "Deployment", "StatedEpsilons", "read_deployment", "read_deployment_text"]
 
 
-class _AttributeRecord(msgspec.Struct, forbid_unknown_fields=True):
+class _DeployedAttribute(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     categories: list[str | None]
 
@@ -70,11 +128,11 @@ class _ChoiceRecord(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind"
 _LayerRecord = _ChangeRecord | _UniformRecord | _ChoiceRecord
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _DeploymentContent(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     software: str
     design: str
-    attributes: list[_AttributeRecord]
+    attributes: list[_DeployedAttribute]
     bits: int
     layers: list[_LayerRecord]
     epsilon: _EpsilonRecord
@@ -199,7 +257,7 @@ def read_deployment_text(raw: bytes, *, edited: bool = False) -> Deployment:
             f"the format is {str(written)[:40]!r}; this version reads {FORMAT!r}: export the design again"
         )
     try:
-        record = msgspec.convert(content, type=_Record)
+        record = msgspec.convert(content, type=_DeploymentContent)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"it does not fit {FORMAT}: {in_one_line(error)}") from error
     intact = record.digest == digest_of(content)
@@ -212,7 +270,7 @@ def read_deployment_text(raw: bytes, *, edited: bool = False) -> Deployment:
     return Deployment(domain, _automaton(record, domain.sizes), stated, record.design, record.software, intact)
 
 
-def _attribute(record: _AttributeRecord) -> Attribute:
+def _attribute(record: _DeployedAttribute) -> Attribute:
     if not SIZE_RANGE[0] <= len(record.categories) <= SIZE_RANGE[1]:
         raise InvalidInput(f"attribute {record.name!r} has {len(record.categories)} categories")
     return Attribute(record.name, tuple(record.categories))
@@ -231,7 +289,7 @@ def _stated(record: _EpsilonRecord, m: int) -> StatedEpsilons:
     return StatedEpsilons(record.total, tuple(record.attributes), tuple(record.conditional))
 
 
-def _automaton(record: _Record, sizes: IntArray) -> Layers:
+def _automaton(record: _DeploymentContent, sizes: IntArray) -> Layers:
     if record.bits not in WIDTHS:
         raise InvalidInput(f"bits is {record.bits}; give a multiple of 64 from {WIDTHS.start} to {WIDTHS.stop - 1}")
     if len(record.layers) > MOST_LAYERS:

@@ -19,7 +19,7 @@ from optrr.devices.deployment.deployment_file import Deployment, decoded_deploym
 from optrr.devices.deployment.exact import epsilons, work
 from optrr.devices.deployment.export import deployment_of
 from optrr.errors import InvalidInput
-from optrr.releases.small_files import Given, read_named
+from optrr.releases.sealed import Given, read_named
 
 __all__ = ["load_deployment", "verification_of", "verify_deployment"]
 

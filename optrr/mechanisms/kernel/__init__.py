@@ -16,8 +16,7 @@ batch, with eigenvalues of its own for each table: ten thousand variants beside 
 
 from optrr.mechanisms.kernel.effects import EffectKernel, unrandomized
 from optrr.mechanisms.kernel.matrices import MatrixKernel
-from optrr.mechanisms.kernel.operator import MAX_DENSE, MIN_EIGENVALUE, Kernel, SingularMarginal
-from optrr.mechanisms.kernel.products import ProductKernel
+from optrr.mechanisms.kernel.operator import MAX_DENSE, MIN_EIGENVALUE, Kernel, ProductKernel, SingularMarginal
 
 __all__ = [
     "MAX_DENSE",

@@ -4,22 +4,21 @@
 ``mechanism`` randomizes every attribute by its own, and ``reconstruction`` says how well a category can be guessed.
 """
 
-from optrr.mechanisms.matrix.distortion import DistortionMatrix, from_probabilities
-from optrr.mechanisms.matrix.families import (
+from optrr.mechanisms.matrix.distortion import (
+    DistortionMatrix,
+    from_probabilities,
     laplace,
     laplace_enclosure,
     laplace_epsilon,
     optimal_cuts,
-    randomized_response,
-    truncated_geometric,
-)
-from optrr.mechanisms.matrix.mechanism import MatrixMechanism
-from optrr.mechanisms.matrix.reconstruction import (
     posterior,
+    randomized_response,
     reconstruction_error,
     reconstruction_probability,
     reconstruction_squared_error,
+    truncated_geometric,
 )
+from optrr.mechanisms.matrix.mechanism import MatrixMechanism
 
 __all__ = [
     "DistortionMatrix",

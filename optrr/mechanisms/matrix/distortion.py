@@ -7,25 +7,101 @@ P[u, v] = Pr(output v | input u), rows sum to 1 (RVL writes the transpose). The 
 one column of P at a time. A sampler compares uniform words with thresholds, so what runs is a matrix of multiples of
 2^-63. It is that matrix which is stored, whose ε is computed in exact rationals and rounded up, and which estimation
 inverts: nothing is lost between the formula and the draw. A positive entry is at least 2^-63, so ε ends at 43.67.
+
+Rational enclosures of e^x for rational x, so that a ratio test on a Laplace matrix is a proof and not a rounding.
+
+The decimal module's exp is correctly rounded; the only other error is that of writing the exponent with 60 digits.
+
+Randomized response, the Laplace mechanism with post-processing, and the truncated geometric mechanism, as matrices.
+
+Randomized response (RVL eqs. 8, 19): e^ε/(t−1+e^ε) on the diagonal, 1/(t−1+e^ε) elsewhere. Among all ε-private
+matrices it has the largest trace (Results 1 and 3).
+
+Laplace (eqs. 9–11, 20, 21): categories are the numbers 1..t, the noise has scale b = (t−1)/ε, and the noisy value falls
+between cut points c_u ∈ [u, u+1]:
+
+    P[v, u] = F_v(c_u) − F_v(c_{u−1}),   F_v(c) = ½ e^{(c−v)/b} for c ≤ v,  1 − ½ e^{−(c−v)/b} above,  c_0 = −∞, c_t = ∞.
+
+The trace is a sum over cut points, each term concave and largest at c_u = u + ½ (Results 2 and 4). With midpoints and h =
+ε/(2(t−1)) the matrix's own ε is ε + ln(1 − (1−e^{−h})²), strictly below ε: post-processing leaves part of ε unused.
+
+Truncated geometric (Ghosh, Roughgarden & Sundararajan 2009), the discrete counterpart, with α = e^{−ε/(t−1)}:
+(1−α)/(1+α) α^|u−v| inside and α^|u−v|/(1+α) at the two ends; its ε is ε.
+
+How well one person's category can be read back from the report (RVL eqs. 5, 12, 14).
+
+The reader knows the prior π and answers x̂ at random from the posterior, so for true category v
+
+    Pr(v → v) = Σ_u P[v, u] Pr(x = v | y = u) = Σ_u P[v, u]² π_v / λ_u,      λ = Pᵀπ,
+
+and RVL's error is 1 − Pr(v → v), or E(x̂ − x)² where categories are numbers. With two categories both are the same.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
+from optrr.releases.account import checked_epsilon
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.enclosure import log_ceiling
+from optrr_solvers.enclosure import exp_bounds, log_ceiling
 from optrr_solvers.randomness import BitSource
+
+Enclosure = tuple[Fraction, Fraction]
+
+_CONTEXT = Context(prec=60, Emax=10**9, Emin=-(10**9))
+# An exponent up to 1e3 in size is off by at most 1e-57 after rounding to 60 digits; e^x then by 1e-57 relatively.
+_RELATIVE = Fraction(1, 10**55)
+_LARGEST = 1000
+
+
+# the entries of a matrix of t categories need only 2t different exponents, each many times
+@lru_cache(maxsize=1 << 14)
+def exp_enclosure(exponent: Fraction) -> Enclosure:
+    """Rationals around e^exponent, relative width 2e-55, for exponents up to 1000 in size."""
+    if abs(exponent) > _LARGEST:
+        raise OverflowError(f"exponent {float(exponent):g} is outside ±{_LARGEST}")
+    if not exponent:
+        return Fraction(1), Fraction(1)
+    rounded = _CONTEXT.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    middle = Fraction(_CONTEXT.exp(rounded))
+    return middle * (1 - _RELATIVE), middle * (1 + _RELATIVE)
+
+
+def minus(a: Enclosure, b: Enclosure) -> Enclosure:
+    """a − b."""
+    return a[0] - b[1], a[1] - b[0]
+
+
+def half(a: Enclosure) -> Enclosure:
+    """a/2."""
+    return a[0] / 2, a[1] / 2
+
+
+def ratio_bound(rows: list[list[Enclosure]]) -> Fraction:
+    """An upper bound on max over columns of the largest by the smallest entry, entries positive."""
+    columns = zip(*rows, strict=True)
+    return max(_column_bound(list(column)) for column in columns)
+
+
+def _column_bound(column: list[Enclosure]) -> Fraction:
+    smallest = min(low for low, _ in column)
+    if smallest <= 0:
+        raise OverflowError("an entry is too small to be told from 0 with 55 digits")
+    return max(high for _, high in column) / smallest
+
 
 Weights = NDArray[np.uint64]
 
@@ -148,3 +224,149 @@ def _checked(probabilities: Any) -> FloatArray:
         hint = "; its columns do sum to 1: transpose it" if np.abs(p.sum(axis=0) - 1).max() <= WRITTEN_SUM else ""
         raise InvalidInput(f"row {u} of the distortion matrix sums to {p[u].sum():.6g}; rows must sum to 1{hint}")
     return p
+
+
+# The numerical search for cut points starts here inside [u, u+1]: away from the middle, so that it has to find the optimum.
+_START = 0.1
+# The trace is flat to second order at its maximum, so an error of 1e-16 in it leaves 1e-8 in a cut point.
+CUT_TOLERANCE = 1e-6
+
+
+def randomized_response(size: int, epsilon: float) -> DistortionMatrix:
+    """RVL eq. 19 at ε nats; the matrix's exact ε is at most the one given, up to the rounding of its label."""
+    _check(size, epsilon)
+    # rounding the other categories up keeps the ratio at or below e^ε
+    other = math.ceil(SCALE / (size - 1 + exp_bounds(epsilon)[0]))
+    weights = np.full((size, size), other, dtype=np.uint64)
+    np.fill_diagonal(weights, SCALE - (size - 1) * other)
+    return DistortionMatrix(weights)
+
+
+def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> DistortionMatrix:
+    """RVL eq. 21 at ε nats; cut points c_u ∈ [u, u+1], u = 1..t−1, the midpoints where not given.
+
+    Its ``epsilon`` is that of the post-processed matrix as drawn: below ε for midpoints; for other cuts at most ε, up to the
+    rounding of its label.
+    """
+    rows = laplace_enclosure(size, epsilon, cuts)
+    return from_fractions([[(low + high) / 2 for low, high in row] for row in rows])
+
+
+def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> list[list[Enclosure]]:
+    """Every entry P[v, u] of the Laplace matrix between two rationals 1e-55 apart; t rows of t intervals."""
+    _check(size, epsilon)
+    points = _checked_cuts(size, cuts)
+    rate = Fraction(epsilon) / (size - 1)
+    zero, one = (Fraction(0), Fraction(0)), (Fraction(1), Fraction(1))
+    rows = []
+    for v in range(1, size + 1):
+        below = [zero, *(_distribution(c - v, rate) for c in points), one]
+        rows.append([_between(points, u, v, rate, below) for u in range(1, size + 1)])
+    return rows
+
+
+def laplace_epsilon(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> float:
+    """Upper bound on the ε of the ideal Laplace matrix, proved in interval arithmetic, in nats."""
+    return log_ceiling(ratio_bound(laplace_enclosure(size, epsilon, cuts)))
+
+
+def optimal_cuts(size: int, epsilon: float) -> FloatArray:
+    """The cut points that maximise the trace, found numerically, shape (t−1,), good to 1e-6: u + ½."""
+    _check(size, epsilon)
+    below = np.arange(1, size, dtype=np.float64)
+    rate = epsilon / (size - 1)
+
+    def missing(c: FloatArray) -> tuple[float, FloatArray]:
+        left, right = np.exp(-rate * (c - below)), np.exp(-rate * (below + 1 - c))
+        return float(np.sum(left + right)), np.asarray(rate * (right - left))
+
+    bounds = [(u, u + 1) for u in below]
+    # scaled so that the second derivative at the optimum is of order 1 for every ε, because the stopping rule is absolute
+    scale = np.exp(rate / 2) / rate**2
+    optimum = minimize(
+        lambda c: tuple(scale * part for part in missing(c)),
+        below + _START,
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+        options={"ftol": 0.0, "gtol": CUT_TOLERANCE / 10, "maxiter": 1000},
+    )
+    return np.asarray(optimum.x)
+
+
+def truncated_geometric(size: int, epsilon: float) -> DistortionMatrix:
+    """Two-sided geometric noise on 1..t, clamped to the ends; ε nats in all, ε/(t−1) between neighbours."""
+    _check(size, epsilon)
+    rate = Fraction(epsilon) / (size - 1)
+    power = [sum(exp_enclosure(-rate * k), Fraction(0)) / 2 for k in range(size)]
+    alpha = power[1]
+    inside = [(1 - alpha) / (1 + alpha) if 0 < v < size - 1 else 1 / (1 + alpha) for v in range(size)]
+    return from_fractions([[inside[v] * power[abs(u - v)] for v in range(size)] for u in range(size)])
+
+
+def _distribution(distance: Fraction, rate: Fraction) -> Enclosure:
+    """The distribution function F at a distance above the true value, for noise of scale 1/rate."""
+    tail = half(exp_enclosure(-abs(distance) * rate))
+    return tail if distance <= 0 else minus((Fraction(1), Fraction(1)), tail)
+
+
+def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list[Enclosure]) -> Enclosure:
+    """Pr(c_{u−1} < noisy value ≤ c_u); where both cuts lie above v the upper tails differ without cancellation."""
+    if u > v and u > 1:
+        low = half(exp_enclosure(-(points[u - 2] - v) * rate))
+        high = half(exp_enclosure(-(points[u - 1] - v) * rate)) if u <= len(points) else (Fraction(0), Fraction(0))
+        return minus(low, high)
+    return minus(below[u], below[u - 1])
+
+
+def _checked_cuts(size: int, cuts: Sequence[float] | None) -> list[Fraction]:
+    if cuts is None:
+        return [Fraction(2 * u + 1, 2) for u in range(1, size)]
+    if len(cuts) != size - 1 or not all(u <= c <= u + 1 for u, c in enumerate(cuts, start=1)):
+        raise InvalidInput(
+            f"cuts = {list(cuts)!r}; give {size - 1} cut points with u ≤ c_u ≤ u+1 for u = 1..{size - 1}"
+        )
+    return [Fraction(float(c)) for c in cuts]
+
+
+def _check(size: int, epsilon: float) -> None:
+    if not (isinstance(size, int | np.integer) and 2 <= size <= MAX_CATEGORIES):
+        raise InvalidInput(f"size = {size!r}; a distortion matrix has 2 to {MAX_CATEGORIES} categories")
+    checked_epsilon(epsilon)
+
+
+def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
+    """Pr(x = v | y = u), shape (r, r), rows u; an output that never occurs keeps the prior."""
+    pi = _checked_prior(matrix, prior)
+    joint = matrix.probabilities.T * pi
+    total = joint.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0, joint / np.where(total > 0, total, 1), pi))
+
+
+def reconstruction_probability(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
+    """RVL eq. 14 for every true category v, shape (r,)."""
+    return np.asarray(np.einsum("vu,uv->v", matrix.probabilities, posterior(matrix, prior)))
+
+
+def reconstruction_error(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
+    """1 − eq. 14 for every true category, shape (r,): eq. 12 where right counts 0 and wrong counts 1."""
+    return np.asarray(1 - reconstruction_probability(matrix, prior))
+
+
+def reconstruction_squared_error(
+    matrix: DistortionMatrix, prior: ArrayLike, values: ArrayLike | None = None
+) -> FloatArray:
+    """Eq. 12, E(x̂ − x)² for every true category, shape (r,); categories stand for ``values``, 1..r where not given."""
+    given = np.arange(1, matrix.size + 1) if values is None else np.asarray(values)
+    numbers = given.astype(np.float64)
+    if numbers.shape != (matrix.size,):
+        raise InvalidInput(f"values of shape {numbers.shape} for {matrix.size} categories; give one number for each")
+    read = matrix.probabilities @ posterior(matrix, prior)
+    return np.asarray(np.sum(read * (numbers[None, :] - numbers[:, None]) ** 2, axis=1))
+
+
+def _checked_prior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
+    pi = np.asarray(prior, dtype=np.float64)
+    if pi.shape != (matrix.size,) or not (pi >= 0).all() or abs(pi.sum() - 1) > WRITTEN_SUM:
+        raise InvalidInput(f"a prior for {matrix.size} categories is that many numbers of at least 0 that sum to 1")
+    return np.asarray(pi / pi.sum())

@@ -1,7 +1,7 @@
 """A mechanism that randomizes every attribute by a distortion matrix of its own (RVL §5.1, eqs. 22 and 23).
 
 The record's matrix is the Kronecker product of the attributes', its ε their sum. It is a
-:class:`~optrr.mechanisms.randomizer.Randomizer`, so estimation and tests take it like a designed mechanism.
+:class:`~optrr.mechanisms.mechanism.Randomizer`, so estimation and tests take it like a designed mechanism.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel, ProductKernel
 from optrr.mechanisms.matrix.distortion import DistortionMatrix
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.releases.provenance import digest_of
-from optrr.show.rounding import sum_of_epsilons
+from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource
 

@@ -6,12 +6,16 @@
 once; ``power`` is theirs.
 """
 
-from optrr.models.loglinear.comparing import STRATIFIED, compare_models, stratified_test
-from optrr.models.loglinear.estimating import fit_loglinear, stepwise
-from optrr.models.loglinear.likelihood_ratio import Comparison, beside
+from optrr.models.loglinear.comparing import (
+    STRATIFIED,
+    compare_models,
+    model_alternative,
+    stratified_alternative,
+    stratified_test,
+)
+from optrr.models.loglinear.estimating import Comparison, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.loglinear import LogLinear
-from optrr.models.loglinear.power import model_alternative, stratified_alternative
-from optrr.models.loglinear.terms import Terms
+from optrr.models.loglinear.margins import Terms
 
 __all__ = [
     "STRATIFIED",

@@ -20,9 +20,21 @@ p-values are those of χ² where every report expects 50 records, the smaller mo
 in the tail that χ² may be wrong by a factor of two; elsewhere they come from tables drawn from the fitted smaller model. Where
 the records hardly show these margins, what they explain cannot be taken away from what is tested, and the test is refused: with
 margins worth 3 to 7 true records a cell, tests at 5 % were measured to reject up to 12 % of the time. It is refused as well
-where they hardly show what is tested (:mod:`optrr.models.loglinear.shown`), such as odds ratios of margins that may be empty:
+where they hardly show what is tested, such as odds ratios of margins that may be empty:
 the law of drawn tables is another there (levels of 3 to 7 %), and nothing could be seen, as half a true record a cell of two 2
 × 2 strata leaves the logarithm of the ratio of their odds ratios a standard error of 4. Levels: benchmarks/model_levels.py.
+
+How well records show what a test of log-linear models is about.
+
+With E what a report adds to the score of each tested column, λ what the fit expects and n records (see
+:mod:`optrr.models.loglinear.comparing`), the information on the columns is n E diag(λ) Eᵀ. An even table of one true record a
+cell has A Aᵀ, A the columns without what the smaller model explains. The largest eigenvalue of the first beside the second is
+the number of true records a cell that would show the columns as well, in the direction in which they are shown best.
+
+What a test within strata, or of one log-linear model against a larger one, sees of a true table.
+
+As for two attributes (:mod:`optrr.models.tests.power_analysis`): the statistic of the expected reports, per record, is the
+noncentrality of the χ² that the test has there.
 """
 
 from __future__ import annotations
@@ -33,27 +45,49 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
 from optrr.domain.domain import Domain
 from optrr.domain.scores import GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.fitting import check_size
 from optrr.models.loglinear.loglinear import check_seen
-from optrr.models.loglinear.margins import NullModel, TableFits, pushed, scaled_solve
-from optrr.models.loglinear.shown import best_shown, even_scale
-from optrr.models.loglinear.terms import Terms
-from optrr.models.tests.chi_square import LimitOrDrawn
+from optrr.models.loglinear.margins import NullModel, TableFits, Terms, pushed, scaled_solve
+from optrr.models.tests.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
+from optrr.models.tests.nullfit import trend_contrast
+from optrr.models.tests.power_analysis import Alternative, checked_effect, spread_towards
 from optrr.models.tests.result import TestResult, check_testable, simulated_result
-from optrr.models.tests.score import trend_contrast
 from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks
+from optrr.models.tests.tail import LimitOrDrawn
 from optrr.records.counts import Counts
-from optrr.show.printable import amount
-from optrr.show.rounding import records_enough
+from optrr.show.text import amount, records_enough
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
+
+# Columns that are looked at; of more, some direction is shown wherever the margins are, and eigenvalues take long.
+_MOST_COLUMNS = 256
+
+
+def even_scale(old: FloatArray, added: FloatArray) -> FloatArray:
+    """Makes 1 of an even table's information A Aᵀ, (d, d), for columns of the smaller model and the added ones, (d, *sizes).
+
+    Empty where these are more than are looked at.
+    """
+    if len(added) > _MOST_COLUMNS:
+        return np.zeros((0, 0))
+    explained = np.vstack([np.ones(added[0].size), old.reshape(len(old), -1)]).T
+    new = added.reshape(len(added), -1).T
+    apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
+
+
+def best_shown(influence: FloatArray, expected: FloatArray, scale: FloatArray) -> FloatArray:
+    """True records a cell for each record, (B,), for E (B, d, R) and λ (B, R)."""
+    information = (influence * expected[:, None]) @ np.swapaxes(influence, 1, 2)
+    return np.asarray(np.linalg.eigvalsh(scale @ information @ scale.T)[:, -1])
+
 
 StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
 STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
@@ -308,3 +342,63 @@ def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:
         f"some margins of {test.null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
         f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none",
     )
+
+
+# Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
+# are clear of 0 are shown well enough.
+_NOT_REFUSED = 2.0
+
+
+def stratified_alternative(
+    proportions: ArrayLike,
+    domain: Domain,
+    mechanism: Randomizer,
+    name: StratifiedName = "conditional-independence",
+    scores: GivenScores | None = None,
+) -> Alternative:
+    """What one of `STRATIFIED` sees of a true joint distribution of two attributes and those that make strata.
+
+    Raises
+    ------
+    InvalidInput
+        where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism hides what the
+        test is about.
+    """
+    return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism), scores))
+
+
+def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
+    """What the test of a log-linear model against a larger one sees of a true distribution."""
+    kernel = test.null.kernel
+    expected = kernel.expected(checked_effect(proportions, kernel.sizes))
+    tables = MANY_RECORDS * expected[None]
+    fits = test.null.fitted(tables)
+    noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
+    spread = spread_towards(test.influence(fits)[0], fits.expected.ravel(), expected.ravel())
+    return Alternative(noncentrality, test.df, spread, _surveys(expected, fits, test))
+
+
+def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
+    """Of people whose reports have these chances, with the fit of the smaller model to very many of them."""
+
+    def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        own, n = test.null.fitted(tables), tables.sum(axis=test.null.kernel.axes)
+        statistic = test.statistics(tables, own)
+        answered = (test.null.records_worth(own, n) >= LEAST_WORTH) & (test.shown(own, n) >= LEAST_SHOWN)
+        return statistic, np.where(answered, chi2.sf(statistic, test.df), np.nan)
+
+    null = fits.expected[0]
+    fewest = float(min(expected.min(), null.min()))
+    work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
+    return Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
+
+
+def _clear(test: ModelTest, fits: TableFits) -> float:
+    """Records from which the smaller model's margins are clear of 0 and no test is refused."""
+    by_one = max(float(test.shown(fits, np.ones(1))[0]), float(np.finfo(np.float64).tiny))
+    records = [_NOT_REFUSED * LEAST_SHOWN / by_one]
+    for chosen, part in zip(test.null.terms.generators, test.null.parts, strict=True):
+        rest = tuple(i + 1 for i in range(fits.expected.ndim - 1) if i not in chosen)
+        shares, reports = fits.proportions.sum(axis=rest), fits.expected.sum(axis=rest)
+        records.append(records_clear(shares, part.exact_variance(reports, 1.0)))
+    return max(records)

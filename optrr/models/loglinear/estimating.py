@@ -1,24 +1,199 @@
-"""Fitting a log-linear model to randomized counts, and the choice of one by its information criterion."""
+"""Fitting a log-linear model to randomized counts, and the choice of one by its information criterion.
+
+Intervals of a log-linear model's coefficients by test inversion: a value is in where the score test does not reject it.
+
+"β_k is v" is a smaller model: the others are free, and k's column stays with the coefficient v. It is fitted as any model under
+test (:mod:`optrr.models.loglinear.margins`): from the larger model's fit to its margins, moved to v while the expectations of
+all other columns stay, and on by the likelihood where noise took no margin out of the proportions. The test's score for k then
+has the others' directions taken out. Where cells go to 0 a coefficient has no finite estimate, but a value can still be tested,
+so that intervals end where the records end them, and are infinite on a side where they do not.
+
+One log-linear model beside a larger one: the score test, the likelihood ratio, and what either gains in BIC.
+
+    G = 2n (ℓ_larger − ℓ_smaller)  ~  χ²,  as many degrees of freedom as the larger model adds parameters.
+
+The limit needs a larger model whose fitted shares are clear of 0. Where one of them is near 0, or at it, G falls short of χ²,
+and no p-value of it is given; the score test needs the smaller model's margins only (:mod:`optrr.models.loglinear.comparing`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from itertools import combinations
+from math import copysign, isfinite, prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import chi2, norm
 
-from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.models.loglinear.coefficients import affordable, coefficient_intervals
-from optrr.models.loglinear.comparing import LEAST_WORTH
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, compare_models
 from optrr.models.loglinear.fitting import fit
 from optrr.models.loglinear.loglinear import LogLinear, check_seen
-from optrr.models.loglinear.margins import NullModel
-from optrr.models.loglinear.terms import Terms
+from optrr.models.loglinear.margins import NullModel, TableFits, Terms, scaled_solve
+from optrr.models.tests.result import TestResult
+from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.records.counts import Counts
-from optrr.show.rounding import records_enough
+from optrr.show.result import Result
+from optrr.show.text import records_enough
 from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.intervals import GROWTH, LIMIT, invert, outward
 from optrr.tables.estimation.result import check_confidence, check_records
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# Newton steps that bring the other columns' expectations back, how near they come, and the longest step of an exponent.
+_STEPS, _NEAR, _LONGEST = 40, 1e-9, 3.0
+# A share that counts as 0 in logarithms.
+_FLOOR = 1e-300
+# First step from the estimate towards a limit in standard errors, and the farthest value, odds of e^25: those beyond it count
+# as infinite.
+_FIRST, _FARTHEST = 2.0, 25.0
+# Where a cell goes to 0 its standard error is of no use; steps of this size do not miss a limit.
+_LARGEST_ERROR = 1.0
+# Parameters cubed times cells: a limit takes some ten fits, so that the intervals of such a model take about ten seconds.
+_MOST_WORK = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class PinnedModel(NullModel):
+    """A model one of whose coefficients, the one of column ``pinned``, is held at a value."""
+
+    pinned: int
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """Those whose coefficients are free, (p − 1, *sizes); where there are none, a column of zeros, which moves nothing."""
+        others = np.delete(self.terms.columns(), self.pinned, axis=0)
+        return others if len(others) else np.zeros_like(self.column)
+
+    @cached_property
+    def column(self) -> FloatArray:
+        """The pinned one, (1, *sizes)."""
+        return self.terms.columns()[[self.pinned]]
+
+    @cached_property
+    def _reading(self) -> FloatArray:
+        """(R,) what of the logarithms of a table of the model makes the coefficient."""
+        flat = self.terms.columns().reshape(self.terms.parameters, -1)
+        design = np.vstack([np.ones(flat.shape[1]), flat]).T
+        return np.asarray(np.linalg.pinv(design)[1 + self.pinned])
+
+    def estimated(self, fits: TableFits) -> FloatArray:
+        """The coefficient of tables of the model, (B,)."""
+        return np.asarray(np.log(np.maximum(fits.proportions.reshape(len(fits.proper), -1), _FLOOR)) @ self._reading)
+
+    def at(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> TableFits:
+        """The fit of tables (B, *sizes), which the whole model fits by ``fits``, with the coefficient at ``values`` (B,)."""
+        n = tables.sum(axis=self.kernel.axes)
+        moved = self._moved(values, fits)
+        start = TableFits(moved, self._expected(moved), fits.proper)
+        return self._likeliest(tables / n.reshape(-1, *(1,) * (tables.ndim - 1)), n, start)
+
+    def _moved(self, values: FloatArray, fits: TableFits) -> FloatArray:
+        """Tables with the coefficient at these values and the other columns' expectations as they were."""
+        b = values.size
+        flat = self.columns.reshape(len(self.columns), -1)
+        shares = fits.proportions.reshape(b, -1)
+        wanted = shares @ flat.T
+        logs = np.log(np.maximum(shares, _FLOOR)) + (values - self.estimated(fits))[:, None] * self.column.reshape(
+            1, -1
+        )
+        for _ in range(_STEPS):
+            shares = _proportions(logs)
+            missed = wanted - shares @ flat.T
+            if np.abs(missed).max(initial=0.0) <= _NEAR:
+                break
+            centred = flat[None] - (shares @ flat.T)[:, :, None]
+            information = (centred * shares[:, None, :]) @ np.swapaxes(centred, 1, 2)
+            step = scaled_solve(information, missed[:, :, None])[:, :, 0] @ flat
+            step = step - np.sum(step * shares, axis=1, keepdims=True)
+            logs = logs + step * np.minimum(1.0, _LONGEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
+        return _proportions(logs).reshape(fits.proportions.shape)
+
+    def error(self, tables: FloatArray, fits: TableFits) -> float:
+        """Standard error of the coefficient of the first table, from the information at its fit."""
+        first = TableFits(fits.proportions[:1], fits.expected[:1], fits.proper[:1])
+        weights = ModelTest("coefficient", self, self.column).influence(first)[0, 0]
+        information = float(tables[0].sum() * np.sum(weights**2 * first.expected.ravel()))
+        return float(min(1 / np.sqrt(max(information, np.finfo(np.float64).tiny)), _LARGEST_ERROR))
+
+    def deviations(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> FloatArray:
+        """How many standard deviations the score for the coefficient lies above 0 where it is at ``values``, (B,)."""
+        b = values.size
+        pinned = self.at(values, tables, fits)
+        weights = ModelTest("coefficient", self, self.column).influence(pinned)[:, 0]
+        lam = pinned.expected.reshape(b, -1)
+        n = tables.sum(axis=self.kernel.axes)
+        distance = tables.reshape(b, -1) / n[:, None] - lam
+        return np.asarray(np.sqrt(n) * np.sum(weights * distance, axis=1) / np.sqrt(np.sum(weights**2 * lam, axis=1)))
+
+
+def _proportions(logs: FloatArray) -> FloatArray:
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def affordable(terms: Terms) -> bool:
+    """Whether the intervals of a model's coefficients end in about ten seconds."""
+    return terms.parameters**3 * prod(map(int, terms.domain.sizes)) <= _MOST_WORK
+
+
+def coefficient_intervals(model: NullModel, table: FloatArray, estimates: FloatArray, confidence: float) -> FloatArray:
+    """Limits of every coefficient, (p, 2), for a table of counts; infinite where the records leave none on that side.
+
+    They hold the ``estimates`` (p,), infinite ones too, and end where values are first rejected on the way out. The score test
+    may accept values beyond that again, where cells are nearly 0 and hardly move its score; the likelihood rejects nearly all.
+    """
+    tables, quantile = table[None].astype(np.float64), float(norm.isf((1 - confidence) / 2))
+    fits = model.fitted(tables)
+    out = np.empty((model.terms.parameters, 2))
+    for k, estimate in enumerate(estimates):
+        pinned = PinnedModel(model.terms, model.kernel, model.parts, k)
+
+        @cache
+        def deviation(value: float, pinned: PinnedModel = pinned) -> float:
+            return float(pinned.deviations(np.array([value]), tables, fits)[0])
+
+        start, error = float(pinned.estimated(fits)[0]), pinned.error(tables, fits)
+        middle = _middle(deviation, start, error, quantile)
+        low, high = (_limit(deviation, middle, side * error, quantile) for side in (-1, 1))
+        # an estimate without a limit is NaN, and moves no end
+        out[k] = np.fmin(low, estimate), np.fmax(high, estimate)
+    return out
+
+
+def _middle(deviation: Callable[[float], float], start: float, error: float, quantile: float) -> float:
+    """A value near the estimate at which the score is 0. Scores fall as values rise.
+
+    Where it stays on one side of 0 however far the value is, the estimate is infinite: the value of the least score, if that is
+    not rejected, and the estimate's otherwise.
+    """
+    start = float(np.clip(start, -_FARTHEST, _FARTHEST))
+    side = copysign(1.0, deviation(start))
+    middle = invert(lambda value: side * deviation(value), start, side * error, side * _FARTHEST)
+    if isfinite(middle):
+        return middle
+    points = outward(start, side * error, GROWTH, side * _FARTHEST)
+    least = min(points, key=lambda value: abs(deviation(value)))
+    return least if abs(deviation(least)) < quantile else start
+
+
+def _limit(deviation: Callable[[float], float], middle: float, error: float, quantile: float) -> float:
+    """Where values, on the way in the direction of ``error``, are first rejected."""
+    side = copysign(1.0, error)
+
+    def excess(value: float) -> float:
+        return quantile + side * deviation(value)
+
+    if excess(middle) <= 0:
+        return middle
+    return invert(excess, middle, _FIRST * error, side * _FARTHEST, precision=LIMIT / _FIRST)
 
 
 def fit_loglinear(
@@ -116,3 +291,94 @@ def _neighbours(terms: Terms, seen: list[tuple[int, ...]]) -> Iterable[Terms]:
     for old in terms.generators:
         if len(old) > 1:
             yield terms.without_term(old)
+
+
+_NEAR_ZERO = (
+    "the likelihood ratio has no p-value: shares of the larger model are near 0, or reports few, where it falls short of χ²; "
+    "the score test holds there"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
+    """Two models fitted to the same records, the smaller inside the larger; ``score`` tests the smaller one.
+
+    ``ratio`` is the likelihood ratio G, ``ratio_p_value`` that of χ² with the score test's degrees of freedom, None where χ²
+    does not hold.
+    """
+
+    smaller: LogLinear
+    larger: LogLinear
+    score: TestResult
+    ratio: float
+    ratio_p_value: float | None
+
+    in_summary = ("score", "bic_difference", "warnings")
+
+    @property
+    def bic_difference(self) -> float:
+        """BIC of the larger model minus that of the smaller: below 0 it gains more than its parameters cost."""
+        return self.larger.bic - self.smaller.bic
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        fits = [line for model in (self.smaller, self.larger) for line in model.warnings]
+        ratio = () if self.ratio_p_value is not None else (_NEAR_ZERO,)
+        return (*dict.fromkeys([*fits, *self.score.warnings]), *ratio)
+
+    def headline(self) -> str:
+        """Both models, both tests."""
+        ratio = "no p-value" if self.ratio_p_value is None else f"p = {self.ratio_p_value:.4g}"
+        return (
+            f"{self.smaller.terms} against {self.larger.terms}: score {self.score.statistic:.4f}, p = {self.score.p_value:.4g} "
+            f"({self.score.source}); likelihood ratio {self.ratio:.4f}, {ratio}; {self.score.freedom}; BIC "
+            f"{self.bic_difference:+.2f}"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "smaller": str(self.smaller.terms),
+            "larger": str(self.larger.terms),
+            "df": self.score.df,
+            "likelihood_ratio": self.ratio,
+            "likelihood_ratio_p_value": self.ratio_p_value,
+            **super().summary(),
+        }
+
+    def plot(self) -> Figure:
+        """That of the score test."""
+        return self.score.plot()
+
+
+def beside(
+    counts: Counts,
+    mechanism: Randomizer,
+    one: Iterable[Iterable[str]] | Terms,
+    other: Iterable[Iterable[str]] | Terms,
+    random_state: int | np.random.Generator | None = None,
+) -> Comparison:
+    """Compare two log-linear models of which one, in either place, is part of the other.
+
+    Raises
+    ------
+    InvalidInput
+        where neither is part of the other, and as :func:`optrr.models.loglinear.compare_models`.
+    """
+    first, second = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (one, other))
+    smaller, larger = (second, first) if second <= first else (first, second)
+    score = compare_models(counts, mechanism, smaller, larger, random_state)
+    inner, outer = fitted_model(counts, mechanism, smaller), fitted_model(counts, mechanism, larger)
+    ratio = max(2 * (outer.log_likelihood - inner.log_likelihood), 0.0)
+    return Comparison(inner, outer, score, ratio, float(chi2.sf(ratio, score.df)) if _clear(outer) else None)
+
+
+def _clear(model: LogLinear) -> bool:
+    """Whether a model's shares are clear of 0, and all of its expected reports many."""
+    if np.isnan(model.covariance).any() or model.n * model.fitted.expected.min() < MANY_EXPECTED:
+        return False
+    shares, columns = model.proportions.ravel(), model.terms.columns().reshape(model.terms.parameters, -1)
+    slopes = shares * (columns - (columns @ shares)[:, None])
+    errors = np.sqrt(np.einsum("kc,kl,lc->c", slopes, model.covariance, slopes))
+    return bool((shares >= CLEAR_OF_ZERO * errors).all())

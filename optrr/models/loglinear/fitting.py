@@ -6,24 +6,60 @@ With J = Pᵀ diag(π)(X − 1 πᵀX), the derivative of λ in β, the score is
 EM comes near the maximum and cannot lose likelihood: given a table, the records that it expects behind the reports
 (π ∘ P(λ̂/λ)) are fitted by iterative proportional fitting to the model's margins. Fisher scoring then finishes. Where a fitted
 cell tends to 0 some β has no finite maximum: β stops where no cell that it moves matters any more, and
-:mod:`optrr.models.loglinear.unbounded` says which.
+:mod:`optrr.models.loglinear.fitting` says which.
 
 A step costs O(p R m) for the kernel and O(p² R) for the information; p parameters, R cells, 8 p R bytes.
+
+Which coefficients of a log-linear model are infinite where cells of its fitted table have gone to 0.
+
+Coefficients may move in a direction d without end where Xd is the same in all other cells, and less in those that go to 0: the
+directions of recession of the likelihood (Fienberg & Rinaldo, Annals of Statistics 40, 2012, §2). A coefficient tends to
+infinity where they all take it one way, and has no limit where they take it both ways.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import inf, nan, prod
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.loglinear.margins import pushed
-from optrr.models.loglinear.terms import Terms
+from optrr.models.loglinear.margins import Terms, pushed
 from optrr_solvers.arrays import FloatArray
+
+# Directions that change cells by less than this share of the one that changes them most do not change them.
+_SAME = 1e-10
+# What a linear program says of a direction of length 1 is 0 below this.
+_ZERO = 1e-7
+
+
+def limits_of_coefficients(coefficients: FloatArray, columns: FloatArray, empty: NDArray[np.bool_]) -> FloatArray:
+    """The coefficients (p,) with ∞ or −∞ for those that tend to it where ``empty`` cells (R,) go to 0, NaN for no limit.
+
+    ``columns`` (p, R) are the model's. Two linear programs for each coefficient that the other cells leave open.
+    """
+    centred = columns - columns[:, ~empty].mean(axis=1, keepdims=True)
+    kept = centred[:, ~empty]
+    values, vectors = np.linalg.eigh(kept @ kept.T)
+    free = vectors[:, values <= _SAME * max(float(np.max(np.sum(centred**2, axis=1))), 1.0)]
+    falls, out = centred[:, empty].T @ free, coefficients.copy()
+    for k in np.flatnonzero(np.abs(free).max(axis=1, initial=0.0) > _ZERO):
+        up, down = (_farthest(side * free[k], falls) for side in (1.0, -1.0))
+        if up or down:
+            out[k] = nan if up and down else inf if up else -inf
+    return out
+
+
+def _farthest(aim: FloatArray, falls: FloatArray) -> bool:
+    """Whether a direction z with ``falls`` z ≤ 0 has ``aim``·z > 0."""
+    solution = linprog(-aim, A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1, 1))
+    return bool(-solution.fun > _ZERO)
+
 
 # Doubles of the derivative J: 800 MB.
 MOST_DOUBLES = 10**8
@@ -39,7 +75,7 @@ _SINGULAR = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedLogLinear:
     """A fitted model: β (p,), proportions π and expected reports λ of the kernel's sizes.
 
     ``gain`` is what another scoring step promises, in nats per record.
@@ -79,7 +115,7 @@ def check_size(terms: Terms) -> None:
         )
 
 
-def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> Fitted:
+def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
     """The likeliest table of the model, for observed proportions of the kernel's sizes.
 
     Raises
@@ -97,7 +133,7 @@ def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> Fitted:
     return _scored(terms, np.asarray(beta), observed, kernel)
 
 
-def _scored(terms: Terms, beta: FloatArray, observed: FloatArray, kernel: Kernel) -> Fitted:
+def _scored(terms: Terms, beta: FloatArray, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
     flat = terms.columns().reshape(terms.parameters, -1)
     now = _at(terms, beta, flat, kernel, np.inf, 0)
     for step in range(1, _MOST_STEPS + 1):
@@ -114,7 +150,9 @@ def _scored(terms: Terms, beta: FloatArray, observed: FloatArray, kernel: Kernel
     return now
 
 
-def _improved(now: Fitted, direction: FloatArray, observed: FloatArray, flat: FloatArray) -> Fitted | None:
+def _improved(
+    now: FittedLogLinear, direction: FloatArray, observed: FloatArray, flat: FloatArray
+) -> FittedLogLinear | None:
     """The largest halved step that raises the likelihood; None where none does, to rounding."""
     likelihood = now.log_likelihood(observed)
     for halving in range(_HALVINGS):
@@ -124,14 +162,14 @@ def _improved(now: Fitted, direction: FloatArray, observed: FloatArray, flat: Fl
     return None
 
 
-def _at(terms: Terms, beta: FloatArray, flat: FloatArray, kernel: Kernel, gain: float, steps: int) -> Fitted:  # noqa: PLR0913
+def _at(terms: Terms, beta: FloatArray, flat: FloatArray, kernel: Kernel, gain: float, steps: int) -> FittedLogLinear:  # noqa: PLR0913
     logs = beta @ flat
     table = np.exp(logs - logs.max())
     table = np.maximum(table / table.sum(), _FLOOR / table.size).reshape(kernel.sizes)
     table = table / table.sum()
     # a mechanism that changes nothing expects 0 where a share is 0; the floor keeps ratios finite
     expected = np.maximum(kernel.forward(table), _FLOOR**2)
-    return Fitted(terms, kernel, beta, table, expected, gain, steps)
+    return FittedLogLinear(terms, kernel, beta, table, expected, gain, steps)
 
 
 def solved(information: FloatArray, score: FloatArray, terms: Terms) -> FloatArray:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optrr.mechanisms.randomizer import Randomizer
-from optrr.models.loglinear.fitting import Fitted
-from optrr.models.loglinear.terms import Terms
-from optrr.models.loglinear.unbounded import limits_of_coefficients
+from optrr.mechanisms.mechanism import Randomizer
+from optrr.models.loglinear.fitting import FittedLogLinear, limits_of_coefficients
+from optrr.models.loglinear.margins import Terms
 from optrr.records.counts import Counts
-from optrr.show.printable import amount
 from optrr.show.result import TableResult, in_json, intervals_said
+from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class LogLinear(TableResult):
     """
 
     counts: Counts
-    fitted: Fitted
+    fitted: FittedLogLinear
     limits: FloatArray
     confidence: float = 0.95
     simultaneous: bool = False

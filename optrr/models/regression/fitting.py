@@ -1,25 +1,268 @@
-"""The front door: a formula, randomized records and their mechanism become a fitted regression."""
+"""The front door: a formula, randomized records and their mechanism become a fitted regression.
+
+From estimating equations to a result: estimates, errors, tests of every parameter and term, intervals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan, nan, sqrt
 from typing import Any, Literal, get_args
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2, norm
 
 from optrr.domain.domain import Attribute, Domain
 from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
-from optrr.models.regression.building import linear_equations, logistic_equations
-from optrr.models.regression.equations import Equations
-from optrr.models.regression.formulas import Formula, Predictors, check_scores, numbers_of
-from optrr.models.regression.inferring import fitted
-from optrr.models.regression.reports import Reports, read_reports
-from optrr.models.regression.result import Fit, Regression
-from optrr.show.printable import amount
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.models.regression.building import DistinctReports, linear_equations, logistic_equations, read_reports
+from optrr.models.regression.families import Equations, LikelihoodEquations, LinearEquations
+from optrr.models.regression.formulas import Formula, Predictors, Term, check_scores, numbers_of
+from optrr.models.regression.result import Coefficient, Fit, Regression, TermTest
+from optrr.models.regression.solving import (
+    clear,
+    clearance,
+    covariance,
+    fieller_limits,
+    law_holds,
+    searched_limits,
+    solve,
+    tested_with_law,
+)
+from optrr.show.text import amount, records_enough
+from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with, enough
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.result import check_confidence
+from optrr_solvers.arrays import FloatArray
+
+# Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
+_DEPENDENT = 1e-10
+# Columns that have at least this share in what determines them are named.
+_NAMED = 0.05
+# Residuals with less than this share of the outcome's square are rounding: all reports are alike.
+_ALIKE = 1e-14
+_ELSE = "leave out predictors, or give the attributes a larger epsilon"
+_TOO_LITTLE = "the records say too little for this model: no solution of its equations was reached; {more}"
+_TESTS_ALONE = (
+    "the records say too little to estimate the parameters together: no solution of the equations was reached; the tests need "
+    "only one under their hypothesis; for estimates, {more}"
+)
+_NO_LAW = (
+    "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests may reject a "
+    "true value less often than their level says; {more}"
+)
+
+
+def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
+    """Solve the equations of one data set, and test every parameter and term.
+
+    Where no solution is reached, there are only the tests: each needs one under its hypothesis.
+
+    Raises
+    ------
+    InvalidInput
+        for columns that determine each other, and where not even a test is left.
+    """
+    solved = solve(equations, equations.start())
+    _check_independent(equations, fit)
+    if not solved.converged[0]:
+        return _tests_alone(fit, equations, confidence)
+    noise = covariance(equations, solved.theta)[0]
+    alike = _alike(equations, solved.theta[0], noise)
+    noise = np.where(alike | alike[:, None], nan, noise)
+    errors, deviate = np.sqrt(np.diag(noise)), float(norm.isf((1 - confidence) / 2))
+    tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
+    zeros = [_zero(fit, equations, k, solved.theta) if errors[k] > 0 else nan for k in range(errors.size)]
+    rows = [
+        _coefficient(fit, each, zero, interval(equations, each, deviate))
+        for each, zero in zip(tried, zeros, strict=True)
+    ]
+    likely = isinstance(equations, LikelihoodEquations)
+    return Regression(
+        fit=fit,
+        method=_method(equations),
+        n=int(equations.n[0]),
+        confidence=confidence,
+        coefficients=tuple(rows),
+        terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
+        covariance=noise,
+        log_likelihood=float(equations.n[0] * equations.objective(solved.theta)[0]) if likely else None,
+        warnings=(*_unbounded(equations, rows, tried, deviate), *_without_law(fit, equations, alike)),
+    )
+
+
+def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regression:
+    """The result where no solution of the equations is reached."""
+    start, p = equations.start(), equations.parameters
+    none, alike = np.full(p, nan), np.zeros(p, dtype=np.bool_)
+    rows = [_coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf)) for k in range(p)]
+    terms = _term_tests(fit, equations, start, alike)
+    if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
+        raise TooFewRecords(_TOO_LITTLE.format(more=_for_a_solution(equations)))
+    return Regression(
+        fit=fit,
+        method=_method(equations),
+        n=int(equations.n[0]),
+        confidence=confidence,
+        coefficients=tuple(rows),
+        terms=tuple(terms),
+        covariance=np.full((p, p), nan),
+        log_likelihood=None,
+        warnings=(_TESTS_ALONE.format(more=_for_a_solution(equations)), *_without_law(fit, equations, alike)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A parameter of one data set: its position, the solution (p,), and its standard error there, NaN where there is none."""
+
+    k: int
+    theta: FloatArray
+    error: float
+
+
+def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float, float]:
+    """All values of a parameter that its test does not reject at so many standard normal deviations.
+
+    The whole line where the other parameters are not clear of what randomization may hide.
+    """
+    others = np.array([i for i in range(tried.theta.size) if i != tried.k], dtype=np.int64)
+    if not tried.error > 0 or not clear(equations, tried.theta[None], others)[0]:
+        return -inf, inf
+    if isinstance(equations, LinearEquations):
+        return fieller_limits(equations, tried.k, tried.theta, tried.error, deviate)
+    return searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
+
+
+def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float]) -> Coefficient:
+    return Coefficient(
+        parameter=fit.labels[tried.k],
+        estimate=float(tried.theta[tried.k]),
+        standard_error=tried.error,
+        statistic=zero,
+        p_value=float(chi2.sf(zero**2, 1)),
+        lower=limits[0],
+        upper=limits[1],
+    )
+
+
+def _zero(fit: Fit, equations: Equations, k: int, theta: FloatArray) -> float:
+    """The signed root of the score test that a parameter is 0, from θ (1, p); NaN where there is no test."""
+    # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+    return float(tested_with_law(equations, (k,), np.zeros(1), theta).signed[0]) if k >= fit.thresholds else nan
+
+
+def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
+    """Parameters (p,) that the reports show no error of, because all that tell about them are alike."""
+    variance = np.diag(noise)
+    if not isinstance(equations, LinearEquations):
+        return np.asarray(~(variance > 0))
+    squares = np.abs(np.diag(equations.curvature(theta[None])[0]))
+    return np.asarray(~(variance * equations.n[0] * squares > _ALIKE * np.max(theta**2 * squares)))
+
+
+def _method(equations: Equations) -> str:
+    if isinstance(equations, LinearEquations):
+        return "least squares from unbiased second moments"
+    return "maximum likelihood" if isinstance(equations, LikelihoodEquations) else "unbiased score"
+
+
+def _check_independent(equations: Equations, fit: Fit) -> None:
+    """Refuse columns that others determine: they do so exactly, whatever the noise."""
+    block = equations.curvature(equations.start())[0]
+    scale = np.sqrt(np.abs(np.diag(block)))
+    if not (scale > 0).all():
+        column = fit.labels[int(np.argmin(scale))]
+        raise InvalidInput(f"the column {column!r} is 0 for everybody; leave it out")
+    values, vectors = np.linalg.eigh(block / np.outer(scale, scale))
+    least = int(np.argmin(np.abs(values)))
+    if abs(values[least]) < _DEPENDENT * np.abs(values).max():
+        labels = [label for label, v in zip(fit.labels, vectors[:, least], strict=True) if abs(v) > _NAMED]
+        raise InvalidInput(f"the columns {', '.join(labels)} determine each other; leave one out")
+
+
+def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArray[np.bool_]) -> list[TermTest]:
+    """Of every term but the constant; NaN where the reports show no error of it, or there is no test."""
+    out = []
+    for term in fit.predictors.terms:
+        which = columns_of(fit, term)
+        if which:
+            known = not alike[list(which)].any()
+            statistic = (
+                float(tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0]) if known else nan
+            )
+            out.append(TermTest(term.name, statistic, len(which), float(chi2.sf(statistic, len(which)))))
+    return out
+
+
+def columns_of(fit: Fit, term: Term) -> tuple[int, ...]:
+    """The places of a term's coefficients among the parameters, the constant's left out."""
+    return tuple(fit.labels.index(fit.predictors.labels[c]) for c in term.columns if c != fit.predictors.intercept)
+
+
+def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> list[str]:
+    """Which parameters, and terms of several columns, have no p-value because their tests' law does not hold."""
+    tests: dict[str, tuple[int, ...]] = {label: (k,) for k, label in enumerate(fit.labels) if k >= fit.thresholds}
+    several = {
+        f"{term.name} as a whole": which for term in fit.predictors.terms if len(which := columns_of(fit, term)) > 1
+    }
+    names = [
+        name
+        for name, which in (tests | several).items()
+        if not (alike[list(which)].any() or law_holds(equations, which)[0])
+    ]
+    if not names:
+        return []
+    whose = [(tests | several)[name] for name in names]
+    more = _more(equations, lambda scaled: all(law_holds(scaled, which)[0] for which in whose))
+    return [_NO_LAW.format(names=", ".join(names), more=more)]
+
+
+def _more(equations: Equations, opens: Callable[[Equations], bool]) -> str:
+    """What to do, with the number of records of which the same shares of reports would have equations that do."""
+    n = enough(float(equations.n[0]), lambda n: opens(of_records(equations, n)))
+    return f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
+
+
+def _for_a_solution(equations: Equations) -> str:
+    """The same where no solution was reached: the curvature must be clear of 0 in every direction."""
+    errors = float(clearance(equations, equations.start(), np.arange(equations.parameters))[0])
+    if errors >= CLEAR_OF_ZERO:
+        return f"collect more, {_ELSE}"
+    return f"{clear_with(float(equations.n[0]), errors)}; else {_ELSE}"
+
+
+def of_records(equations: Equations, n: float) -> Equations:
+    """The equations of the same shares of reports, of n records."""
+    # every kind of equations is a dataclass with this field
+    return replace(equations, n=np.full_like(equations.n, n))  # type: ignore[type-var]
+
+
+def _open_ended(rows: list[Coefficient]) -> list[str]:
+    return [r.parameter for r in rows if not (isfinite(r.lower) and isfinite(r.upper))]
+
+
+def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried], deviate: float) -> list[str]:
+    alike = [r.parameter for r in rows if isnan(r.standard_error)]
+    said = [
+        f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
+    ]
+    open_ended = [name for name in _open_ended(rows) if name not in alike]
+    if not open_ended:
+        return said if alike else []
+    those = [each for each, row in zip(tried, rows, strict=True) if row.parameter in open_ended]
+
+    def bounded(scaled: Equations) -> bool:
+        smaller = sqrt(equations.n[0] / scaled.n[0])
+        return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
+
+    why = "it" if len(rows) == 1 else "what the other predictors leave of it"
+    cannot = f"{why} cannot be told from noise; {_more(equations, bounded)}"
+    return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
+
 
 FamilyName = Literal["linear", "logistic"]
 FAMILIES: tuple[str, ...] = get_args(FamilyName)
@@ -72,7 +315,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def modelled(
-    formula: Formula, reports: Reports, family: str | None, scores: Mapping[str, ArrayLike]
+    formula: Formula, reports: DistinctReports, family: str | None, scores: Mapping[str, ArrayLike]
 ) -> tuple[Fit, Equations]:
     """What is fitted to the reports of one data set, and its equations; see :func:`regress`."""
     fit = model(formula, reports, family, scores)
@@ -82,20 +325,20 @@ def modelled(
     return fit, equations(fit, reports)
 
 
-def model(formula: Formula, reports: Reports, family: str | None, scores: Mapping[str, ArrayLike]) -> Fit:
+def model(formula: Formula, reports: DistinctReports, family: str | None, scores: Mapping[str, ArrayLike]) -> Fit:
     """What a formula says of these attributes; see :func:`regress`."""
     predictors = Predictors.of(formula, _named(reports, formula), scores)
     return _family(formula, family, reports.domain[formula.outcome], predictors, scores)
 
 
-def equations(fit: Fit, reports: Reports) -> Equations:
+def equations(fit: Fit, reports: DistinctReports) -> Equations:
     """The estimating equations of every data set among the reports."""
     if fit.scores is None:
         return logistic_equations(fit.predictors, reports, fit.outcome.name)
     return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)
 
 
-def _named(reports: Reports, formula: Formula) -> Domain:
+def _named(reports: DistinctReports, formula: Formula) -> Domain:
     """The predictors' attributes; for a constant alone the outcome stands in, as a domain is never empty, and is not used."""
     return reports.domain.subset(formula.predictors or (formula.outcome,))
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from optrr.domain.domain import Attribute, Domain, listed
 from optrr.domain.scores import checked_scores, has_numbers
 from optrr.errors import InvalidInput, did_you_mean, in_one_line, not_installed
-from optrr.show.printable import category_word
+from optrr.show.text import category_word
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.errors import InvalidInput
+from optrr.models.regression.families import Levels
 from optrr.models.regression.formulas import Predictors
-from optrr.models.regression.levels import Levels
-from optrr.records.encoded import encoded
-from optrr.show.printable import category_word
+from optrr.records.counts import encoded
 from optrr.show.result import TableResult, arrow_rows, intervals_said
+from optrr.show.text import category_word
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ records needed for narrow intervals in ``interval_width``.
 """
 
 from optrr.models.tests.drawn_power import PredictedPower
-from optrr.models.tests.goodness import goodness_of_fit
-from optrr.models.tests.homogeneity import homogeneity
-from optrr.models.tests.interval_width import IntervalWidths
-from optrr.models.tests.naive import naive_pearson
+from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity, naive_pearson
+from optrr.models.tests.nullfit import ScoreTests, all_contrasts, score_tests, trend_contrast
 from optrr.models.tests.power_analysis import (
     Alternative,
+    IntervalWidths,
     alternative,
     alternative_of,
     goodness_alternative,
@@ -24,7 +23,6 @@ from optrr.models.tests.power_analysis import (
     required_records,
 )
 from optrr.models.tests.result import TestResult
-from optrr.models.tests.score import ScoreTests, all_contrasts, score_tests, trend_contrast
 from optrr.models.tests.tail import reliable_down_to, tail_probability
 from optrr.models.tests.testing import TESTS, test
 

@@ -26,10 +26,9 @@ from scipy.stats import binom, chi2, hypergeom
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.calibration import Association, chi_square_limit
-from optrr.models.tests.chi_square import CLEAR_OF_ZERO, MANY_EXPECTED, chi_square_holds
-from optrr.models.tests.exact import goodness_tests, homogeneity_tests
 from optrr.models.tests.homogeneity import DifferentMechanisms
 from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED, chi_square_holds, goodness_tests, homogeneity_tests
 from optrr.show.result import Result
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -284,7 +283,7 @@ def _as_drawn(exact: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def _where_held(statistic: FloatArray, df: int, fewest: float | FloatArray, exact: FloatArray) -> FloatArray:
-    """p-values of χ² where it holds, the exact ones elsewhere, as the tests of :mod:`optrr.models.tests.exact` have them."""
+    """p-values of χ² where it holds, the exact ones elsewhere, as the tests of :mod:`optrr.models.tests.tail` have them."""
     limit, expected = np.asarray(chi2.sf(statistic, df)), np.broadcast_to(fewest, statistic.shape)
     drawn = np.where(
         (exact <= _LEAST) & (expected >= MANY_EXPECTED), np.minimum(limit, _LEAST), np.maximum(exact, _LEAST)

@@ -11,8 +11,8 @@ from optrr.domain.scores import PlainScores
 from optrr.errors import TooFewRecords
 from optrr.models.tests.simulation import Simulation
 from optrr.show.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure
-from optrr.show.printable import amount
 from optrr.show.result import Result
+from optrr.show.text import amount
 
 # Where a p-value comes from: the χ² limit; simulation of the law under the null hypothesis, known exactly; simulation under
 # the fitted null hypothesis, tilted towards the tail or plain.

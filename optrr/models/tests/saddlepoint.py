@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.nullfit import NullFit
-from optrr.models.tests.score import influence
+from optrr.models.tests.nullfit import NullFit, influence
 from optrr_solvers.arrays import FloatArray
 
 # Directions on the circle. The rule of equal steps doubles its right digits with every doubling of them, as long as what is

@@ -12,9 +12,7 @@ import pyarrow.json as pa_json
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteSource, readable
-from optrr.records.reading.decoded import bounded
-from optrr.records.reading.sound import sound, sound_schema
+from optrr.records.reading.bytes_in import ByteSource, bounded, readable, sound, sound_schema
 from optrr.records.reading.source import RecordsAt, Source
 
 # Bytes read at once; a line must not be longer.

@@ -3,13 +3,20 @@
 A file keeps text as numbers and a dictionary, and every column of text is read like that: written out, one long text may stand
 for gigabytes. Declared columns, or all where none is declared, are handed on so, since a category is then looked up once in the
 dictionary instead of once per record; ``schema`` names the type that the file's columns have.
+
+What the pages of a Parquet file take once decoded, from their headers, before any of them is decoded.
+
+A header is a Thrift struct in the compact protocol (parquet.thrift, PageHeader). The reader acts on the sizes that stand in
+the headers, whatever the file's index says of them, so these are what is added up here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,11 +24,172 @@ import pyarrow.parquet as pq
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS
-from optrr.records.reading.bytes_in import readable
-from optrr.records.reading.decoded import MOST_BYTES, bounded, fixed_width
-from optrr.records.reading.parquet_pages import most_rows
-from optrr.records.reading.sound import sound, sound_schema
+from optrr.records.reading.bytes_in import (
+    MOST_BYTES,
+    bounded,
+    fixed_width,
+    readable,
+    require_small,
+    sound,
+    sound_schema,
+)
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source
+
+# Bytes of a header that are read first, and at most: statistics of long texts stand in it.
+_HEADER, _LONGEST_HEADER = 1 << 9, 1 << 24
+# Fields of PageHeader, and of what it holds for each kind of page: number of values, encoding.
+_SIZE, _HELD, _DICTIONARY = 2, 3, 7
+_KINDS = {5: (1, 2), _DICTIONARY: (1, 2), 8: (1, 4)}
+# DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY, whose lengths are all decoded at once; of the second a value may repeat the one
+# before, so that each may be as long as the page.
+_LENGTHS, _PREFIXES = 6, 7
+_LENGTH = 8
+# Depth of structs in a header; there are three.
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class _Page:
+    size: int
+    held: int
+    values: int
+    encoding: int
+    is_dictionary: bool
+    header: int
+
+    @property
+    def decoded(self) -> int:
+        return max(self.size, self.values * _LENGTH if self.encoding in (_LENGTHS, _PREFIXES) else 0)
+
+
+def most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int, name: str) -> int:
+    """How many of at most ``rows`` records may be read at once from these columns; ``name`` is for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where the pages that are read at once are too large, or a header is none.
+    """
+    wanted, most, metadata = set(columns), rows, file.metadata
+    places = [j for j, column in enumerate(_columns(file.schema_arrow)) if column in wanted]
+    with path.open("rb") as opened:
+        for g in range(metadata.num_row_groups):
+            group, decoded, held, widths = metadata.row_group(g), 0, 0, 0
+            for j in places:
+                chunk = group.column(j)
+                try:
+                    pages = list(_pages(opened, chunk))
+                except (IndexError, ValueError, OverflowError):
+                    raise InvalidInput(f"cannot read {name}: it is damaged; write it again") from None
+                decoded += _at_once(pages)
+                held += sum(p.held for p in pages)
+                widths += max((p.size for p in pages if p.encoding == _PREFIXES), default=0)
+            require_small(decoded, held, name)
+            most = min(most, MOST_BYTES // widths) if widths else most
+    return max(1, most)
+
+
+def _columns(schema: pa.Schema) -> list[str]:
+    """The column that each leaf of the file belongs to."""
+    return [field.name for field in schema for _ in range(_leaves(field.type))]
+
+
+def _leaves(kind: pa.DataType) -> int:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    inner = range(kind.num_fields) if pa.types.is_nested(kind) else ()
+    return sum(_leaves(kind.field(k).type) for k in inner) if inner else 1
+
+
+def _at_once(pages: list[_Page]) -> int:
+    """Bytes of a chunk that are in memory together: its dictionary, and one page."""
+    return sum(max((p.decoded for p in pages if p.is_dictionary is kind), default=0) for kind in (True, False))
+
+
+def _pages(file: BinaryIO, chunk: Any) -> Iterator[_Page]:
+    """The pages of a column chunk, as many as the reader reads."""
+    start, first = chunk.data_page_offset, chunk.dictionary_page_offset
+    start = min(start, first) if first else start
+    end, seen = start + chunk.total_compressed_size, 0
+    while start < end and seen < chunk.num_values:
+        page = _page(file, start)
+        yield page
+        seen += 0 if page.is_dictionary else page.values
+        start += page.header + page.held
+
+
+def _page(file: BinaryIO, start: int) -> _Page:
+    size = _HEADER
+    while True:
+        file.seek(start)
+        head = file.read(size)
+        try:
+            fields, end = _struct(head, 0, 0)
+            break
+        except IndexError:
+            if len(head) < size or size >= _LONGEST_HEADER:
+                raise
+            size *= 8
+    kind = next((k for k in _KINDS if k in fields), None)
+    held = fields[_HELD] if isinstance(fields.get(_HELD), int) else -1
+    decoded = fields[_SIZE] if isinstance(fields.get(_SIZE), int) else -1
+    if min(held, decoded) < 0:
+        raise ValueError("a page has no size")
+    inner = fields[kind] if kind is not None and isinstance(fields[kind], dict) else {}
+    values, encoding = (inner.get(k, 0) for k in (_KINDS[kind] if kind is not None else (0, 0)))
+    return _Page(decoded, held, max(0, int(values)), int(encoding), kind == _DICTIONARY, end)
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    """Numbers and structs of a struct, by their field, and where it ends. Raises IndexError where it is cut off."""
+    if depth > _DEEPEST:
+        raise ValueError("a header is too deep")
+    fields: dict[int, Any] = {}
+    number = 0
+    while data[at]:
+        kind, step = data[at] & 15, data[at] >> 4
+        at += 1
+        if step:
+            number += step
+        else:
+            number, at = _whole(data, at)
+        fields[number], at = _value(data, at, kind, depth)
+    return fields, at + 1
+
+
+def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (1, 2):  # true and false stand in the kind itself
+        return kind == 1, at
+    if kind == 3:
+        return data[at], at + 1
+    if kind in (4, 5, 6):
+        return _whole(data, at)
+    if kind == 7:
+        return None, at + 8
+    if kind == 8:
+        length, at = _varint(data, at)
+        if at + length > len(data):
+            raise IndexError("a text is cut off")
+        return None, at + length
+    if kind == 12:
+        return _struct(data, at, depth + 1)
+    raise ValueError("a header holds what no page header does")
+
+
+def _whole(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] & 128:
+        value |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if shift > 63:
+            raise ValueError("a number is too long")
+    return value | data[at] << shift, at + 1
+
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 # Bytes read at once, cells of a batch of wide records, and the fewest records of one.

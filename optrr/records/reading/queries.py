@@ -13,7 +13,7 @@ import pyarrow as pa
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line, not_installed
 from optrr.records.frames import RECORDS
-from optrr.records.reading.decoded import bounded
+from optrr.records.reading.bytes_in import bounded
 from optrr.records.reading.source import RecordsAt, Source
 
 _DRIVERS = {

@@ -15,11 +15,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.frames import checked_columns
 from optrr.records.reading.bytes_in import COMPRESSIONS, ByteSource, plain_suffix
-from optrr.records.reading.memory import in_memory
-from optrr.records.reading.pandas_columns import plain
-from optrr.records.reading.partitions import partition_of
-from optrr.records.reading.several import Several, files_at
-from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source, Watched
+from optrr.records.reading.memory import in_memory, plain
+from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Several, Source, Watched, files_at, partition_of
 
 
 @dataclass(frozen=True)

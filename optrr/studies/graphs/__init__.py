@@ -2,7 +2,9 @@
 
 from optrr.studies.graphs.collection import (
     EdgeChannel,
+    Graph,
     RandomizedGraph,
+    as_graph,
     assemble,
     laplace_channel,
     randomize,
@@ -11,20 +13,17 @@ from optrr.studies.graphs.collection import (
 )
 from optrr.studies.graphs.estimates import (
     NodeEstimate,
-    estimate_degrees,
-    estimate_triangles,
-    triangle_variance,
-    triangles,
-)
-from optrr.studies.graphs.graph import Graph, as_graph
-from optrr.studies.graphs.queries import (
     NoisyAnswer,
     degree_query,
+    estimate_degrees,
+    estimate_triangles,
     laplace_dilation,
     local_triangle_sensitivities,
     smooth_triangle_query,
     smooth_triangle_sensitivity,
     triangle_query,
+    triangle_variance,
+    triangles,
 )
 
 __all__ = [

@@ -4,7 +4,6 @@
 takes means and the limits of intervals from them; ``result`` is what is handed back.
 """
 
-from optrr.tables.bayes.estimating import posterior
-from optrr.tables.bayes.result import Posterior, Quantity
+from optrr.tables.bayes.posterior import Posterior, Quantity, posterior
 
 __all__ = ["Posterior", "Quantity", "posterior"]

@@ -22,14 +22,12 @@ if TYPE_CHECKING:
         mean_squared_error,
         relative_error,
     )
-    from optrr.tables.estimation.adjusted_table import estimate_adjusted
     from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
     from optrr.tables.estimation.consistency import ConsistentTables, consistent_tables
     from optrr.tables.estimation.derived import Derived, derive
-    from optrr.tables.estimation.estimator import METHODS, estimate
-    from optrr.tables.estimation.fake_reports import poisoning
+    from optrr.tables.estimation.estimator import METHODS, estimate, estimate_adjusted
+    from optrr.tables.estimation.fake_reports import Poisoning, poisoning
     from optrr.tables.estimation.queries import QueryAnswer, count_query, query_errors
-    from optrr.tables.estimation.reach import Poisoning
     from optrr.tables.estimation.result import Convergence, Estimate
     from optrr.tables.estimation.statistics import STATISTICS
 
@@ -42,16 +40,37 @@ _HOMES = {
         "mean_squared_error",
         "relative_error",
     ),
-    "tables.estimation.adjusted_table": ("estimate_adjusted",),
-    "tables.estimation.adjustment": ("AdjustedRecords", "adjust"),
-    "tables.estimation.consistency": ("ConsistentTables", "consistent_tables"),
-    "tables.estimation.derived": ("Derived", "derive"),
-    "tables.estimation.estimator": ("METHODS", "estimate"),
-    "tables.estimation.fake_reports": ("poisoning",),
-    "tables.estimation.reach": ("Poisoning",),
-    "tables.estimation.queries": ("QueryAnswer", "count_query", "query_errors"),
+    "tables.estimation.estimator": (
+        "METHODS",
+        "estimate",
+        "estimate_adjusted",
+    ),
+    "tables.estimation.adjustment": (
+        "AdjustedRecords",
+        "adjust",
+    ),
+    "tables.estimation.consistency": (
+        "ConsistentTables",
+        "consistent_tables",
+    ),
+    "tables.estimation.derived": (
+        "Derived",
+        "derive",
+    ),
+    "tables.estimation.fake_reports": (
+        "Poisoning",
+        "poisoning",
+    ),
+    "tables.estimation.queries": (
+        "QueryAnswer",
+        "count_query",
+        "query_errors",
+    ),
     "tables.estimation.statistics": ("STATISTICS",),
-    "tables.estimation.result": ("Convergence", "Estimate"),
+    "tables.estimation.result": (
+        "Convergence",
+        "Estimate",
+    ),
 }
 
 __all__ = [

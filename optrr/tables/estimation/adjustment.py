@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.tables.estimation.result import Convergence
 from optrr.tables.estimation.simplex import clip
 from optrr_solvers.arrays import FloatArray, IntArray

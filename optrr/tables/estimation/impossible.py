@@ -20,9 +20,9 @@ import numpy as np
 
 from optrr.errors import warn
 from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.randomizer import Randomizer
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
-from optrr.releases.binding import doubts, require_design
+from optrr.releases.provenance import doubts, require_design
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # How often right data may warn, over all tables looked at together.
@@ -51,7 +51,7 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
     Raises
     ------
     InvalidInput
-        for records of another design, see :func:`optrr.releases.binding.require_design`.
+        for records of another design, see :func:`optrr.releases.provenance.require_design`.
     """
     if isinstance(mechanism, Kernel):
         return

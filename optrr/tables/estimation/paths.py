@@ -16,7 +16,7 @@ were then a half to one and a half times the right one, by what noise had made o
 
 φ² and the correlation are taken at the unbiased estimate, less ½ tr(Hessian · estimated covariance). That makes them
 U-statistics up to third order, so that no fourth moments enter their variance. Entropy and mutual information are sums of
-x ln x over cells and margins, each estimated by :mod:`optrr.tables.estimation.logarithms`.
+x ln x over cells and margins, each estimated by :mod:`optrr.tables.estimation.statistics`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import xlogy
 
-from optrr.tables.estimation import logarithms, statistics
-from optrr.tables.estimation.intervals import EstimateLaw, Path, Sampling
-from optrr.tables.estimation.invert import outward
+from optrr.tables.estimation import statistics
+from optrr.tables.estimation.intervals import EstimateLaw, Path, Sampling, outward
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 
@@ -147,7 +146,7 @@ class _Logarithms(Path):
         self._errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, covariance, sums, optimize=True))
         raw = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes)).ravel()
         noisy = sums @ raw
-        self.estimate = self._combined(logarithms.debiased(noisy / self._errors), noisy)
+        self.estimate = self._combined(statistics.debiased(noisy / self._errors), noisy)
         proper = projection(raw)
         self.plug_in = self._exact(proper)
         proper = self._with_departures(proper)
@@ -155,7 +154,7 @@ class _Logarithms(Path):
         centre = self._scaled(proper, self.value)
         self._moved = _Moved(sampling, proper, self._derivatives(centre)[0], self._law_at(self.value, centre))
         faint = sums @ centre < _FAINT * self._errors
-        self.slack = logarithms.BIAS * float(np.sqrt(np.sum(self._errors[faint] ** 2)))
+        self.slack = statistics.BIAS * float(np.sqrt(np.sum(self._errors[faint] ** 2)))
 
     @abstractmethod
     def _least(self, table: FloatArray) -> FloatArray:
@@ -176,14 +175,14 @@ class _Logarithms(Path):
     def _law_at(self, value: float, table: FloatArray) -> EstimateLaw:
         """The law with the mean that the estimate has under the table: where many faint sums are alike, their biases add up."""
         x = self._sums @ table
-        bias = self._combined(logarithms.smoothed(x / self._errors), x) - self._exact(table)
+        bias = self._combined(statistics.smoothed(x / self._errors), x) - self._exact(table)
         return self._sampling.law(value + bias, table, *self._derivatives(table))
 
     def _derivatives(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of the mean over the noise, as the expansion in Hermite polynomials has them."""
         y = self._sums @ table / self._errors
-        slope = self._signs * (logarithms.smoothed(y, 1) + np.log(self._errors))
-        bend = self._signs * logarithms.smoothed(y, 2) / self._errors
+        slope = self._signs * (statistics.smoothed(y, 1) + np.log(self._errors))
+        bend = self._signs * statistics.smoothed(y, 2) / self._errors
         return self._sums.T @ slope, (self._sums.T * bend) @ self._sums
 
     def _exact(self, table: FloatArray) -> float:

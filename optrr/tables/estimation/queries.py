@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Category, Domain, category_text
 from optrr.errors import InvalidInput
-from optrr.mechanisms.randomizer import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.result import check_confidence, check_records
-from optrr.tables.estimation.score_interval import score_intervals
-from optrr.tables.estimation.weighted_mean import subset_mean
+from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 
 Subset = NDArray[np.bool_]
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from optrr.domain.cells import CellsResult
-from optrr.domain.domain import Domain
+from optrr.domain.domain import CellsResult, Domain
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.show.charts import Shading, heat_figure
-from optrr.show.printable import category_word
 from optrr.show.result import intervals_said
+from optrr.show.text import category_word
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Confidence intervals of shares by inverting a test: all p in [0, 1] at which "the share is p" is not rejected.
 
-The test of one p compares the estimate with its law under p (:mod:`optrr.tables.estimation.weighted_mean`), so the interval has
+The test of one p compares the estimate with its law under p, so the interval has
 the variance of the hypothesis, not of the data, as Wilson's (1927) has; for one attribute it is the exact binomial one.
 
 Near 0 an estimate that is too low cannot be told from one of a share of 0, so an equal split of the error probability would
@@ -9,19 +9,328 @@ normal with standard deviation σ around p ≥ 0, an outcome counts by its likel
 d = p/σ from 0 the accepted outcomes p + σ (z₁, z₂) then have z₁ = −z₂ for z₂ ≤ d and z₁ = −(z₂² + d²)/(2d) beyond. All error
 is on the upper side at d = 0 and it is halved from d = z on. Such intervals are never empty, always hold the estimate moved
 into [0, 1], and shrink, but not to nothing, as the estimate goes below 0. The same holds near 1.
+
+What n reports say about a share p of the people, and how their mean is distributed if the share were p.
+
+The unbiased estimate of the share of people in a set A of cells is a mean of weights, one for each report: θ̂ = Σ_v g_v λ̂_v with
+g = P⁻¹ 1_A. A test of "the share is p" needs the law of that mean, which depends on where the *other* people are, inside A and
+outside it. They are taken to be where a proper fit π̃ of the whole table has them, scaled to shares p and 1 − p, and the moments
+that follow are then moved one step towards the data, along the line that keeps the mean at p:
+
+    ψ̃ = ψ̂ − cov(ψ̂, θ̂)/var(θ̂) · (θ̂ − p),    ψ = the chance of a heavy report, E g², E g³.
+
+This is the first step to the likeliest table with share p, which makes ψ̃ independent of θ̂ to first order: without it, an
+estimate that is too high comes with a variance that is too low or too high, and intervals err on one side. A step that makes a
+moment smaller than the fit has it is taken in a form that is the same to first order and stays positive. Where every person
+outside A is alike for A (one attribute), it is exact.
+
+What happens if only the randomization is random (target "data") differs in the covariances alone.
+
+Tail probabilities of a mean of weights: exact in the number of heavy reports where these are few, of second order elsewhere.
+
+A report of the cell asked about weighs much, any other little; where a joint effect is nearly hidden, it is another that weighs
+most. Where few such reports are expected, their number moves the mean in visible steps, so it is summed over, exactly, and the
+rest of the sum is taken as normal around its regression on that number. With one attribute there is no rest and the tails are
+those of the binomial law. Where many are expected, the mean has the law of a shifted gamma variable with its first three
+moments (Pearson's type III), of second order and monotone everywhere.
+
+Both tails contain the observed value itself, so a test that rejects below a level errs no more often than that.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
-from optrr.tables.estimation.invert import inverted
-from optrr.tables.estimation.weighted_mean import WeightedMeans
-from optrr.tables.estimation.weighted_tail import tails
+from optrr.mechanisms.kernel import Kernel
+from optrr.tables.estimation.intervals import inverted
+from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray, IntArray
+
+# A variance of one weight below this is 0: weights are of order 1 or larger, and a variance this small is their rounding.
+_NO_VARIANCE = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Of one person's report on each of B sets: the chance that it is heavy, E[weight; heavy], E g², E g³, E g⁴; (B,) each.
+
+    A heavy report is one of the few that say "in the set": for one cell, those that count most for it, mostly the cell itself.
+    """
+
+    heavy: FloatArray
+    heavy_weight: FloatArray
+    second: FloatArray
+    third: FloatArray
+    fourth: FloatArray
+
+    def __getitem__(self, chosen: IntArray) -> Moments:
+        return Moments(*(x[chosen] for x in vars(self).values()))
+
+    @staticmethod
+    def mixed(p: FloatArray, inside: Moments, outside: Moments) -> Moments:
+        """Of a person who is inside with probability p."""
+        pairs = zip(vars(inside).values(), vars(outside).values(), strict=True)
+        return Moments(*(p * one + (1 - p) * other for one, other in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Least and largest chance of a heavy report and mean squared weight over all cells a person can be in; (B,) each."""
+
+    least_heavy: FloatArray
+    most_heavy: FloatArray
+    least_second: FloatArray
+    most_second: FloatArray
+
+    def __getitem__(self, chosen: IntArray) -> Bounds:
+        return Bounds(*(x[chosen] for x in vars(self).values()))
+
+
+@dataclass(frozen=True, eq=False)
+class NullLaw:
+    """The mean of n weights if the share is ``share``: moments of one weight, and the number of heavy reports.
+
+    ``variance`` and ``third`` are central; the number of heavy reports has mean n ``heavy`` and variance n ``heavy_variance``
+    and is the sum of two binomials: ``certain`` people report so with chance ``inside_heavy``, the others with
+    ``outside_heavy``. ``covariance`` is that of one weight with being heavy.
+    """
+
+    n: int
+    share: FloatArray
+    variance: FloatArray
+    third: FloatArray
+    heavy: FloatArray
+    heavy_variance: FloatArray
+    covariance: FloatArray
+    certain: FloatArray
+    inside_heavy: FloatArray
+    outside_heavy: FloatArray
+
+    def __getitem__(self, chosen: IntArray) -> NullLaw:
+        return NullLaw(self.n, *(x[chosen] for name, x in vars(self).items() if name != "n"))
+
+    @property
+    def error(self) -> FloatArray:
+        """Standard deviation of the mean."""
+        return np.asarray(np.sqrt(self.variance / self.n))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMeans:
+    """B estimated shares: ``estimate`` (B,), the reports' moments as ``seen``, and those of people ``inside`` and ``outside``.
+
+    ``fixed``: the records are given and only the randomization is random.
+    """
+
+    n: int
+    fixed: bool
+    estimate: FloatArray
+    seen: Moments
+    inside: Moments
+    outside: Moments
+    bounds: Bounds
+
+    def __getitem__(self, chosen: IntArray) -> WeightedMeans:
+        parts = (self.seen[chosen], self.inside[chosen], self.outside[chosen], self.bounds[chosen])
+        return WeightedMeans(self.n, self.fixed, self.estimate[chosen], *parts)
+
+    def under(self, p: FloatArray) -> NullLaw:
+        """The law of the estimates if the shares are p, (B,)."""
+        if self.fixed:
+            # records are whole, so a share of them is a multiple of 1/n
+            p = np.round(self.n * p) / self.n
+        start = Moments.mixed(p, self.inside, self.outside)
+        moved = self._moved(p, start)
+        h, hin = moved.heavy, self.inside.heavy
+        others = np.clip(np.divide(h - p * hin, 1 - p, out=h.copy(), where=p < 1), 0.0, 1.0)
+        if self.fixed:
+            variance, third = moved.second - p, moved.third - 3 * p * self.inside.second + 2 * p
+            spread = p * hin * (1 - hin) + (1 - p) * others * (1 - others)
+            covariance, certain = moved.heavy_weight - p * hin, self.n * p
+        else:
+            variance, third = moved.second - p**2, moved.third - 3 * p * moved.second + 2 * p**3
+            spread, others = h * (1 - h), h
+            covariance, certain = moved.heavy_weight - p * h, np.zeros_like(p)
+        variance = np.maximum(variance, _NO_VARIANCE)
+        return NullLaw(self.n, p, variance, third, h, spread, covariance, certain, hin, others)
+
+    def _moved(self, p: FloatArray, start: Moments) -> Moments:
+        """One step towards the data, within what people who are p inside and 1 − p outside can have."""
+        variance = np.maximum(start.second - (p if self.fixed else p**2), _NO_VARIANCE)
+        off = (self.estimate - p) / variance
+
+        def step(seen: FloatArray, before: FloatArray, inside: FloatArray, with_weight: FloatArray) -> FloatArray:
+            change = seen - before - (with_weight - p * (inside if self.fixed else before)) * off
+            # right to first order; where it makes less of what the fit has, in a form that stays positive
+            less = np.divide(before**2, before - change, out=np.zeros_like(before), where=(change < 0) & (before > 0))
+            return np.where((change < 0) & (before > 0), less, before + change)
+
+        own, b = self.inside, self.bounds
+        heavy = step(self.seen.heavy, start.heavy, own.heavy, start.heavy_weight)
+        second = step(self.seen.second, start.second, own.second, start.third)
+        heavy = np.clip(heavy, p * own.heavy + (1 - p) * b.least_heavy, p * own.heavy + (1 - p) * b.most_heavy)
+        second = np.clip(second, p * own.second + (1 - p) * b.least_second, p * own.second + (1 - p) * b.most_second)
+        each = np.divide(start.heavy_weight, start.heavy, out=np.zeros_like(p), where=start.heavy > 0)
+        third = step(self.seen.third, start.third, own.third, start.fourth)
+        return Moments(heavy, each * heavy, second, third, start.fourth)
+
+
+def cell_means(kernel: Kernel, observed: FloatArray, n: int, fixed: bool = False) -> WeightedMeans:
+    """Every cell of a table, flat, O(k Π r) by the kernel's own transforms: what a report weighs depends on the cell.
+
+    ``observed`` may be a batch of tables of n records each, axes before the kernel's; all their cells follow each other.
+
+    Raises
+    ------
+    SingularMarginal
+        where the mechanism hides an effect of the table.
+    """
+    raw = kernel.solve(observed)
+    share = projection(raw.reshape(-1, kernel.cells)).ravel()
+    fitted = kernel.expected(share.reshape(raw.shape))
+    shape, weight, chances = raw.shape, kernel.heavy_weights, kernel.heavy_chances
+    own = {power: kernel.weight_moments(power) for power in (2, 3, 4)}
+
+    def flat(x: FloatArray) -> FloatArray:
+        return np.broadcast_to(x, shape).ravel()
+
+    def of(outputs: FloatArray) -> Moments:
+        powers = (kernel.solve_power(outputs, power).ravel() for power in (2, 3, 4))
+        heavy = kernel.heavy(outputs)
+        return Moments(heavy.ravel(), (weight * heavy).ravel(), *powers)
+
+    inside = Moments(*map(flat, (chances.own, weight * chances.own, *(own[power].own for power in (2, 3, 4)))))
+    bounds = Bounds(*map(flat, (chances.least, chances.most, own[2].least, own[2].most)))
+    outside = _without(of(fitted), share, inside)
+    return WeightedMeans(n, fixed, raw.ravel(), of(observed), inside, outside, bounds)
+
+
+def _without(whole: Moments, share: FloatArray, inside: Moments) -> Moments:
+    """Moments of the people outside, from those of all and of the share inside; of all where nobody is outside."""
+    rest = 1 - share
+    pairs = zip(vars(whole).values(), vars(inside).values(), strict=True)
+    return Moments(*(np.divide(x - share * y, rest, out=x.copy(), where=rest > 0) for x, y in pairs))
+
+
+def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray, fixed: bool = False) -> WeightedMeans:
+    """The share of a subset of cells, given as a table of 0 and 1 that is neither: one item, or one for each table of a batch.
+
+    Reports that weigh more than halfway between the least and the largest weight are the heavy ones.
+
+    Raises
+    ------
+    SingularMarginal
+        where the mechanism hides an effect of the table.
+    """
+    weights = kernel.solve_adjoint(subset)
+    heavy = weights > (weights.min() + weights.max()) / 2
+    raw = kernel.solve(observed)
+    share = projection(raw.reshape(-1, kernel.cells)).reshape(raw.shape)
+    functions = (heavy.astype(np.float64), heavy * weights, weights**2, weights**3, weights**4)
+
+    def mean(of_report: FloatArray, outputs: FloatArray) -> FloatArray:
+        return np.atleast_1d(np.sum(of_report * outputs, axis=kernel.axes))
+
+    def of(outputs: FloatArray) -> Moments:
+        return Moments(*(mean(f, outputs) for f in functions))
+
+    chances, squares = kernel.adjoint(functions[0]), kernel.adjoint(functions[2])
+    estimate = mean(weights, observed)
+    ends = (chances.min(), chances.max(), squares.min(), squares.max())
+    bounds = Bounds(*(np.full(estimate.shape, x) for x in ends))
+    inside, outside = (of(kernel.expected(_scaled(share, where, kernel.axes))) for where in (subset, 1 - subset))
+    return WeightedMeans(n, fixed, estimate, of(observed), inside, outside, bounds)
+
+
+def _scaled(share: FloatArray, where: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    """The fitted tables within a subset, scaled to sum 1; even where the fit has nobody there."""
+    part = share * where
+    total = part.sum(axis=axes, keepdims=True)
+    even = np.broadcast_to(where / where.sum(), part.shape).copy()
+    return np.asarray(np.divide(part, total, out=even, where=total > 0))
+
+
+# Variance of the number of heavy reports from which steps are not felt: one step then holds at most 4 % of the law, and at two
+# standard deviations half a per cent.
+_SMOOTH = 100.0
+# Standard deviations of that number on each side that are summed over, and reports beyond: what is left out is below 1e-12.
+_REACH, _BEYOND = 8.0, 8
+# Lengths of the sums; powers of two for the transform.
+_LENGTHS = (32, 64, 128, 256)
+# A rest whose variance is this small against the whole is rounding.
+_NO_REST = 1e-10
+# Two sums closer than this share of one heavy report's effect are equal.
+_EQUAL = 1e-6
+# Below this skewness the gamma law is the normal one to six digits.
+_SYMMETRIC = 1e-5
+# The largest skewness that a law of these means has; larger estimates come from third moments of few reports and are cut.
+_MOST_SKEW = 1.0
+
+
+def tails(law: NullLaw, value: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Pr(mean ≥ value) and Pr(mean ≤ value), (B,) each."""
+    spread = law.n * law.heavy_variance
+    upper, lower = _smooth_tails(law, value)
+    lengths = np.searchsorted(_LENGTHS, 2 * (_REACH * np.sqrt(np.minimum(spread, _SMOOTH)) + _BEYOND))
+    stepped = (spread <= _SMOOTH) & (spread > 0)
+    for k, length in enumerate(_LENGTHS):
+        chosen = np.flatnonzero(stepped & (lengths == k))
+        if chosen.size:
+            upper[chosen], lower[chosen] = _stepped_tails(law[chosen], value[chosen], length)
+    return upper, lower
+
+
+def _smooth_tails(law: NullLaw, value: FloatArray) -> tuple[FloatArray, FloatArray]:
+    z = (value - law.share) / law.error
+    skew = np.clip(law.third / law.variance**1.5 / np.sqrt(law.n), -_MOST_SKEW, _MOST_SKEW)
+    size = np.maximum(np.abs(skew), _SYMMETRIC)
+    shape = 4 / size**2
+    # turned so that the long tail is the upper one
+    at = np.maximum(shape + 2 / size * np.where(skew < 0, -z, z), 0.0)
+    beyond, short = gammaincc(shape, at), gammainc(shape, at)
+    return np.where(skew < 0, short, beyond), np.where(skew < 0, beyond, short)
+
+
+def _stepped_tails(law: NullLaw, value: FloatArray, length: int) -> tuple[FloatArray, FloatArray]:
+    numbers, chances = _heavy_reports(law, length)
+    slope = law.covariance / law.heavy_variance
+    rest = law.n * (law.variance - law.covariance * slope)
+    # what the rest of the sum must reach, beyond the mean that the number of heavy reports gives it
+    needed = law.n * (value - law.share)[:, None] - slope[:, None] * (numbers - law.n * law.heavy[:, None])
+    alone = (rest <= _NO_REST * law.n * law.variance)[:, None]
+    z = needed / np.sqrt(np.where(alone[:, 0], 1.0, rest))[:, None]
+    equal = _EQUAL * np.abs(slope)[:, None]
+    above = np.where(alone, needed <= equal, ndtr(-z))
+    below = np.where(alone, needed >= -equal, ndtr(z))
+    return np.sum(chances * above, axis=1), np.sum(chances * below, axis=1)
+
+
+def _heavy_reports(law: NullLaw, length: int) -> tuple[IntArray, FloatArray]:
+    """Numbers of heavy reports around the mean and their chances, (B, length): two binomials, by their transform."""
+    first = np.rint(law.n * law.heavy).astype(np.int64) - length // 2
+    angles = 2 * np.pi * np.arange(length // 2 + 1) / length
+    size, turn = _turned(law.outside_heavy, law.n - law.certain, angles)
+    if law.certain.any():
+        more, further = _turned(law.inside_heavy, law.certain, angles)
+        size, turn = size + more, turn + further
+    shifted = np.exp(size - 1j * (turn - first[:, None] * angles))
+    chances = np.maximum(np.fft.irfft(shifted, length, axis=1), 0.0)
+    return first[:, None] + np.arange(length), chances
+
+
+def _turned(chance: FloatArray, people: FloatArray, angles: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Logarithm and angle of (1 − c + c e^{is})^people, the transform of a binomial number, (B, angles)."""
+    c, m = chance[:, None], people[:, None]
+    with np.errstate(divide="ignore"):
+        size = np.log1p(np.maximum(-2 * c * (1 - c) * (1 - np.cos(angles)), -1.0)) / 2
+    # with nobody in the group the number is 0, whatever the chance
+    size = np.where(m > 0, size, 0.0)
+    return m * size, m * np.arctan2(c * np.sin(angles), 1 - c + c * np.cos(angles))
+
 
 # Items whose tails are computed together: 2^14 sums of 256 terms take 64 MB.
 _TOGETHER = 1 << 14

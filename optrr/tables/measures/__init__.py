@@ -5,7 +5,6 @@ defines every measure by an equation that divides by nothing, ``inversion`` make
 ``nearest`` keeps what no table near the estimate contradicts.
 """
 
-from optrr.tables.measures.among import Among, EstimateAmong, estimate_among
-from optrr.tables.measures.measure import MEASURES, Comparing, Measures, measure
+from optrr.tables.measures.measure import MEASURES, Among, Comparing, EstimateAmong, Measures, estimate_among, measure
 
 __all__ = ["MEASURES", "Among", "Comparing", "EstimateAmong", "Measures", "estimate_among", "measure"]

@@ -20,18 +20,87 @@ group g and have the outcome, y_g of those who are in it and have not, b_g = x_g
 C = Σ π_ab π_cd over a < c, b < d, and D over a < c, b > d. All but tau-b are quadratic in a few sums of cells, so their
 unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962; Kendall, Biometrika 33,
 1945).
+
+How far an estimate lies from the nearest point at which a quadratic function of it is 0, in standard errors.
+
+Intervals of measures by test inversion: every value is tested by an equation that divides by nothing.
+
+"The measure is at v" says that G = (1 − v) L − v U is 0 (:mod:`optrr.tables.measures.quantities`). The unbiased estimate of G
+is tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G
+until G is 0, as the likeliest tables with the value lie there to first order. The law is that of
+:mod:`optrr.tables.estimation.intervals`. Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows
+towards the measure's whole range (Fieller, JRSS B 16, 1954, for a ratio of means).
+
+The law's variance is that at one table. Where noise swamps the groups themselves, other tables with the same value lie as
+near, and the variance of G there is another. A value is therefore rejected only if the estimate is far from every table with
+that value, too: as many standard errors as a normal variable has in its tail (:mod:`optrr.tables.measures.quantities`). Neither
+test is enough alone: the distance does not know that few records make the law lean to one side.
+
+L and U are never negative, so where their estimates are, they count as 0: no interval is empty, and coverage at the ends of the
+range is above the confidence.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import inf, sqrt
+from functools import cached_property
+from math import copysign, inf, sqrt
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
+from optrr.tables.estimation.intervals import EstimateLaw, Sampling, invert
+from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import Expansion, column_sums, row_sums
 from optrr_solvers.arrays import FloatArray
+
+# Directions with less than this share of the largest variance hold no noise, only rounding.
+_NO_NOISE = 1e-12
+# The search for the multiplier ends this share short of its pole, and where there is none at a multiplier beyond all others.
+_SHORT, _FAR = 1e-9, 1e30
+
+
+def signed_distance(equation: Expansion, covariance: FloatArray) -> float:
+    """Root of the smallest (x − x̂)ᵀ C⁻¹ (x − x̂) with G(x) = 0, with the sign of G(x̂).
+
+    If x̂ is normal with covariance C, and G is linear, it is normal with variance 1 wherever x lies on G = 0; that is
+    Fieller's test. If G is the difference of two products, its variance depends on all four factors, but that of this distance
+    hardly does: benchmarks/measures_coverage.py compares.
+
+    With x − x̂ = C^{1/2} z and G's second derivatives H diagonal in z, the nearest z is −λ g/(1 + λ h), and G there falls
+    strictly in λ between the poles −1/max h and −1/min h, so that one root is sought (Moré, Optim. Methods Softw. 2, 1993).
+
+    Parameters
+    ----------
+    equation
+        value, gradient (K,) and second derivatives (K, K) of G at the estimate.
+    covariance
+        (K, K) of the estimate.
+    """
+    variances, directions = np.linalg.eigh(covariance)
+    noisy = variances > _NO_NOISE * variances.max()
+    root = directions[:, noisy] * np.sqrt(variances[noisy])
+    bends, axes = np.linalg.eigh(root.T @ equation.hessian @ root)
+    slopes = axes.T @ (root.T @ equation.gradient)
+
+    def at(multiplier: float) -> FloatArray:
+        return np.asarray(-multiplier * slopes / (1 + multiplier * bends))
+
+    def value(multiplier: float) -> float:
+        z = at(multiplier)
+        return float(equation.value + slopes @ z + bends @ z**2 / 2)
+
+    sign = copysign(1.0, equation.value)
+    steepest = float(np.max(-sign * bends, initial=0.0))
+    last = sign * min((1 - _SHORT) / steepest, _FAR) if steepest > 0 else sign * _FAR
+    if value(last) * sign <= 0:
+        return sign * float(np.linalg.norm(at(float(brentq(value, 0.0, last)))))
+    # no slope along the axis that bends most: the nearest point lies on that axis, on either side; without such an axis nowhere
+    farther = 2 * sign * value(last) / steepest if steepest > 0 else inf
+    return sign * float(np.sqrt(np.sum(at(last) ** 2) + farther))
+
 
 # Below this a margin holds one category only, and there are no pairs of people who differ in it.
 _NO_PAIRS = 1e-12
@@ -216,3 +285,122 @@ def _pairs(shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
 def _untied(margin: FloatArray) -> FloatArray:
     """1 − Σ of squared shares, as (Σ π)² − Σ (margin π)²; (R, R)."""
     return np.asarray(np.ones((margin.shape[1],) * 2) - margin.T @ margin)
+
+
+# No limit lies farther than this from the estimate, in standard errors of G, and farther the first-order path does not hold.
+_FARTHEST = 4.0
+# Steps of Newton's method along the path; G is quadratic, so that few suffice.
+_STEPS, _SOLVED = 6, 1e-9
+# Positions at which values beyond the nearest limits are tried: where L + U is faint, those far away may fit again.
+_TRIED = np.linspace(0.0, 1.0, 21)
+# Where a step does not reach the limit, the next is this many times as long.
+_GROWTH = 1.6
+
+
+@dataclass(frozen=True, eq=False)
+class Inversion:
+    """What observed proportions (R,) of n reports say about one measure."""
+
+    odds: Odds
+    sampling: Sampling
+    observed: FloatArray
+
+    @staticmethod
+    def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> Inversion:
+        """The measure's own sums, sampled as the cells are."""
+        return Inversion(odds, Sampling(sampling.kernel, sampling.n, odds.sums), observed)
+
+    def of_records(self, n: int) -> Inversion:
+        """What the same proportions of ``n`` reports would say."""
+        return Inversion(self.odds, Sampling(self.sampling.kernel, n, self.odds.sums), self.observed)
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        """(R,) the projected estimate with half a record more in every cell: one without reports is not known to be empty."""
+        kernel = self.sampling.kernel
+        return projection(kernel.solve(self.sampling.padded(self.observed).reshape(kernel.sizes)).ravel())
+
+    @cached_property
+    def _quantities(self) -> tuple[float, float]:
+        """Unbiased estimates of L and U, 0 where they are negative."""
+        sums = self.observed @ self.sampling.influence
+        covariance = self.sampling.covariance(self.observed, self.sampling.n - 1)
+        expansions = (self.odds.over.at(sums), self.odds.under.at(sums))
+        over, under = (max(e.value - e.bias(covariance), 0.0) for e in expansions)
+        return over, under
+
+    @cached_property
+    def position(self) -> float:
+        """The estimate of v: of the unbiased quantities, or of the projected table where both of them are 0."""
+        over, under = self._quantities
+        if over + under == 0:
+            sums = self.odds.sums @ self._table
+            over, under = (max(part.at(sums).value, 0.0) for part in (self.odds.over, self.odds.under))
+        return over / (over + under) if over + under > 0 else 0.5
+
+    @cached_property
+    def _noise(self) -> tuple[FloatArray, FloatArray]:
+        """Covariance of the cells with the sums (R, K), and of the sums (K, K)."""
+        padded, influence = self.sampling.padded(self.observed), self.sampling.influence
+        kernel = self.sampling.kernel
+        weighted = (padded[:, None] * influence).T
+        cells = np.stack([kernel.solve(each.reshape(kernel.sizes)).ravel() for each in weighted], axis=1)
+        mean = kernel.solve(padded.reshape(kernel.sizes)).ravel()
+        return (cells - np.outer(mean, padded @ influence)) / self.sampling.n, self.sampling.noise(self.observed)
+
+    def _moved(self, position: float) -> FloatArray:
+        """(R,) the table near the estimate at which the measure is at v."""
+        cells, covariance = self._noise
+        table, moved = self._table, 0.0
+        for _ in range(_STEPS):
+            equation = self.odds.equation(position, self.odds.sums @ table)
+            deviation = sqrt(max(float(equation.gradient @ covariance @ equation.gradient), 0.0))
+            if not deviation > 0 or abs(equation.value) <= _SOLVED * deviation:
+                break
+            errors = float(np.clip(-equation.value / deviation, -_FARTHEST - moved, _FARTHEST - moved))
+            table = table + errors / deviation * (cells @ equation.gradient)
+            moved += errors
+        return table
+
+    def law(self, position: float) -> EstimateLaw:
+        """Of the estimate of G where the measure is at v."""
+        table = self._moved(position)
+        equation = self.odds.equation(position, self.odds.sums @ table)
+        return self.sampling.law(0.0, table, equation.gradient, equation.hessian)
+
+    def tail(self, position: float, side: int) -> float:
+        """Probability, where the measure is at v, of an estimate as high (side 0) or as low (side 1) as the one there is.
+
+        The larger one of two: under the law, and of the distance from the nearest table.
+        """
+        over, under = self._quantities
+        below = self.law(position).below((1 - position) * over - position * under)
+        equation = self.odds.equation(position, self.observed @ self.sampling.influence)
+        nearer = float(ndtr(signed_distance(equation, self._noise[1])))
+        return max(below, nearer) if side else max(1 - below, 1 - nearer)
+
+    def deviation(self) -> float:
+        """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0."""
+        total = sum(self._quantities)
+        return sqrt(max(self.law(self.position).variance, 0.0)) / total if total > 0 else float("nan")
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Smallest and largest v that is not rejected with error probability ``tail`` on either side."""
+        return self._limit(tail, 0), self._limit(tail, 1)
+
+    def _limit(self, tail: float, side: int) -> float:
+        end = float(side)
+
+        def accepted(position: float) -> float:
+            return min(self.tail(position, 0), self.tail(position, 1)) - tail
+
+        reach = self.deviation()
+        if not 0 < reach < 1:
+            reach = 1.0
+
+        def limit(start: float, step: float) -> float:
+            return float(np.clip(invert(accepted, start, step if side else -step, end, growth=_GROWTH), 0.0, 1.0))
+
+        near = limit(self.position, reach)
+        beyond = [v for v in _TRIED if (v > near if side else v < near) and accepted(float(v)) >= 0]
+        return limit(float(max(beyond) if side else min(beyond)), float(_TRIED[1])) if beyond else near

@@ -5,7 +5,6 @@ covariances, ``intervals`` the effective number of records (the design effect) a
 tests are in :mod:`optrr.models.weighted`.
 """
 
-from optrr.tables.weighting.estimating import estimate_weighted
-from optrr.tables.weighting.result import GroupTable, WeightedEstimate
+from optrr.tables.weighting.estimating import GroupTable, WeightedEstimate, estimate_weighted
 
 __all__ = ["GroupTable", "WeightedEstimate", "estimate_weighted"]

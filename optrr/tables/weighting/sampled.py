@@ -18,7 +18,7 @@ from optrr.records.counts import Counts
 from optrr.records.frames import FrameCodec, checked_columns
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import open_source
-from optrr.releases.binding import Origin
+from optrr.releases.provenance import Origin
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A group by the values of its columns, None where one is missing.

@@ -6,15 +6,12 @@
 of averages and changes.
 """
 
-from optrr.ways.longitudinal.design import LongitudinalDesign
-from optrr.ways.longitudinal.keyed import Key
+from optrr.ways.longitudinal.design import LongitudinalDesign, verify_longitudinal
 from optrr.ways.longitudinal.panel import Panel, PanelEstimate, estimate_rounds
-from optrr.ways.longitudinal.rounds import release_round
+from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.longitudinal.solving import Stages, longitudinal
-from optrr.ways.longitudinal.spending import ReportsEpsilon
-from optrr.ways.longitudinal.two_stage import TwoStage
-from optrr.ways.longitudinal.verify import verify_longitudinal
-from optrr.ways.longitudinal.whole import WholeOrUniform
+from optrr.ways.longitudinal.spending import ReportsEpsilon, TwoStage
+from optrr.ways.longitudinal.stages import WholeOrUniform
 
 __all__ = [
     "Key",

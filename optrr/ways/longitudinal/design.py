@@ -2,32 +2,277 @@
 
 Three numbers belong together and are always shown together: ε of one report, ε of several, and ε of all reports for ever. The
 last one is spent once per person, however many rounds there are, as long as the person's record stays as it is.
+
+Files of longitudinal designs: versioned JSON that holds the optimum's design file and both stages.
+
+One JSON object: ``format``, ``software``, ``optimum`` (a design file's object, with its certificate and its digest),
+``permanent`` (the permanent law's record; left out where it is the optimum's), ``threshold`` of the coin (decimal text) or
+``each`` (ε_i of the second stage), ``requested`` and ``attributes`` (ε_i of one report), ``one_report`` and ``epsilon`` (total
+ε of one report and for ever), and ``digest``. Whoever reads it recomputes every ε from what is drawn.
+
+Checks of a longitudinal design: its optimum's, and every number of one report and of all, from what both stages draw.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
+from optrr.designs.apart import checked_apart, is_long
+from optrr.designs.checks import LAST_PLACES, SAME, Check, Verification, checks, ends_text
 from optrr.designs.design import Design
+from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design
 from optrr.designs.design_warnings import solution_warnings
+from optrr.designs.specification import refuse_specification
+from optrr.designs.work import is_heavy, refuse_large
 from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.small_files import Given, read_named
-from optrr.show.printable import amount
+from optrr.records.whole_files import whole_file
+from optrr.releases.sealed import Given, Sealed, encoded, read_named, sha256_of
 from optrr.show.result import TableResult
-from optrr.show.rounding import epsilon_text
-from optrr.ways.longitudinal.design_file import decoded_longitudinal, save_longitudinal
-from optrr.ways.longitudinal.spending import ReportsEpsilon
-from optrr.ways.longitudinal.two_stage import TwoStage
-from optrr.ways.longitudinal.verify import verified_bytes
-from optrr.ways.longitudinal.whole import WholeOrUniform
+from optrr.show.text import amount, epsilon_text
+from optrr.version import SOFTWARE
+from optrr.ways.longitudinal.spending import ReportsEpsilon, TwoStage
+from optrr.ways.longitudinal.stages import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
+from optrr_solvers.laws.record import law_of, record_of
+
+FORMAT = "optrr-longitudinal/1"
+_THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
+
+__all__ = [
+    "FORMAT",
+    "LongitudinalRecord",
+    "decoded_longitudinal",
+    "read_longitudinal_file",
+    "save_longitudinal",
+    "verification_of",
+    "verified_bytes",
+    "verified_longitudinal",
+    "verify_longitudinal",
+]
+
+
+class _LongitudinalContent(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    format: str
+    software: str
+    optimum: msgspec.Raw
+    requested: list[float]
+    attributes: list[float]
+    one_report: float
+    epsilon: float
+    permanent: dict[str, Any] | None = None
+    threshold: str | None = None
+    each: list[float] | None = None
+    digest: str = ""
+
+
+_SEALED = Sealed(
+    _LongitudinalContent,
+    FORMAT,
+    "",
+    "is no longitudinal design",
+    lambda _: ": design again, with optrr longitudinal-design",
+    lambda raw, source: refuse_specification(raw, source, "longitudinal-design {} --forever EPSILON -o {}"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LongitudinalRecord:
+    """What a file holds, unchecked: the optimum's record, one report, what was asked for and is stated, whether it is intact.
+
+    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``; ``raw`` is the file's content, for
+    checks in another process.
+    """
+
+    optimum: DesignRecord
+    mechanism: TwoStage
+    requested: FloatArray
+    stated: dict[str, FloatArray]
+    intact: bool
+    raw: bytes
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the checks of either law may take long; see :func:`optrr.designs.work.is_heavy`."""
+        solution = self.optimum.solution
+        return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
+
+
+def save_longitudinal(optimum: Design, mechanism: TwoStage, requested: FloatArray, path: str | Path) -> None:
+    """Write the file of a design's parts, whole or not at all; as :class:`LongitudinalRecord` has them."""
+    second = mechanism.instantaneous
+    coin = isinstance(second, WholeOrUniform)
+    record = _LongitudinalContent(
+        format=FORMAT,
+        software=SOFTWARE,
+        optimum=msgspec.Raw(encoded_design(optimum)),
+        requested=requested.tolist(),
+        attributes=mechanism.attribute_epsilons.tolist(),
+        one_report=mechanism.epsilon,
+        epsilon=mechanism.permanent.epsilon,
+        permanent=record_of(mechanism.permanent.law) if coin else None,
+        threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
+        each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
+    )
+    record.digest = _digest(record)
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(encoded(record))
+
+
+def read_longitudinal_file(path: Given) -> LongitudinalRecord:
+    """The content of a file, unchecked.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, or of an unknown version.
+    """
+    return decoded_longitudinal(read_named(path, "longitudinal design"), path)
+
+
+def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
+    """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where it is malformed, or of an unknown version.
+    """
+    record = _SEALED.decoded(raw, source)
+    optimum = decoded_design(bytes(record.optimum), source)
+    try:
+        mechanism = _mechanism(record, optimum)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
+    stated = {
+        "one_report": np.array([record.one_report]),
+        "epsilon": np.array([record.epsilon]),
+        "attributes": np.asarray(record.attributes),
+    }
+    intact = optimum.intact and record.digest == _digest(record)
+    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact, raw)
+
+
+def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
+    domain = optimum.domain
+    if not len(record.requested) == len(record.attributes) == domain.m:
+        raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
+    if (record.threshold is None) == (record.each is None):
+        raise InvalidInput("it has both a coin and a second law, or neither; one of them makes the reports")
+    law = optimum.solution.law if record.permanent is None else law_of(record.permanent, domain.sizes)
+    permanent = Mechanism(domain, law)
+    if record.threshold is None:
+        return TwoStage(
+            permanent, Mechanism(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
+        )
+    if not _THRESHOLD.fullmatch(record.threshold):
+        raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
+    return TwoStage(permanent, WholeOrUniform(domain, int(record.threshold)))
+
+
+def _digest(record: _LongitudinalContent) -> str:
+    content = msgspec.json.decode(msgspec.json.encode(record))
+    content.pop("digest", None)
+    return sha256_of(content)
+
+
+# What is asked of another process (optrr.designs.apart).
+_CHECKS = "optrr.ways.longitudinal.design:verification_of"
+
+
+def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
+    """Recompute every number of a file, its optimum's certificate included; see :func:`optrr.verify`.
+
+    Raises
+    ------
+    InvalidInput
+        where it cannot be read, or its checks take too long; a number that does not hold is in the result.
+    """
+    if limited:
+        refuse_large(path)
+    return verified_bytes(read_named(path, "longitudinal design"), path, limited=limited)
+
+
+def verification_of(raw: bytes, source: Given) -> Verification:
+    """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
+    return verified_bytes(raw, source, limited=False)
+
+
+def verified_bytes(raw: bytes, source: Given, *, limited: bool, loading: bool = False) -> Verification:
+    """All checks of a file's content; errors as :func:`verified_longitudinal`, and where it is no longitudinal design."""
+    if limited and is_long(raw):
+        return checked_apart(_CHECKS, raw, source, loading)
+    return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=limited)
+
+
+def verified_longitudinal(record: LongitudinalRecord, source: Given, *, limited: bool) -> Verification:
+    """All checks of what a file holds; where they may take long and are ``limited``, in a process of their own.
+
+    Raises
+    ------
+    InvalidInput
+        where a law cannot be computed with, or the checks take too long.
+    """
+    try:
+        if not (limited and record.is_heavy):
+            optimum = Design(record.optimum.domain, record.optimum.solution)
+            return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
+    return checked_apart(_CHECKS, record.raw, source)
+
+
+def stage_checks(record: LongitudinalRecord) -> list[Check]:
+    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for."""
+    mechanism, stated = record.mechanism, record.stated
+    accuracies = mechanism.attribute_epsilons
+    scale = 1 + accuracies
+    same = np.abs(stated["attributes"] - accuracies) <= LAST_PLACES * scale
+    met = accuracies >= record.requested - SAME * scale
+    return [
+        _total("epsilon of one report", float(stated["one_report"][0]), mechanism.epsilon, _how(mechanism)),
+        _total("epsilon for ever", float(stated["epsilon"][0]), mechanism.permanent.epsilon, "rounded up"),
+        Check(
+            "accuracies of one report",
+            ends_text(stated["attributes"]),
+            ends_text(accuracies),
+            "both stages",
+            bool(same.all()),
+        ),
+        Check(
+            "accuracies asked for", ends_text(record.requested), ends_text(accuracies), "of one report", bool(met.all())
+        ),
+        _certified(record),
+    ]
+
+
+def _certified(record: LongitudinalRecord) -> Check:
+    """The stage that the optimum's lower bound speaks of is as accurate as the optimum."""
+    coin = isinstance(record.mechanism.instantaneous, WholeOrUniform)
+    stage = record.mechanism if coin else record.mechanism.permanent
+    asked, given = record.optimum.solution.law.labels.attribute, stage.attribute_epsilons
+    holds = bool(np.all(given >= asked - SAME * (1 + asked)))
+    return Check(
+        "accuracies of the optimum", ends_text(asked), ends_text(given), "one report" if coin else "for ever", holds
+    )
+
+
+def _how(mechanism: TwoStage) -> str:
+    return "exact, rounded up" if mechanism.spending.on(1).exact else "upper bound"
+
+
+def _total(name: str, stated: float, value: float, how: str) -> Check:
+    return Check(name, repr(stated), repr(value), how, bool(value <= stated <= value + SAME * (1 + value)))
+
 
 # Numbers of reports whose ε is listed where nobody asks for others.
 LISTED = (1, 2, 5, 10, 30, 100)

@@ -17,11 +17,10 @@ from optrr.designs.wishes import Preserve, Wishes
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.show.rounding import epsilon_text
+from optrr.show.text import epsilon_text
 from optrr.ways.longitudinal.design import LongitudinalDesign
-from optrr.ways.longitudinal.sharpen import sharpened
-from optrr.ways.longitudinal.two_stage import TwoStage, eigenvalues_of, epsilons_of
-from optrr.ways.longitudinal.whole import WORD, WholeOrUniform
+from optrr.ways.longitudinal.spending import TwoStage, eigenvalues_of, epsilons_of
+from optrr.ways.longitudinal.stages import WORD, WholeOrUniform, sharpened
 from optrr_solvers import SolveOptions, solve
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate

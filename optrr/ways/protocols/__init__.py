@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from optrr.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from optrr.releases.spent import Account, Spent
-    from optrr.ways.protocols.client import Client
-    from optrr.ways.protocols.collector import Collector
+    from optrr.releases.account import Account, Spent
     from optrr.ways.protocols.kinds import (
         of_design,
         optimum,
@@ -25,13 +23,19 @@ if TYPE_CHECKING:
         rr_joint,
         sic_clusters,
     )
-    from optrr.ways.protocols.message import Message
-    from optrr.ways.protocols.protocol import Protocol
+    from optrr.ways.protocols.protocol import Client, Collector, Message, Protocol
 
 _HOMES = {
-    "releases.spent": ("Account", "Spent"),
-    "ways.protocols.client": ("Client",),
-    "ways.protocols.collector": ("Collector",),
+    "releases.account": (
+        "Account",
+        "Spent",
+    ),
+    "ways.protocols.protocol": (
+        "Client",
+        "Collector",
+        "Message",
+        "Protocol",
+    ),
     "ways.protocols.kinds": (
         "of_design",
         "optimum",
@@ -41,8 +45,6 @@ _HOMES = {
         "rr_joint",
         "sic_clusters",
     ),
-    "ways.protocols.message": ("Message",),
-    "ways.protocols.protocol": ("Protocol",),
 }
 
 __all__ = [

@@ -10,24 +10,84 @@ each block, and between blocks attributes are taken to be independent. With one 
 
 ``adjusted`` adds RR-Adjustment (MDR §5): the randomized records, reweighted until the tables over ``margins`` are the
 estimated ones, are the estimate.
+
+What a client sends: one randomized record, and which mechanism made it.
+
+The client side: one record comes in, and one randomized message goes out, always the same.
+
+The collector side: messages in, estimates out.
+
+Messages that are no randomized records of this protocol are refused, with the reason, and count for nothing. Distinct records
+are kept with their counts, so memory is O(distinct records · m).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import math
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from optrr.designs.asking import FullRecords
 from optrr.designs.baseline import baseline_design
-from optrr.designs.cluster.choose import NamedClusters, checked_clusters
-from optrr.domain.domain import Domain
+from optrr.designs.clustering import NamedClusters, checked_clusters
+from optrr.domain.domain import Category, Domain, category_text, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.spent import Account, Spent
-from optrr.ways.protocols.message import fingerprint
+from optrr.records.counts import MAX_CELLS
+from optrr.releases.account import Account, Spent
+from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
+from optrr.tables.estimation.estimator import ADJUSTMENT_ROUNDS, TableErrors, with_intervals, with_standard_errors
+from optrr.tables.estimation.result import Estimate, check_confidence, check_records
+from optrr.tables.estimation.simplex import clip
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
+from optrr_solvers.laws.record import record_of
+from optrr_solvers.randomness import RandomState
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One randomized record.
+
+    Attributes
+    ----------
+    mechanism
+        fingerprint of the domain and law that randomized it.
+    serial
+        random, so that a message that arrives twice is counted once; says nothing about the sender.
+    values
+        one category per attribute, in the domain's order.
+    """
+
+    mechanism: str
+    serial: str
+    values: tuple[str | int | float | bool | None, ...]
+
+    def to_bytes(self) -> bytes:
+        """JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Message:
+        """Read JSON. Raises InvalidInput for anything that is not a message."""
+        try:
+            return msgspec.json.decode(raw, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidInput(f"{len(raw)} bytes are not a randomized record ({error}); drop them") from error
+
+
+def fingerprint(mechanism: Mechanism) -> str:
+    """The same for the same domain and law, and for no other (SHA-256)."""
+    declared = [(a.name, list(a.categories)) for a in mechanism.domain]
+    content = msgspec.json.encode((declared, record_of(mechanism.law)), order="sorted")
+    return hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +176,228 @@ class Protocol(FullRecords):
             where an attribute's answers say nothing, which no design does.
         """
         baseline_design(self.domain, self.mechanism.law, self.name).save(path)
+
+
+class Client:
+    """Randomizes one record, once, for one protocol; keeps the message and forgets the record.
+
+    Asking again, from another thread, or from a copy gives the same message: a second draw would be a second release and spend
+    the ε again.
+
+    Parameters
+    ----------
+    record
+        one category per attribute, by name.
+    random_state
+        None draws from the operating system; anything else is for studies.
+
+    Raises
+    ------
+    InvalidInput
+        for a missing or unknown attribute, or an undeclared category. The record's values are not repeated in the message.
+    """
+
+    def __init__(self, protocol: Protocol, record: Mapping[str, Category], random_state: RandomState = None) -> None:
+        domain = protocol.domain
+        for name in record:
+            domain.index(name)
+        missing = [n for n in domain.names if n not in record]
+        if missing:
+            raise InvalidInput(f"the record has no {missing[0]!r}; give one value for each of {listed(domain.names)}")
+        codes = [a.codes.get(category_text(record[a.name])) for a in domain]
+        if None in codes:
+            unknown = domain.attributes[codes.index(None)]
+            raise InvalidInput(
+                f"the record's {unknown.name!r} is not a declared category; declared are {listed(unknown.texts)}"
+            )
+        drawn = protocol.mechanism.perturb_codes(np.asarray([codes], dtype=np.int64), random_state)[0]
+        values = tuple(a.categories[int(c)] for a, c in zip(domain, drawn, strict=True))
+        self._message = Message(protocol.fingerprint, secrets.token_hex(16), values)
+
+    @property
+    def message(self) -> Message:
+        """The randomized record, always the same."""
+        return self._message
+
+
+# Up to this many reasons of refused messages are stored; the number of refusals is counted in full.
+_REASONS = 100
+
+_BIAS = (
+    "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
+    "blocks are independent"
+)
+
+
+class Collector:
+    """Collects the messages of one protocol.
+
+    ``refused`` counts messages that were not accepted, ``reasons`` holds the first hundred reasons.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.refused = 0
+        self.reasons: list[str] = []
+        self._seen: set[str] = set()
+        self._parts: list[IntArray] = []
+        self._fresh: list[list[int]] = []
+        self._tally: tuple[IntArray, IntArray] | None = None
+
+    def receive(self, message: Message | bytes) -> None:
+        """Take one message; the same one again changes nothing.
+
+        Raises
+        ------
+        InvalidInput
+            where it is no randomized record of this protocol. The message is then left out of every estimate.
+        """
+        received = Message.from_bytes(message) if isinstance(message, bytes) else message
+        if not isinstance(received, Message):
+            raise InvalidInput(f"received a {type(received).__name__} where a message or its bytes belong; drop it")
+        if received.mechanism != self.protocol.fingerprint:
+            raise InvalidInput("the message was made by another mechanism; the client must use this protocol's design")
+        domain = self.protocol.domain
+        if len(received.values) != domain.m:
+            raise InvalidInput(f"the message has {len(received.values)} values; a record has {domain.m}")
+        codes = [a.codes.get(category_text(v)) for a, v in zip(domain, received.values, strict=True)]
+        if None in codes:
+            name = domain.names[codes.index(None)]
+            raise InvalidInput(f"the message's {name!r} is not a declared category; the record is left out")
+        if received.serial not in self._seen:
+            self._seen.add(received.serial)
+            self._fresh.append([c for c in codes if c is not None])
+
+    def receive_all(self, messages: Iterable[Message | bytes]) -> int:
+        """Take many messages; returns how many were acceptable, and remembers why the others were not."""
+        accepted = 0
+        for message in messages:
+            try:
+                self.receive(message)
+                accepted += 1
+            except InvalidInput as error:
+                self.refused += 1
+                if len(self.reasons) < _REASONS:
+                    self.reasons.append(str(error))
+        return accepted
+
+    def receive_codes(self, codes: NDArray[np.integer]) -> None:
+        """Take randomized records as codes, shape (n, m): for files and studies."""
+        self._parts.append(checked_codes(codes, self.protocol.domain).astype(np.int64))
+
+    def records(self) -> tuple[IntArray, IntArray]:
+        """Distinct randomized records and their counts: (N, m), (N,). Raises InvalidInput where there are none."""
+        if self._fresh:
+            self._parts.append(np.asarray(self._fresh, dtype=np.int64))
+            self._fresh = []
+        if not self._parts:
+            raise InvalidInput("no acceptable message was received; there is nothing to estimate from")
+        if self._tally is None or int(self._tally[1].sum()) != self.n:
+            rows, counts = np.unique(np.concatenate(self._parts), axis=0, return_counts=True)
+            self._tally = rows, counts.astype(np.int64)
+        return self._tally
+
+    @property
+    def n(self) -> int:
+        """Number of records received."""
+        return sum(len(p) for p in self._parts) + len(self._fresh)
+
+    def estimate(
+        self,
+        names: Sequence[str],
+        whole_blocks: bool = False,
+        *,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> Estimate:
+        """The joint distribution of these attributes, as the protocol estimates it.
+
+        Parameters
+        ----------
+        names
+            attributes, in the order of the table's axes.
+        whole_blocks
+            estimate each block's whole table, make it proper, and then sum over what was not asked for, as MDR does; by
+            default only the asked attributes of each block are estimated, which clips far less.
+        confidence, simultaneous
+            of the intervals: of each cell alone, or of all cells together.
+
+        Raises
+        ------
+        InvalidInput
+            for unknown attributes, fewer than two messages, a confidence outside (0, 1), or a table of more than 2^27 cells.
+        SingularMarginal
+            where the mechanism hides the table.
+        """
+        asked = self.protocol.domain.subset(names)
+        return self._with_errors(asked, self.proportions(names, whole_blocks), confidence, simultaneous)
+
+    def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
+        """The table of `estimate` alone, without errors, which cost more than it where many are asked for."""
+        domain = self.protocol.domain
+        chosen = domain.indices(names)
+        if not self.protocol.adjusted:
+            return self._product(chosen, whole_blocks)
+        sizes, records = _tabulated(domain, chosen), self.adjusted_records()
+        cells = np.ravel_multi_index(tuple(records.codes[:, chosen].T), sizes)
+        flat = np.bincount(cells, weights=records.weights, minlength=math.prod(sizes))
+        return np.asarray(flat, dtype=np.float64).reshape(sizes)
+
+    def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> Estimate:
+        """The unbiased estimate's errors, from the same messages, around the protocol's table."""
+        check_confidence(confidence)
+        check_records(self.n)
+        observed = self._observed(self.protocol.domain.indices(asked.names))
+        kernel = self.protocol.mechanism.kernel(asked.names)
+        named = TableErrors(asked, self.n, self.protocol.name, confidence, simultaneous=together)
+        return with_intervals(with_standard_errors(named.around(table, _BIAS), kernel, observed), kernel, observed)
+
+    def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
+        """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
+        protocol, domain = self.protocol, self.protocol.domain
+        rows, counts = self.records()
+        margins = protocol.margins or tuple((n,) for n in domain.names)
+        groups = [domain.indices(g) for g in margins]
+        return adjust(rows, counts, [self._proper(g) for g in groups], groups, max_rounds=max_rounds)
+
+    def _product(self, chosen: Sequence[int], whole_blocks: bool) -> FloatArray:
+        """Tables of the blocks, multiplied, axes in the order of ``chosen``."""
+        tables, axes = [], []
+        for block in self.protocol.blocks:
+            members = self.protocol.domain.indices(block)
+            inside = [i for i in chosen if i in members]
+            if not inside:
+                continue
+            wanted = members if whole_blocks else inside
+            table = self._proper(wanted)
+            rest = tuple(k for k, i in enumerate(wanted) if i not in inside)
+            tables.append(table.sum(axis=rest))
+            axes += [i for i in wanted if i in inside]
+        return np.transpose(reduce(np.multiply.outer, tables), [axes.index(i) for i in chosen])
+
+    def _proper(self, members: Sequence[int]) -> FloatArray:
+        """Unbiased estimate of these attributes' table, negatives to 0, rescaled (MDR §6.4)."""
+        domain = self.protocol.domain
+        sizes, observed = _tabulated(domain, members), self._observed(members)
+        kernel = self.protocol.mechanism.kernel([domain.names[i] for i in members])
+        return clip(kernel.solve(observed).ravel()).reshape(sizes)
+
+    def _observed(self, members: Sequence[int]) -> FloatArray:
+        """Proportions of the randomized records over these attributes."""
+        rows, counts = self.records()
+        sizes = _tabulated(self.protocol.domain, members)
+        cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
+        totals = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes)
+        return np.asarray(totals / counts.sum())
+
+
+def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:
+    """Shape of the table over these attributes. Raises InvalidInput where it has too many cells."""
+    sizes = tuple(int(r) for r in domain.sizes[list(members)])
+    if math.prod(sizes) > MAX_CELLS:
+        names = listed([domain.names[i] for i in members])
+        raise InvalidInput(
+            f"the table over {names} has {math.prod(sizes)} cells, more than {MAX_CELLS}; use fewer attributes, "
+            "or smaller blocks"
+        )
+    return sizes

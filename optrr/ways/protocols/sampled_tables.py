@@ -1,59 +1,226 @@
 """One random table each: a person answers one table of the workload only, drawn at random, with the whole ε (SMP).
 
 The table is drawn with public probabilities that do not depend on the record, its cell is reported by the best local report
-(:mod:`optrr.ways.protocols.oracles`), so the record's ε is the largest of the reports'. Nobody's answers can be linked: only
+(:mod:`optrr.ways.protocols.supports`), so the record's ε is the largest of the reports'. Nobody's answers can be linked: only
 the tables asked for can ever be estimated. With one table, everybody answers it.
 
-What is released is in :mod:`optrr.ways.protocols.released_answers`, and how a table is estimated from it in
+What is released is in :mod:`optrr.ways.protocols.sampled_tables`, and how a table is estimated from it in
 :mod:`optrr.ways.protocols.supports`.
+
+What people release who answer one table each: two columns, ``table`` and ``cells``.
+
+``table`` says which table was asked (1, 2, …), ``cells`` which of its cells the report supports: numbers from 0 in row-major
+order, last attribute fastest, separated by spaces; an empty text supports none.
+
+The file of sampled tables: versioned JSON that both the people asked and those who estimate work from.
+
+One object: ``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
+made for), ``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attributes, share, report: grr, oue or ss).
+
+Reading a way of asking back, whatever kind it is: what ``optrr perturb`` and ``optrr estimate`` take.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
 from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.designs.asking import Asking
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput, warn
-from optrr.mechanisms.release import FileRelease, ReleaseOptions, released_by
-from optrr.records.encoded import encoded_batches
+from optrr.designs.design import Design
+from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
+from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
+from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
+from optrr.records.counts import encoded_batches
 from optrr.records.origins import randomized_before
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import open_source, record_batches
 from optrr.records.reading.source import Places
 from optrr.records.reports import Reports
+from optrr.records.whole_files import whole_file
 from optrr.records.writing import refuse_input_as_target, released_file
+from optrr.releases.account import checked_epsilon
 from optrr.releases.provenance import digest_of
-from optrr.releases.small_files import Given
-from optrr.releases.spent import checked_epsilon
+from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
+from optrr.show.text import category_word, crossed
 from optrr.tables.estimation.result import Estimate, check_confidence
-from optrr.ways.protocols.oracles import (
+from optrr.version import SOFTWARE
+from optrr.ways.protocols.supports import (
     ORACLES,
     Oracle,
     best_report,
     drawn_epsilon,
+    estimate_of_supports,
     report,
     report_error,
     subset_size,
     support_probabilities,
 )
-from optrr.ways.protocols.released_answers import SCHEMA, counted, in_words, released, report_texts
-from optrr.ways.protocols.sampled_tables_file import TableRecord, read_sampled_tables, save_sampled_tables
-from optrr.ways.protocols.supports import estimate_of_supports
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 if TYPE_CHECKING:
-    from optrr.tables.estimation.reach import Poisoning
+    from optrr.tables.estimation.fake_reports import Poisoning
+
+
+SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
+# A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
+_COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
+
+
+def report_texts(answers: NDArray[np.integer]) -> NDArray[np.object_]:
+    """Each report as text, shape (n,): its category's number, or the numbers of the bits that are 1."""
+    if answers.ndim == 1:
+        return answers.astype(str).astype(object)
+    return np.asarray([" ".join(map(str, np.flatnonzero(row))) for row in answers], dtype=object)
+
+
+def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.RecordBatch:
+    """One batch, from the number of the table that each person was asked (from 0) and the texts of the reports."""
+    return pa.RecordBatch.from_arrays([pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA)
+
+
+def counted(answers: Any, table: int, size: int, supported: int | None) -> tuple[FloatArray, int]:
+    """How many answers support each cell of a table (numbered from 0), shape (size,), and how many answers there are.
+
+    Every answer supports ``supported`` different cells; None where that may be any number. An answer that named a cell twice
+    would count twice for it, so that one fake could move an estimate anywhere.
+
+    Raises
+    ------
+    InvalidInput
+        for cells outside the table, texts that are no cell numbers, answers that support another number of cells or one of
+        them twice, or a table that nobody was asked.
+    """
+    n, out = 0, np.zeros(size)
+    for batch in record_batches(answers, _COLUMNS, None):
+        chosen = batch.column("table").cast(pa.string()).to_numpy(zero_copy_only=False) == str(table + 1)
+        texts = batch.column("cells").cast(pa.string()).to_numpy(zero_copy_only=False)[chosen]
+        n += int(chosen.sum())
+        cells = _numbers(texts)
+        if cells.size and (cells.min() < 0 or cells.max() >= size):
+            raise InvalidInput(f"an answer names a cell outside 0..{size - 1}; estimate with the file it was asked by")
+        _check_supports(texts, cells, size, supported)
+        out += np.bincount(cells, minlength=size)
+    if not n:
+        raise TooFewRecords(f"nobody was asked for table {table + 1}; collect from more people")
+    return out, n
+
+
+def in_words(answers: Any, tables: Sequence[Domain]) -> pa.Table:
+    """The answers as people read them, a row each: what each is ``about``, and the categories that it ``supports``.
+
+    Raises
+    ------
+    InvalidInput
+        for answers that are none to these tables.
+    """
+    about: list[str] = []
+    supported: list[list[str]] = []
+    titles, labels = [crossed(table.names) for table in tables], [_cell_texts(table) for table in tables]
+    for batch in record_batches(answers, _COLUMNS, None):
+        asked, cells = (batch.column(name).cast(pa.string()).to_pylist() for name in SCHEMA.names)
+        for number, text in zip(asked, cells, strict=True):
+            if number not in _numbered(len(tables)):
+                raise InvalidInput(
+                    f"an answer is to none of the {len(tables)} tables; read it by the file it was asked by"
+                )
+            k, named = int(number) - 1, _numbers([text]).tolist()
+            if named and not 0 <= min(named) <= max(named) < len(labels[k]):
+                raise InvalidInput(
+                    f"an answer names a cell outside 0..{len(labels[k]) - 1}; read it by the file it was asked by"
+                )
+            about.append(titles[k])
+            supported.append([labels[k][c] for c in named])
+    return pa.table({"about": pa.array(about, pa.string()), "supports": pa.array(supported, pa.list_(pa.string()))})
+
+
+@cache
+def _numbered(tables: int) -> frozenset[str]:
+    return frozenset(str(k + 1) for k in range(tables))
+
+
+def _cell_texts(table: Domain) -> list[str]:
+    """Each cell's categories, in the order of the cells' numbers."""
+    return [crossed(map(category_word, cell)) for cell in product(*(a.texts for a in table))]
+
+
+def _check_supports(texts: Sequence[Any], cells: NDArray[np.int64], size: int, supported: int | None) -> None:
+    """Refuse answers that name a cell twice, or not as many as an answer to this table does."""
+    lengths = np.array([len(text.split()) if text else 0 for text in texts], dtype=np.int64)
+    if supported is not None and np.any(lengths != supported):
+        raise InvalidInput(
+            f"an answer names {lengths[lengths != supported][0]} cells where every answer to this table names {supported}; "
+            "take the answers that perturb wrote"
+        )
+    each = np.repeat(np.arange(lengths.size), lengths) * size + cells
+    if np.unique(each).size < each.size:
+        raise InvalidInput("an answer names a cell twice; take the answers that perturb wrote")
+
+
+def _numbers(texts: Sequence[Any]) -> NDArray[np.int64]:
+    """All numbers in the texts, one after another; an empty answer supports nothing."""
+    joined = " ".join(text for text in texts if text)
+    try:
+        return np.asarray(joined.split(), dtype=np.int64)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error
+
+
+FORMAT = "optrr-sampled-tables/1"
+
+
+class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """One table as it stands in the file; without a report it is the most accurate one."""
+
+    attributes: list[str]
+    share: float
+    report: str | None = None
+
+
+class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """What the file holds."""
+
+    format: str
+    software: str
+    epsilon: float
+    answer_epsilon: float
+    attributes: list[DeclaredAttribute]
+    tables: list[TableRecord]
+
+
+_SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
+
+
+def save_sampled_tables(
+    domain: Domain, tables: Sequence[TableRecord], epsilons: tuple[float, float], path: str | Path
+) -> None:
+    """Write the file, whole or not at all; ``epsilons`` are what the answers spend as drawn, and what they are made for."""
+    attributes = [DeclaredAttribute(**declaration(a)) for a in domain]
+    record = SampledTablesRecord(FORMAT, SOFTWARE, *epsilons, attributes, list(tables))
+    with whole_file(Path(path)) as partial:
+        text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def read_sampled_tables(path: Given) -> SampledTablesRecord:
+    """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
+    try:
+        raw = read_small(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
+    return _SEALED.decoded(raw, path)
+
 
 # A report by bits holds one for each cell; a table of more cells should be coarsened first.
 MAX_CELLS = 1 << 16
@@ -333,3 +500,17 @@ class SampledTables(Asking):
                 f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
             )
         return asking
+
+
+def load_asking(path: Given) -> Asking:
+    """The design or the sampled tables of a file that :meth:`optrr.designs.asking.Asking.save` wrote.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, of an unknown version, or states a number that does not hold.
+    """
+    path = content_of(path, "design file")
+    if kind_of(path) != SAMPLED_TABLES:
+        return Design.load(path)
+    return SampledTables.load(path)

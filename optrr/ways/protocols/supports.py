@@ -7,20 +7,50 @@ A table asked of N people has C_v supports of cell v, binomial with chance q + �
 is unbiased, and its interval inverts the exact binomial test of every share (:mod:`optrr.tables.estimation.score_interval`).
 Where nobody supported a cell, or everybody did, the answers show no variance although there is one: the cell has no standard
 error.
+
+Three ways to report one categorical value under local differential privacy, as the literature has them.
+
+    grr   k-ary randomized response: one category; it supports that category
+    oue   optimised unary encoding: r bits; it supports those that are 1
+    ss    subset selection: k of the r categories; it supports those
+
+Either way the true category v is supported with probability p and each other one with probability q:
+
+    grr   p = e^ε/(e^ε + r − 1)            q = 1/(e^ε + r − 1)
+    oue   p = 1/2                          q = 1/(e^ε + 1)                              (bits independent)
+    ss    p = k e^ε/(k e^ε + r − k)        q = p (k−1)/(r−1) + (1−p) k/(r−1)            (subsets of a kind alike)
+
+With C_v supports among n reports π̂_v = (C_v/n − q)/(p − q) is unbiased, and n Σ_v var π̂_v is at most
+
+    V = r γ(1−γ)/(p−q)²,   γ = q + (p−q)/r,
+
+reached by the uniform population. All are ε-locally differentially private; what is drawn, with 64-bit thresholds rounded
+towards more privacy, loses less, by up to 2^-64 e^ε. Sources: Kairouz, Bonawitz & Ramage (2016) for grr; Wang, Blocki, Li & Jha
+(2017), *Locally differentially private protocols for frequency estimation*, for oue; Ye & Barg (2018), *Optimal schemes for
+discrete distribution estimation under locally differential privacy*, for ss (grr is its k = 1).
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, expm1, log
+from typing import Literal
+
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import MatrixKernel
+from optrr.tables.estimation.estimator import without_error
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr.tables.estimation.result import Estimate, check_records
-from optrr.tables.estimation.score_interval import score_intervals
-from optrr.tables.estimation.unbiased_errors import without_error
-from optrr.tables.estimation.weighted_mean import cell_means
-from optrr_solvers.arrays import FloatArray
+from optrr.tables.estimation.score_interval import cell_means, score_intervals
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.enclosure import log_ceiling
+from optrr_solvers.problem import flip_probabilities, keep_probabilities
+from optrr_solvers.randomness import BitSource, bounded, threshold
 
 
 def estimate_of_supports(
@@ -67,3 +97,148 @@ def _observed(domain: Domain, supports: FloatArray, n: int, kernel: MatrixKernel
     """The supports of every cell and the answers that do not support it, tables of two cells."""
     both = np.stack([supports, n - supports], axis=1).astype(np.int64)
     return Observed(" × ".join(domain.names), both, kernel)
+
+
+Oracle = Literal["grr", "oue", "ss"]
+ORACLES: tuple[Oracle, ...] = ("grr", "oue", "ss")
+
+# Random words drawn at once: 32 MB.
+_WORDS = 1 << 22
+_LAST = np.uint64((1 << 64) - 1)
+
+
+def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[float, float]:
+    """(p, q): how often a report supports the true category, and each other one; ε in nats."""
+    if oracle == "oue":
+        return 0.5, float(expit(-epsilon))
+    if oracle == "ss":
+        k = subset_size(size, epsilon)
+        p = 1 - _left_out(size, epsilon)
+        return p, (p * (k - 1) + (1 - p) * k) / (size - 1)
+    return float(keep_probabilities(size, epsilon)), float(flip_probabilities(size, epsilon)) / (size - 1)
+
+
+def subset_size(size: int, epsilon: float) -> int:
+    """k of subset selection: of the two whole numbers around r/(e^ε + 1), the one with the smaller V; 1..r−1."""
+    at = size * float(expit(-epsilon))
+    below = min(max(int(at), 1), size - 1)
+    return min((below, min(below + 1, size - 1)), key=lambda k: _subset_error(size, epsilon, k))
+
+
+def _subset_error(size: int, epsilon: float, k: int) -> float:
+    """V of subset selection with subsets of k."""
+    p = float(expit(epsilon + log(k / (size - k))))
+    q = (p * (k - 1) + (1 - p) * k) / (size - 1)
+    gamma = k / size
+    return size * gamma * (1 - gamma) / (p - q) ** 2
+
+
+def _left_out(size: int, epsilon: float) -> float:
+    """How often subset selection leaves the true category out."""
+    k = subset_size(size, epsilon)
+    return float(expit(log((size - k) / k) - epsilon))
+
+
+def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
+    """V: n times the summed variance of the unbiased proportions, at most, over all populations."""
+    # written so that nothing cancels at small ε or overflows at large ε
+    away = -expm1(-epsilon)
+    if oracle == "grr":
+        return (1 - 1 / size) * (1 + exp(log(size) - epsilon) / away) ** 2
+    if oracle == "oue":
+        return 4 * size * exp(-epsilon) / away**2 + 2 - 1 / size
+    return _subset_error(size, epsilon, subset_size(size, epsilon))
+
+
+def best_report(size: int, epsilon: float) -> Oracle:
+    """The report with the smallest V; of equal ones the simplest."""
+    return min(ORACLES, key=lambda oracle: float(f"{report_error(oracle, size, epsilon):.12g}"))
+
+
+@lru_cache(maxsize=1 << 12)
+def drawn_epsilon(oracle: Oracle, size: int, epsilon: float) -> float:
+    """ε in nats of the report as :func:`report` draws it, from its 64-bit thresholds in exact rationals, rounded up."""
+    if oracle == "oue":
+        p, q = (_drawn(x) for x in support_probabilities(oracle, size, epsilon))
+        return log_ceiling(p / q * (1 - q) / (1 - p))
+    if oracle == "ss":
+        k, out = subset_size(size, epsilon), _drawn(_left_out(size, epsilon))
+        return log_ceiling((1 - out) / out * (size - k) / k)
+    moved = _drawn(float(flip_probabilities(size, epsilon)))
+    return log_ceiling((1 - moved) * (size - 1) / moved)
+
+
+def _drawn(probability: float) -> Fraction:
+    return Fraction(int(threshold(probability)), 1 << 64)
+
+
+def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: BitSource) -> NDArray[np.integer]:
+    """Randomized reports on true categories, shape (n,): codes (n,) for grr, bits (n, r) as uint8 for oue and ss.
+
+    A code of −1 stands for nobody's category: oue of the zero vector (used as fake data); the others have no such report.
+    """
+    if oracle == "oue":
+        return _bits(codes, size, epsilon, source)
+    if oracle == "ss":
+        return _subsets(codes, size, epsilon, source)
+    moved = source.words(codes.size) < threshold(float(flip_probabilities(size, epsilon)))
+    out = codes.copy()
+    rows = np.flatnonzero(moved)
+    out[rows] = (out[rows] + 1 + bounded(source, rows.size, size - 1)) % size
+    return out
+
+
+def _bits(codes: IntArray, size: int, epsilon: float, source: BitSource) -> NDArray[np.uint8]:
+    p, q = support_probabilities("oue", size, epsilon)
+    out = np.empty((codes.size, size), dtype=np.uint8)
+    step = max(1, _WORDS // size)
+    for start in range(0, codes.size, step):
+        piece = codes[start : start + step]
+        words = source.words(piece.size * size).reshape(piece.size, size)
+        bits = words < threshold(q)
+        rows = np.flatnonzero(piece >= 0)
+        bits[rows, piece[rows]] = words[rows, piece[rows]] < threshold(p)
+        out[start : start + step] = bits
+    return out
+
+
+def _subsets(codes: IntArray, size: int, epsilon: float, source: BitSource) -> NDArray[np.uint8]:
+    k, left_out = subset_size(size, epsilon), threshold(_left_out(size, epsilon))
+    out = np.empty((codes.size, size), dtype=np.uint8)
+    step = max(1, _WORDS // size)
+    for start in range(0, codes.size, step):
+        piece = codes[start : start + step]
+        own = np.arange(piece.size), piece
+        inside = source.words(piece.size) >= left_out
+        # the subset is made of the categories with the smallest random ranks; the true one is ranked before or after all others
+        ranks = _distinct(source, piece.size, size)
+        ranks[own] = np.where(inside, 0, _LAST)
+        last = np.partition(ranks, k - 1, axis=1)[:, k - 1]
+        out[start : start + step] = ranks <= last[:, None]
+    return out
+
+
+def _distinct(source: BitSource, rows: int, size: int) -> NDArray[np.uint64]:
+    """Uniform words between 1 and the last but one, shape (rows, size); a row that has two alike is drawn anew."""
+    words = source.words(rows * size).reshape(rows, size)
+    redo = np.arange(rows)
+    while redo.size:
+        drawn = np.sort(words[redo], axis=1)
+        tied = (np.diff(drawn, axis=1) == 0).any(axis=1) | (drawn[:, 0] == 0) | (drawn[:, -1] == _LAST)
+        redo = redo[tied]
+        words[redo] = source.words(redo.size * size).reshape(redo.size, size)
+    return words
+
+
+def supports(answers: NDArray[np.integer], size: int) -> FloatArray:
+    """How many reports support each category, shape (r,)."""
+    if answers.ndim == 2:
+        return np.asarray(answers.sum(axis=0, dtype=np.float64))
+    return np.bincount(answers, minlength=size).astype(np.float64)
+
+
+def indicators(answers: NDArray[np.integer], size: int) -> FloatArray:
+    """Which categories each report supports, shape (n, r), zeros and ones."""
+    if answers.ndim == 2:
+        return answers.astype(np.float64)
+    return np.asarray(np.eye(size)[answers])

@@ -1,0 +1,291 @@
+"""optrr worksheet.
+
+optrr verify; optrr sign.
+
+optrr audit.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from optrr.cli.inputs import refuse_options
+from optrr.cli.outputs import OUTPUT, Target
+from optrr.cli.printing import json_option, print_json, say, warn
+from optrr.designs.checks import Check, Verification
+from optrr.designs.design import Design
+from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
+from optrr.designs.specification import refuse_specification
+from optrr.designs.verify import verify as verified
+from optrr.designs.work import refuse_large
+from optrr.designs.worksheet import Worksheet
+from optrr.designs.worksheet import worksheet as answered
+from optrr.devices.auditing.audit import LEVEL, QUERIES, AuditOptions
+from optrr.devices.auditing.audit import audit as audited
+from optrr.devices.auditing.clients import FEWEST, CommandClient, LogClient, RecordKinds, planned, plant
+from optrr.devices.auditing.label import Label, label_of
+from optrr.devices.deployment.verify import verify_deployment
+from optrr.errors import InvalidInput
+from optrr.records.whole_files import whole_file
+from optrr.releases.provenance import SUFFIX, origin_from_sidecar
+from optrr.releases.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, RECORDS, Content, content_of, format_of, kind_of
+from optrr.ways.longitudinal.design import verify_longitudinal
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--design",
+    "design_file",
+    type=click.Path(path_type=Path),
+    help="Also check that a deployment file is that of this design.",
+)
+@click.option(
+    "--no-limit",
+    is_flag=True,
+    help="Check a file however long it takes and however much memory; otherwise 8 s and 0.65 GB.",
+)
+@click.option(
+    "--key",
+    metavar="PUBLIC.PEM",
+    type=click.Path(path_type=Path),
+    help="Also check that FILE was signed by the owner of this public key (optrr sign).",
+)
+@click.option("--signature", type=click.Path(path_type=Path), help="Where the signature is; by default FILE.sig.")
+@json_option
+def verify(
+    file: Path, design_file: Path | None, no_limit: bool, key: Path | None, signature: Path | None, as_json: bool
+) -> int:
+    """Recompute every number of FILE; exit 1 where one does not hold.
+
+    A design's numbers follow from its law and its certificate alone, those of a deployment file from its integers. With --key
+    also who made it.
+    """
+    if signature is not None and key is None:
+        raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
+    if not no_limit:
+        refuse_large(file)
+    held = content_of(file, "file")
+    # asked first, because a stranger's file may be refused before its numbers are looked at
+    signed = None if key is None else signature_check(held, key, signature, _kind(held))
+    result = _verified(held, design_file, limited=not no_limit)
+    if signed is not None:
+        result = replace(result, checks=(signed, *result.checks))
+    named = result.design if result.holds else None
+    if as_json:
+        more = {"public": result.public.summary()} if named is not None and result.public else {}
+        print_json(result.summary() | ({"design": named} if named is not None else {}) | more)
+    else:
+        _show(result)
+        if named is not None:
+            say(f"design {named}")
+            if result.public:
+                say(result.public.warning())
+    return 0 if result.holds else 1
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--key", metavar="KEY.PEM", required=True, type=click.Path(path_type=Path), help="Your private Ed25519 key, in PEM."
+)
+@click.option("-o", "--output", type=OUTPUT, help="Signature to write; by default FILE.sig.")
+@json_option
+def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
+    """Sign a design, a deployment file or a release's sidecar that verifies; exit 1, and nothing written, where it does not.
+
+    The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it (of a release optrr
+    account --key), and so does openssl pkeyutl.
+    """
+    held = content_of(file, "file")
+    result = _verified(held, None, limited=False)
+    if not result.holds:
+        _show(result)
+        return 1
+    known = sign_file(held, key, output, _asked if sys.stdin.isatty() else None, _kind(held))
+    warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
+    target = signature_path(file) if output is None else output
+    if as_json:
+        print_json({"output": str(target), "key": known})
+    else:
+        say(f"{target}: signed by key {known}")
+    return 0
+
+
+def _asked() -> str:
+    return str(click.prompt("Passphrase", hide_input=True, err=True))
+
+
+def _kind(file: Content) -> str:
+    """What the file is signed as."""
+    if file.path.name.endswith(SUFFIX):
+        return RECORDS
+    said = kind_of(file)
+    return said if said in (DEPLOYMENT, LONGITUDINAL) else DESIGN
+
+
+def _released(file: Content) -> Verification:
+    """Whether a sidecar is that of the file that it stands beside."""
+    target = file.path.with_name(file.path.name.removesuffix(SUFFIX))
+    origin = origin_from_sidecar(target, file.raw)
+    holds = origin.bound is not None
+    check = Check("content", "size and SHA-256", "those of the file" if holds else "others", "read whole", holds)
+    return Verification((check,), True)
+
+
+def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:
+    kind = _kind(file)
+    if kind == RECORDS:
+        return _released(file)
+    if kind == DEPLOYMENT:
+        return verify_deployment(file, design_file, limited=limited)
+    if design_file is not None:
+        raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
+    if kind == LONGITUDINAL:
+        return verify_longitudinal(file, limited=limited)
+    if not format_of(file.raw):
+        refuse_specification(file.raw, file)
+        raise InvalidInput(
+            f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "
+            "get it again from whoever wrote it"
+        )
+    return verified(file, limited=limited)
+
+
+def _show(result: Verification) -> None:
+    for check in result.checks:
+        say(check.line())
+    for line in result.unchecked:
+        say(f"not checked: {line}")
+    click.echo("digest holds" if result.digest else "digest FAILS: the file was changed after it was written")
+    click.echo("verified" if result.holds else "NOT verified")
+
+
+_PLANTED = Target("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")
+
+
+@click.command()
+@click.argument("label_file", metavar="LABEL", type=click.Path(path_type=Path))
+@click.option("--command", help="Ask this program: it reads lines from standard input and answers each with a line.")
+@click.option("--each", is_flag=True, help="Start the program anew for every record.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one start of it may take.")
+@click.option(
+    "--plant",
+    "plant_file",
+    type=_PLANTED,
+    help="Write the records to plant, and end.",
+)
+@click.option("--planted", type=click.Path(path_type=Path), help="The records that --plant wrote.")
+@click.option("--received", type=click.Path(path_type=Path), help="What came back, a line for each of --planted.")
+@click.option(
+    "--queries", type=click.IntRange(min=FEWEST), default=QUERIES, show_default=True, help="Records to plant."
+)
+@click.option("--level", type=float, default=LEVEL, show_default=True, help="Largest probability of a false alarm.")
+@click.option("--once", is_flag=True, help="The client promises one answer for each person.")
+@json_option
+def audit(
+    label_file: Path,
+    command: str | None,
+    each: bool,
+    timeout: float | None,
+    plant_file: Path | None,
+    planted: Path | None,
+    received: Path | None,
+    queries: int,
+    level: float,
+    once: bool,
+    as_json: bool,
+) -> int:
+    """Test a client from outside against LABEL, a design or deployment file; exit 1 where it violates it.
+
+    By default the client is optrr's own randomizer. A question is a line {"person": 17, "values": ["F", null]}; an answer is
+    {"values": […]} or the list alone.
+    """
+    label = label_of(label_file)
+    if (planted is None) != (received is None) or (planted is not None and command is not None):
+        raise InvalidInput("give --planted and --received together, and neither with --command")
+    if command is None:
+        refuse_options("is for a program; give --command too, or leave it out", "each", "timeout")
+    if received is not None:
+        refuse_options(
+            "is for records that are still to be planted; leave it out with --received", "queries", "plant_file"
+        )
+    if plant_file is not None:
+        refuse_options("is for the audit after --plant; leave it out", "command", "level", "once")
+        return _plant(label, queries, plant_file, as_json)
+    client = _client(label, command, each, timeout) if received is None else LogClient(received, label.domain)
+    result = audited(label, client, AuditOptions(queries, level, once, planted=planted))
+    if as_json:
+        print_json(result.summary())
+    else:
+        for finding in result.findings:
+            say(finding.line())
+        for line in result.unseen:
+            say(f"not seen from outside: {line}")
+        say(result.headline())
+    return 0 if result.holds else 1
+
+
+def _plant(label: Label, queries: int, output: Path, as_json: bool) -> int:
+    layout = RecordKinds.of(queries, label.domain.m)
+    plant(output, planned(layout, label.sizes), label.domain)
+    planted = 2 * layout.rows
+    print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")
+    return 0
+
+
+def _client(label: Label, command: str | None, each: bool, timeout: float | None) -> CommandClient | None:
+    if command is None:
+        return None
+    try:
+        arguments = shlex.split(command)
+    except ValueError as error:
+        raise InvalidInput(f"--command cannot be split into words: {error}") from error
+    if not arguments:
+        raise InvalidInput("--command is empty; name a program")
+    return CommandClient(arguments, label.domain, each, timeout)
+
+
+_RECORDS = 10_000
+_SHEET = Target("a worksheet, in Markdown,", ".md", ".txt")
+
+
+@click.command()
+@click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
+@click.option(
+    "--records",
+    type=click.IntRange(min=1),
+    default=_RECORDS,
+    show_default=True,
+    help="How many people will answer, for what is said of errors.",
+)
+@click.option("-o", "--output", type=_SHEET, help="Write Markdown to this file, to be filled in.")
+@json_option
+def worksheet(design_file: Path, records: int, output: Path | None, as_json: bool) -> None:
+    """An evaluator's questions, by the topics of NIST SP 800-226, answered where DESIGN answers them and open where you must.
+
+    The questions are in our words, not quoted, and NIST has not seen them.
+
+    Only what was recomputed from DESIGN, or holds for every design, is stated.
+    """
+    sheet = answered(Design.load(design_file), records)
+    if output is not None:
+        _write(output, design_file, sheet)
+    if as_json:
+        print_json(sheet.summary())
+    elif output is None:
+        say(sheet.markdown())
+    else:
+        say(f"{output}: {len(sheet.entries)} questions, {sum(len(e.for_you) for e in sheet.entries)} for you to answer")
+
+
+def _write(output: Path, design_file: Path, sheet: Worksheet) -> None:
+    if output.exists() and output.samefile(design_file):
+        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    with whole_file(output) as partial:
+        partial.write_text(sheet.markdown() + "\n", encoding="utf-8")

@@ -1,0 +1,243 @@
+"""optrr serve.
+
+optrr export.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optrr.cli.designing import preserve_option
+from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, split_names
+from optrr.cli.outputs import OUTPUT, Target
+from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
+from optrr.designs.design import Design
+from optrr.designs.signing import require_signed
+from optrr.errors import InvalidInput, not_installed
+from optrr.records.writing import formula_doubts
+from optrr.releases.sealed import content_of
+from optrr.show.text import epsilon_text
+
+# What --events means without names.
+_ALL = "*"
+
+
+@click.command()
+@click.argument("design_file", metavar="DESIGN", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=OUTPUT, help="File to write.")
+@click.option("--size", type=click.IntRange(min=256), help="Most bytes of the file, compressed; by default 65536.")
+@click.option(
+    "--matrix",
+    metavar="A,B",
+    help="Write the distortion matrix of these attributes instead (csv, npz, json); a comma inside a name is written twice.",
+)
+@click.option(
+    "--events",
+    metavar="[A,B]",
+    is_flag=False,
+    flag_value=_ALL,
+    help="Write the probability of each change set instead, of all attributes or of these (csv, npz, json), named as there.",
+)
+@click.option(
+    "--program", metavar="npz", type=click.Choice(["npz"]), help="Write POR's linear program A, b, A_eq, b_eq instead."
+)
+@key_option
+@signature_option
+@json_option
+def export(
+    design_file: Path,
+    output: Path,
+    size: int | None,
+    matrix: str | None,
+    events: str | None,
+    program: str | None,
+    key: Path | None,
+    signature: Path | None,
+    as_json: bool,
+) -> None:
+    """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
+
+    Where the mechanism is too large for the size, it is solved again on a coarser grid, or every attribute is randomized on
+    its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. With --matrix, --events
+    or --program: what other software needs.
+    """
+    if sum(x is not None for x in (matrix, events, program, size)) > 1:
+        raise InvalidInput("give one of --size, --matrix, --events and --program")
+    if str(output) == "-":
+        raise InvalidInput("export writes a file and not standard output; name it: --output sampler.json")
+    held = content_of(design_file, "design file")
+    refuse_longitudinal(held)
+    require_signed(held, key, signature)
+    design = Design.load(held)
+    _keep(design_file, output)
+    if matrix is None and events is None and program is None:
+        _deployment(design, design_file, output, size, as_json)
+        return
+    from optrr.devices.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
+
+    if matrix is not None:
+        what = save_matrix(design.mechanism, _named(design, matrix), output)
+    elif events is not None:
+        what = save_events(design.mechanism, output, None if events == _ALL else _named(design, events))
+    else:
+        what = save_program(design.solution.problem, design.domain.names, output)
+    warn(formula_doubts(output, design.domain))
+    _report({"output": str(output), **what}, f"{output}: {', '.join(f'{v} {k}' for k, v in what.items())}", as_json)
+
+
+def _named(design: Design, text: str) -> tuple[str, ...]:
+    """The attributes of a list; an unknown name says how a comma inside a name is written, where some name has one."""
+    names = split_names(text)
+    try:
+        design.domain.indices(names)
+    except InvalidInput as error:
+        if any("," in name for name in design.domain.names):
+            raise InvalidInput(f"{error}; a comma inside a name is written twice: 'in,,come,sex'") from error
+        raise
+    return names
+
+
+def _keep(design_file: Path, written: Path) -> None:
+    """Refuse to write over a design, the one that is exported or another, before any work is done."""
+    from optrr.devices.deployment.export import keep_design  # noqa: PLC0415
+
+    if written.exists() and written.samefile(design_file):
+        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    keep_design(written)
+
+
+def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
+    Target("a deployment file", ".json").convert(output, None, None)
+    from optrr.devices.deployment.export import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
+
+    with late_bar() as show:
+        fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, show)
+    summary: dict[str, Any] = {
+        "output": str(output),
+        "epsilon": float(fitted.deployment.stated.total),
+        "states": fitted.deployment.automaton.states,
+        "compressed_bytes": fitted.size,
+        "cost": fitted.design.epsilon - design.epsilon,
+    }
+    if fitted.anew:
+        summary["design"] = str(design_beside(output))
+    left_out = design.public.left_out("a deployment file")
+    if left_out:
+        summary["warnings"] = left_out
+    solved = []
+    if fitted.anew:
+        cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
+        how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
+        solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"]
+    fitted.save(output)
+    warn([*left_out, *solved])
+    line = (
+        f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
+        f"{fitted.size} bytes compressed"
+    )
+    _report(summary, line, as_json)
+
+
+def _report(summary: dict[str, Any], line: str, as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+    else:
+        click.echo(line)
+
+
+_TOKEN = "OPTRR_RESULTS_TOKEN"
+_DATABASE = "OPTRR_DATABASE"
+
+
+@click.command()
+@click.argument("source", metavar="SPEC_OR_DESIGN", type=click.Path(path_type=Path))
+@click.option(
+    "--database",
+    metavar="URL",
+    envvar=_DATABASE,
+    help="postgresql://… or the path of a SQLite file; by default NAME.db beside SPEC_OR_DESIGN.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--wording", type=click.Path(path_type=Path), help="With a design: the specification whose texts are shown."
+)
+@click.option(
+    "--public-url", metavar="URL", help="Address that people use, where a proxy stands before this one: https://…"
+)
+@preserve_option
+@key_option
+@signature_option
+@json_option
+def serve(
+    source: Path,
+    database: str | None,
+    host: str,
+    port: int,
+    wording: Path | None,
+    public_url: str | None,
+    preserve: str,
+    key: Path | None,
+    signature: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a survey: its page, the collector of its reports, and the results.
+
+    Answers are randomized in the browser; only the result is sent, and it is on disk before it is acknowledged. SPEC is
+    designed first, and the design saved beside it. The results' token is drawn anew, or taken from OPTRR_RESULTS_TOKEN.
+    """
+    try:
+        # the survey's room brings a web server and a database
+        from optrr.survey.app import Settings, started  # noqa: PLC0415
+        from optrr.survey.results import new_token  # noqa: PLC0415
+        from optrr.survey.server import listening, run  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise not_installed(error, "optrr serve needs", "serve") from error
+
+    held = require_signed(content_of(source, "specification or design"), key, signature)
+    refuse_longitudinal(held)
+    given = os.environ.get(_TOKEN)
+    token = given or new_token()
+    with watched("designing") as options:
+        settings = Settings(held, token, database, wording, public_url, preserve)  # type: ignore[arg-type] # the literals
+        start = started(settings, options)
+    warn(start.warnings)
+    with listening(host, port) as bound:
+        base = (public_url or _own_address(host, bound.getsockname()[1])).rstrip("/")
+        said = {
+            "survey": f"{base}/",
+            "epsilon": start.epsilon,
+            "results": f"{base}/results",
+            "database": start.database,
+        }
+        # a token that was given is known already, and what is printed is often kept in a log
+        _show({**said, "token": None if given else token}, as_json)
+        run(start.app, bound)
+    _close(start.app.loss())
+
+
+def _close(loss: str | None) -> None:
+    """The last line, and status 1 where acknowledged reports may be lost."""
+    if loss is None:
+        click.echo("stopped; every acknowledged report is kept", err=True)
+        return
+    click.echo(f"stopped; acknowledged reports are in the files that were opened, or lost with them: {loss}", err=True)
+    raise click.exceptions.Exit(1)
+
+
+def _own_address(host: str, port: int) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}"
+
+
+def _show(said: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(said)
+        return
+    click.echo(f"survey at total epsilon {epsilon_text(said['epsilon'])}: {said['survey']}")
+    click.echo(f"results: {said['results']}   token: {said['token'] or f'from {_TOKEN}'}")
+    click.echo(f"reports are kept in {said['database']}")

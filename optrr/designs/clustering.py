@@ -1,0 +1,346 @@
+"""One entry to all clusterings, each within the same limits T_v and T_d (MDR §4).
+
+Power iteration and spectral clustering have no limit on combinations, and put every attribute into some group, however weak its
+dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and inside each of their clusters
+Algorithm 1 decides what may stay together.
+
+Power iteration clustering of attributes (SIC §4; Lin & Cohen, ICML 2010).
+
+The graph's edges carry the dependences A (SIC labels them with distances 1/A); W = (I + D⁻¹A)/2 is its lazy random walk, which
+stays where it is in half of its steps. Start at v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *change of
+the change* is below a threshold: by then v is nearly constant within clusters and not yet over the whole graph. Cluster the m
+numbers v_i into k groups.
+
+A walk that never stays can swing: where every attribute depends a little on every other, the slowest part of v may be one that
+changes its sign at every step, and says nothing of clusters. Adult's clusters then differ from one draw of the randomized
+dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to 1, do not (`benchmarks/sic_table1.py`).
+
+In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
+finds it in O(k m²), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
+attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
+
+Spectral clustering of attributes by scikit-learn: the well-kept alternative to power iteration clustering.
+
+scikit-learn is an optional extra (``pip install 'optrr[cluster]'``) and is imported only here.
+
+Clusters of attributes by their dependence, from the strongest down (MDR §4, Algorithm 1).
+
+Start with every attribute alone. Take pairs of clusters in descending order of dependence (the largest between an attribute
+of one and an attribute of the other); merge the first pair whose product of sizes is at most T_v; start over; stop below T_d.
+
+The paper recomputes and sorts the list after every merge. But clusters only grow, so a pair that was too large stays too large;
+and the dependence of two clusters is that of their strongest pair of attributes. One pass over the pairs of *attributes* in
+descending order therefore makes the same merges. It sorts them in portions, strongest first, and after each portion drops
+the pairs that are within one cluster or too large by then, most of those that are left: O(m²) memory, and time between O(m²)
+and O(m² log m), where the literal loop takes O(m² log m) per merge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optrr.designs.dependence import Dependences, checked_matrix
+from optrr.domain.domain import Domain, listed
+from optrr.errors import InvalidInput, not_installed
+from optrr_solvers.arrays import FloatArray, IntArray
+
+Clusters = tuple[tuple[int, ...], ...]
+
+# Per node. Lin & Cohen stop at 1e-5 with a walk that never stays; a lazy one needs longer to tell groups apart as well.
+_ACCELERATION = 1e-7
+_MAX_STEPS = 1000
+
+
+def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Clusters:
+    """At most ``clusters`` groups of dependent attributes, and every unrelated attribute alone; sizes are not limited.
+
+    Raises
+    ------
+    InvalidInput
+        for a matrix that is not symmetric with entries in 0..1, or fewer than one cluster.
+    """
+    affinity = checked_affinity(dependence)
+    if clusters < 1:
+        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
+    linked = np.flatnonzero(affinity.sum(axis=1) > 0)
+    alone = [(int(i),) for i in np.flatnonzero(affinity.sum(axis=1) == 0)]
+    if linked.size:
+        values = power_iteration(affinity[np.ix_(linked, linked)])
+        labels = interval_means(values, min(clusters, linked.size))
+        alone += [tuple(linked[labels == g].tolist()) for g in np.unique(labels)]
+    return tuple(sorted(alone))
+
+
+def checked_affinity(dependence: ArrayLike) -> FloatArray:
+    """A copy of the matrix with an empty diagonal. Raises InvalidInput where it is no matrix of dependences."""
+    values = np.array(dependence, dtype=np.float64)
+    affinity = checked_matrix(values, values.shape[0] if values.ndim else 0)
+    if not affinity.size:
+        raise InvalidInput("dependences of no attributes; give at least one")
+    np.fill_diagonal(affinity, 0.0)
+    return affinity
+
+
+def power_iteration(affinity: FloatArray) -> FloatArray:
+    """The truncated power iteration's vector, shape (m,); every row of ``affinity`` has a positive sum. O(m²) a step."""
+    return next(v for v, steady in iterates(affinity) if steady)
+
+
+def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
+    """The vector after each step, and whether to stop there."""
+    degrees = affinity.sum(axis=1)
+    v = degrees / degrees.sum()
+    change = np.zeros(v.size)
+    for k in range(_MAX_STEPS):
+        following = (v + affinity @ v / degrees) / 2
+        following /= following.sum()
+        step = np.abs(following - v)
+        steady = np.abs(step - change).max() <= _ACCELERATION / v.size
+        v, change = following, step
+        yield v, bool(steady) or k == _MAX_STEPS - 1
+
+
+def interval_means(values: FloatArray, k: int) -> IntArray:
+    """Exact k-means of numbers: labels 0..k−1 (fewer where fewer values differ), shape (m,); O(k m²) time."""
+    order = np.argsort(values, kind="stable")
+    x = values[order] - values[order].mean()
+    k, m = min(k, np.unique(x).size), x.size
+    sums, squares = np.append(0.0, np.cumsum(x)), np.append(0.0, np.cumsum(x**2))
+    # least cost of the first e values in g + 1 groups, and where the last of these groups starts
+    best, starts = np.full((k, m + 1), np.inf), np.zeros((k, m + 1), dtype=np.int64)
+    for end in range(1, m + 1):
+        # squared distances from their mean of the values start, …, end − 1
+        cost = squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / np.arange(end, 0, -1)
+        cost = np.maximum(cost, 0.0)
+        best[0, end] = cost[0]
+        for g in range(1, min(k, end)):
+            # a group has at least one value, and so has each of those before it
+            total = best[g - 1, g:end] + cost[g:]
+            starts[g, end] = g + np.argmin(total)
+            best[g, end] = total[starts[g, end] - g]
+    labels, end = np.empty(m, dtype=np.int64), m
+    for g in range(k - 1, -1, -1):
+        labels[order[starts[g, end] : end]] = g
+        end = starts[g, end]
+    return labels
+
+
+# Without dependences some attributes would have no edge in the graph; edges of this small weight join them and change no group.
+_FAINT = 1e-9
+
+
+def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: int = 0) -> Clusters:
+    """At most ``clusters`` groups by normalised spectral clustering of the dependences; sizes are not limited.
+
+    Where there are no more attributes than groups, each is a group of its own, whatever the dependences.
+
+    ``random_state`` seeds its k-means; it touches no protected data.
+
+    Raises
+    ------
+    InvalidInput
+        for an unsuitable matrix, or where scikit-learn is not installed.
+    """
+    affinity = checked_affinity(dependence)
+    m = affinity.shape[0]
+    if clusters < 1:
+        raise InvalidInput(f"{clusters} clusters were asked for; give 1 or more")
+    if clusters >= m:
+        return tuple((i,) for i in range(m))
+    try:
+        from sklearn.cluster import SpectralClustering  # noqa: PLC0415  # optional extra
+    except ImportError as error:
+        raise not_installed(error, "spectral clustering needs", "cluster", ", or use greedy or pic") from error
+    model = SpectralClustering(n_clusters=clusters, affinity="precomputed", random_state=random_state)
+    labels = model.fit_predict(np.maximum(affinity, _FAINT) + np.eye(m))
+    return tuple(sorted(tuple(np.flatnonzero(labels == g).tolist()) for g in np.unique(labels)))
+
+
+# A margin far above the rounding of logarithms.
+_ROUNDING = 1e-6
+# Pairs per attribute in the first portion; a few times the merges there can be.
+_FIRST_PORTION = 8
+
+
+def greedy_clusters(
+    dependence: ArrayLike, sizes: Sequence[int], max_combinations: int, min_dependence: float
+) -> Clusters:
+    """MDR's Algorithm 1.
+
+    Parameters
+    ----------
+    dependence
+        shape (m, m), symmetric, in 0..1; its diagonal is not looked at.
+    sizes
+        r_i, m of them.
+    max_combinations
+        T_v. An attribute that alone has more categories stays alone: it cannot be made smaller here (coarsen it).
+    min_dependence
+        T_d in 0..1: weaker pairs are not merged.
+
+    Returns
+    -------
+    tuple of tuples
+        attribute positions, ascending in each cluster, clusters by their first attribute. Equal dependences are taken in
+        the order of the attributes.
+
+    Raises
+    ------
+    InvalidInput
+        for a matrix that is not symmetric, m by m, in 0..1; T_v below 2 or T_d outside 0..1.
+    """
+    m = len(sizes)
+    strength = checked_matrix(dependence, m)
+    check_limits(max_combinations, min_dependence)
+    merging = _Merging(sizes, max_combinations)
+    # pairs as positions in the flattened matrix: ascending, they are in the order of the attributes
+    left = np.flatnonzero(np.triu(strength >= min_dependence, 1))
+    values, portion = strength.ravel()[left], _FIRST_PORTION * m
+    while left.size:
+        strongest = _strongest(values, portion)
+        pairs = left[strongest]
+        for pair in pairs[np.argsort(-values[strongest], kind="stable")].tolist():
+            merging.merge(*divmod(pair, m))
+        rest = np.flatnonzero(~strongest)
+        rest = rest[merging.possible(*np.divmod(left[rest], m))]
+        left, values, portion = left[rest], values[rest], 2 * portion
+    return merging.clusters()
+
+
+def _strongest(values: FloatArray, count: int) -> NDArray[np.bool_]:
+    """Mask of the ``count`` largest values, and of all that equal the least of them."""
+    if values.size <= count:
+        return np.ones(values.size, dtype=np.bool_)
+    return np.asarray(values >= np.partition(values, values.size - count)[values.size - count])
+
+
+class _Merging:
+    """Clusters while they grow."""
+
+    def __init__(self, sizes: Sequence[int], max_combinations: int) -> None:
+        self._limit = max_combinations
+        self._members = [[i] for i in range(len(sizes))]
+        # of every attribute: the first attribute of its cluster, and its cluster's combinations
+        self._first = np.arange(len(sizes))
+        self._combinations = [min(int(r), max_combinations + 1) for r in sizes]
+
+    def merge(self, i: int, j: int) -> None:
+        """Put the clusters of two attributes together, unless they are one, or too large."""
+        one, other = sorted((int(self._first[i]), int(self._first[j])))
+        together = self._combinations[one] * self._combinations[other]
+        if one == other or together > self._limit:
+            return
+        self._first[self._members[other]] = one
+        self._members[one] += self._members[other]
+        self._combinations[one] = together
+
+    def possible(self, i: IntArray, j: IntArray) -> NDArray[np.bool_]:
+        """Which pairs could still be merged: no other ever will be."""
+        one, other = self._first[i], self._first[j]
+        # in logarithms, because products may be too large for a float; ``merge`` decides again where a product is near the
+        # limit
+        sizes = np.array([math.log(c) for c in self._combinations])
+        return np.asarray((one != other) & (sizes[one] + sizes[other] <= math.log(self._limit) + _ROUNDING))
+
+    def clusters(self) -> Clusters:
+        """Ascending in each cluster, clusters by their first attribute."""
+        firsts = np.unique(self._first).tolist()
+        return tuple(tuple(sorted(self._members[i])) for i in firsts)
+
+
+def combinations_of(cluster: Sequence[int], sizes: Sequence[int]) -> int:
+    """Π r_i over a cluster: how many combinations of values it has."""
+    return math.prod(int(sizes[i]) for i in cluster)
+
+
+def check_limits(max_combinations: int, min_dependence: float) -> None:
+    """Raises InvalidInput for T_v below 2 or T_d outside 0..1."""
+    if max_combinations < 2:
+        raise InvalidInput(f"at most {max_combinations} combinations in a cluster were allowed; allow 2 or more")
+    if not 0 <= min_dependence <= 1:
+        raise InvalidInput(f"the smallest dependence to cluster at is {min_dependence}; give a number from 0 to 1")
+
+
+Algorithm = Literal["greedy", "pic", "spectral"]
+NamedClusters = tuple[tuple[str, ...], ...]
+
+
+def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
+    domain: Domain,
+    dependences: Dependences,
+    max_combinations: int,
+    min_dependence: float,
+    algorithm: Algorithm = "greedy",
+    clusters: int = 3,
+) -> NamedClusters:
+    """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1, SIC's power iteration, or spectral clustering.
+
+    Parameters
+    ----------
+    max_combinations, min_dependence
+        T_v and T_d; see :func:`optrr.designs.clustering.greedy_clusters`.
+    clusters
+        how many groups power iteration and spectral clustering form first; with no more attributes than that, one.
+
+    Raises
+    ------
+    InvalidInput
+        for dependences of other attributes, limits out of range, or an unknown algorithm.
+    """
+    if dependences.names != domain.names:
+        raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
+    check_limits(max_combinations, min_dependence)
+    sizes = domain.sizes.tolist()
+    tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
+    groups: Clusters = (tuple(range(domain.m)),)
+    if algorithm not in get_args(Algorithm) or clusters < 1:
+        raise InvalidInput(
+            f"clustering {algorithm!r} into {clusters} groups: choose greedy, pic or spectral, and 1 or more"
+        )
+    # with each attribute in a group of its own, Algorithm 1 would have nothing to do
+    if clusters < domain.m and algorithm != "greedy":
+        groups = (power_iteration_clusters if algorithm == "pic" else spectral_clusters)(tied, clusters)
+    inside: list[tuple[int, ...]] = []
+    for group in groups:
+        part = dependences.matrix[np.ix_(group, group)]
+        within = greedy_clusters(part, [sizes[i] for i in group], max_combinations, min_dependence)
+        inside += [tuple(group[k] for k in c) for c in within]
+    return named(tuple(sorted(inside)), domain)
+
+
+def named(clusters: Clusters, domain: Domain) -> NamedClusters:
+    """Positions to names."""
+    return tuple(tuple(domain.names[i] for i in c) for c in clusters)
+
+
+def checked_clusters(
+    clusters: Sequence[Sequence[str]], domain: Domain, max_combinations: int | None = None
+) -> Clusters:
+    """Positions of named clusters.
+
+    Raises
+    ------
+    InvalidInput
+        where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
+    """
+    indexed = tuple(domain.indices(c) for c in clusters)
+    flat = [i for c in indexed for i in c]
+    missing = [domain.names[i] for i in range(domain.m) if i not in flat]
+    if missing:
+        raise InvalidInput(f"attribute {missing[0]!r} is in no cluster; put each of {listed(domain.names)} in one")
+    if len(flat) > domain.m:
+        twice = next(domain.names[i] for i in flat if flat.count(i) > 1)
+        raise InvalidInput(f"attribute {twice!r} is in two clusters; put it in one")
+    for members in indexed:
+        combinations = combinations_of(members, domain.sizes.tolist())
+        if max_combinations is not None and len(members) > 1 and combinations > max_combinations:
+            names = ", ".join(domain.names[i] for i in members)
+            raise InvalidInput(
+                f"cluster {names} has {combinations} combinations, more than {max_combinations}; split it or coarsen it"
+            )
+    return indexed

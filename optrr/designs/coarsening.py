@@ -1,0 +1,257 @@
+"""Near-duplicate attributes: randomize one of them, recompute the other afterwards (SIC §4).
+
+Where two attributes depend on each other almost fully, one of them represents both: it alone enters the mechanism, and
+tables of the other follow from it and their conditional distribution, which comes from the estimated or public pair table.
+That saves the other's ε and the cluster's combinations; the price is that nothing is learned about where the two differ
+beyond that conditional distribution.
+
+Coarsening: merging categories until a domain or a cluster has few enough combinations (SIC §4, its fallback).
+
+Where every pair of attributes is dependent, no clustering keeps n ≫ Π r_i, and SIC merges categories instead. Each step
+merges, in the attribute with the most categories, the two that together are rarest (neighbours only, where the categories are
+in order): O(r log r) for an attribute of r categories. How common they are may come from public data or from an estimate;
+without it they count as equally common. The merging must not be decided by looking at protected records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optrr.designs.dependence import Dependences
+from optrr.domain.domain import Attribute, Category, Domain
+from optrr.errors import InvalidInput
+from optrr_solvers.arrays import FloatArray, IntArray
+
+Parts = list[list[int]]
+
+# Joins the texts of merged categories into the new category's.
+JOINT = " | "
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsening:
+    """Old categories to merged ones, attribute by attribute.
+
+    Attributes
+    ----------
+    before, domain
+        the domain as it was, and with merged categories.
+    groups
+        for every attribute the new code of each old code, shape (r_i,).
+    """
+
+    before: Domain
+    domain: Domain
+    groups: tuple[IntArray, ...]
+
+    def codes(self, codes: NDArray[np.integer]) -> IntArray:
+        """Codes of the merged categories, shape (n, m)."""
+        return np.stack([g[codes[:, i]] for i, g in enumerate(self.groups)], axis=1)
+
+    def spread(self, table: ArrayLike, names: Sequence[str]) -> FloatArray:
+        """A table over merged categories as one over the old ones, shared evenly within each merged category."""
+        out = np.asarray(table, dtype=np.float64)
+        for axis, i in enumerate(self.before.indices(names)):
+            group = self.groups[i]
+            share = 1 / np.bincount(group)[group]
+            out = np.moveaxis(np.moveaxis(out, axis, -1)[..., group] * share, -1, axis)
+        return out
+
+
+def coarsen(
+    domain: Domain,
+    max_combinations: int,
+    *,
+    marginals: Mapping[str, ArrayLike] | None = None,
+    ordinal: Collection[str] = (),
+) -> Coarsening:
+    """Merge categories until Π r_i is at most ``max_combinations``; every attribute keeps at least two.
+
+    Parameters
+    ----------
+    marginals
+        how common each category is, by attribute; from public data or an estimate.
+    ordinal
+        attributes whose categories are in order: only neighbours are merged.
+
+    Raises
+    ------
+    InvalidInput
+        where two categories each are already too many (2^m above the limit), and for unknown names or bad marginals.
+    """
+    if 2**domain.m > max_combinations:
+        raise InvalidInput(
+            f"{domain.m} attributes of two categories have {2**domain.m} combinations, more than {max_combinations}; "
+            "split the attributes into clusters first"
+        )
+    weights = [_weights(a, (marginals or {}).get(a.name)) for a in domain]
+    in_order = {domain.index(name) for name in ordinal}
+    for name in marginals or {}:
+        domain.index(name)
+    wanted = _sizes_within(domain.sizes.tolist(), max_combinations)
+    parts = [
+        (_merged_neighbours if i in in_order else _merged_rarest)(w.tolist(), k)
+        for i, (w, k) in enumerate(zip(weights, wanted, strict=True))
+    ]
+    groups = tuple(_group_codes(p, a.size) for p, a in zip(parts, domain, strict=True))
+    attributes = tuple(
+        Attribute(a.name, tuple(_joined(a, part) for part in p)) for p, a in zip(parts, domain, strict=True)
+    )
+    return Coarsening(domain, Domain(attributes), groups)
+
+
+def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
+    if marginal is None:
+        return np.ones(attribute.size)
+    values = np.asarray(marginal, dtype=np.float64)
+    if values.shape != (attribute.size,) or not np.all((values >= 0) & (values < np.inf)):
+        raise InvalidInput(
+            f"the marginal of {attribute.name!r} has shape {values.shape}; give {attribute.size} numbers of at least 0"
+        )
+    return values
+
+
+def _sizes_within(sizes: list[int], limit: int) -> list[int]:
+    """Sizes after taking one off the largest (the first of equals) until their product is within the limit."""
+    out, product = list(sizes), prod(sizes)
+    while product > limit:
+        i = out.index(max(out))
+        product = product // out[i] * (out[i] - 1)
+        out[i] -= 1
+    return out
+
+
+def _merged_rarest(masses: list[float], wanted: int) -> Parts:
+    """The two rarest parts merged until ``wanted`` are left; a merged part stands where its first member stood."""
+    parts = {i: [i] for i in range(len(masses))}
+    heap = [(mass, i) for i, mass in enumerate(masses)]
+    heapify(heap)
+    for _ in range(len(masses) - wanted):
+        (mass, i), (other_mass, j) = heappop(heap), heappop(heap)
+        parts[min(i, j)] = _joint(parts.pop(i), parts.pop(j))
+        heappush(heap, (mass + other_mass, min(i, j)))
+    return [sorted(parts[i]) for i in sorted(parts)]
+
+
+def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
+    """The two neighbouring parts that together are rarest merged until ``wanted`` are left."""
+    size = len(masses)
+    mass, end = list(masses), list(range(1, size + 1))
+    start_of_previous = list(range(-1, size - 1))
+    # a part is known by its first category i and goes up to end[i]; entries of the heap whose parts have grown since are
+    # skipped
+    heap = [(mass[i] + mass[i + 1], i, i + 1, i + 2) for i in range(size - 1)]
+    heapify(heap)
+    left = size
+    while left > wanted:
+        together, i, middle, stop = heappop(heap)
+        if end[i] != middle or end[middle] != stop or min(mass[i], mass[middle]) < 0:
+            continue
+        mass[i], end[i], mass[middle] = together, stop, -1.0
+        left -= 1
+        if stop < size:
+            start_of_previous[stop] = i
+            heappush(heap, (together + mass[stop], i, stop, end[stop]))
+        before = start_of_previous[i]
+        if before >= 0:
+            heappush(heap, (mass[before] + together, before, i, stop))
+    return [list(range(i, end[i])) for i in range(size) if mass[i] >= 0]
+
+
+def _joint(one: list[int], other: list[int]) -> list[int]:
+    small, large = sorted((one, other), key=len)
+    large += small
+    return large
+
+
+def _group_codes(parts: Sequence[Sequence[int]], size: int) -> IntArray:
+    out = np.empty(size, dtype=np.int64)
+    for code, part in enumerate(parts):
+        out[list(part)] = code
+    return out
+
+
+def _joined(attribute: Attribute, part: Sequence[int]) -> Category:
+    if len(part) == 1:
+        return attribute.categories[part[0]]
+    return JOINT.join("" if t is None else t for t in (attribute.texts[c] for c in part))
+
+
+@dataclass(frozen=True, eq=False)
+class Representatives:
+    """Which attributes stay, and what stands for the dropped ones.
+
+    Attributes
+    ----------
+    kept
+        names that stay, in order.
+    stands_for
+        dropped name to kept name.
+    conditional
+        dropped name to Pr(dropped = b | kept = a), shape (r_kept, r_dropped), rows sum to 1.
+    """
+
+    kept: tuple[str, ...]
+    stands_for: dict[str, str]
+    conditional: dict[str, FloatArray]
+
+    def restored(self, table: ArrayLike, name: str, axis: int) -> FloatArray:
+        """A table with its ``axis``, the representative's, exchanged for dropped attribute ``name``'s."""
+        if name not in self.conditional:
+            raise InvalidInput(
+                f"attribute {name!r} was not dropped; dropped are {', '.join(self.stands_for) or 'none'}"
+            )
+        moved = np.moveaxis(np.asarray(table, dtype=np.float64), axis, -1)
+        return np.moveaxis(moved @ self.conditional[name], -1, axis)
+
+
+def drop_near_duplicates(
+    domain: Domain,
+    dependences: Dependences,
+    pair_table: Callable[[str, str], ArrayLike],
+    threshold: float = 0.95,
+) -> Representatives:
+    """Drop every attribute whose dependence on a kept one reaches ``threshold``; the larger attribute of two stays.
+
+    A V of 1 means that the attribute with more categories determines the other, so the larger one represents.
+
+    Parameters
+    ----------
+    pair_table
+        (kept, dropped) to their table of proportions or counts, no negative entries, axes in this order.
+
+    Raises
+    ------
+    InvalidInput
+        for a threshold outside 0..1, or dependences of other attributes.
+    """
+    if not 0 < threshold <= 1:
+        raise InvalidInput(f"the threshold is {threshold}; give a dependence above 0, up to 1")
+    if dependences.names != domain.names:
+        raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
+    kept: list[int] = []
+    stands_for: dict[str, str] = {}
+    for i in sorted(range(domain.m), key=lambda i: (-int(domain.sizes[i]), i)):
+        near = [k for k in kept if dependences.matrix[i, k] >= threshold]
+        if near:
+            best = max(near, key=lambda k: float(dependences.matrix[i, k]))
+            stands_for[domain.names[i]] = domain.names[best]
+        else:
+            kept.append(i)
+    conditional = {d: _rows_of(pair_table(k, d), (domain[k].size, domain[d].size)) for d, k in stands_for.items()}
+    return Representatives(tuple(domain.names[i] for i in sorted(kept)), stands_for, conditional)
+
+
+def _rows_of(table: ArrayLike, shape: Sequence[int]) -> FloatArray:
+    """Rows as conditional distributions; a category nobody has gets the marginal."""
+    values = np.asarray(table, dtype=np.float64)
+    if values.shape != tuple(shape) or values.min() < 0 or not values.sum() > 0:
+        raise InvalidInput(f"a pair table has shape {values.shape}; give {tuple(shape)}, without negative entries")
+    sums = values.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, values / np.where(sums > 0, sums, 1.0), values.sum(axis=0) / values.sum())

@@ -1,0 +1,479 @@
+"""Allelic tests of variants of which some people have one copy: men on X and Y, everybody on MT.
+
+As PLINK's --assoc does: alleles are counted, two of who has two copies, one of who has one. With f the frequency of A1 and w
+the share of cases, both over all chromosomes, g the copies in a code (a single one counts like two, so half of it here) and d
+how many copies a person has, the statistic is that of
+
+    Σ over people (g − d f)(case − w),
+
+each term pulled back through the mechanism; the person is the sampling unit. It is 0 on average where the allele is as
+frequent in cases as in controls, provided that it is as frequent in men as in women, or that cases are: PLINK takes the former
+for granted. Its variance is that of the null law: a status independent of the alleles within each sex, one allele in who has
+one copy; in who has two (1 − f)² + D, 2f (1 − f) − 2D, f² + D, D the departure from Hardy–Weinberg proportions, estimated
+for the allelic test and 0 for allelic-hwe, which without a mechanism is Pearson's χ² of alleles.
+
+What randomization does to a χ² of association: an estimate of the true one, and when ignoring the mechanism is harmless.
+
+The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
+which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
+a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
+
+Many tests at once: Bonferroni, Benjamini–Hochberg, genomic control. Undefined p-values (NaN) are not tests.
+
+Association of genotype and status from randomized tables of many variants: trend, genotypic and allelic tests.
+
+The tests are those of :mod:`optrr.models.tests`, contrasts and null hypotheses from :mod:`optrr.models.tests.testing`, null
+fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
+from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
+part in the estimate, and the hypothesis is about the other three.
+
+Genotype × status counts of many variants, block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+from scipy.stats import chi2, false_discovery_control, ncx2
+
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import BLOCK, MISSING, Codes, copies, single_copy_chromosomes
+from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
+from optrr.mechanisms.kernel import Kernel, unrandomized
+from optrr.models.tests.calibration import calibrated, tail_of_one
+from optrr.models.tests.nullfit import NullFit, influence, score_tests
+from optrr.models.tests.testing import ASSUMING, GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
+from optrr.tables.distributions import chi_squared_tails
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
+_HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
+
+
+def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
+    """Estimate of the χ² that the true table of these people would have, shape (V,); an estimate, not a test.
+
+    n θ̂ᵀ V⁻¹ θ̂ less what the mechanism's noise adds to it on average, tr(V⁻¹ (V' − V)); kept within 0..n·df, where χ² of a
+    table lies. For POR's error measure |χ² − χ²_true|.
+    """
+    contrasts, fitter = genotype_test(test, min(counts.shape[1], GENOTYPES))
+    n = counts.sum(axis=(1, 2)).astype(np.float64)
+    observed = counts / np.maximum(n, 1.0)[:, None, None]
+    fit = fitter(observed, kernel)
+    plain, seen = (_covariance(fit, k, contrasts) for k in (unrandomized(kernel.sizes), kernel))
+    # a genotype that nobody has leaves a contrast without variance; adding the smallest double avoids a division by 0
+    plain += np.eye(contrasts.shape[0]) * np.finfo(np.float64).tiny
+    effect = np.einsum("zkr,zr->zk", influence(fit, kernel, contrasts), observed.reshape(n.size, -1))
+    plug_in = n * np.einsum("zk,zk->z", effect, np.linalg.solve(plain, effect[:, :, None])[:, :, 0])
+    noise = np.trace(np.linalg.solve(plain, seen), axis1=1, axis2=2)
+    df = contrasts.shape[0]
+    return np.where(n > 0, np.clip(plug_in - (noise - df), 0.0, n * df), np.nan)
+
+
+def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
+    """By how much the mechanism's own dependence shifts the naive statistic under the null hypothesis, shape (V,)."""
+    contrasts, fitter = genotype_test(test, fit.rows.shape[1])
+    sizes = fit.expected.shape[1:]
+    return np.asarray(n * score_tests(fit.expected, unrandomized(sizes), contrasts, fitter).statistic)
+
+
+def naive_is_harmless(shift: FloatArray, df: ArrayLike, test: str) -> NDArray[np.bool_]:
+    """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant.
+
+    It never is for the test that assumes Hardy–Weinberg proportions, because randomized genotypes are not in these proportions.
+    """
+    level = ncx2.sf(chi2.isf(_LEVEL, df), df, np.maximum(shift, 1e-12))
+    return np.asarray((level <= _HARMLESS_LEVEL) & (test != ASSUMING))
+
+
+def _covariance(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
+    psi = influence(fit, kernel, contrasts)
+    law = kernel.forward(fit.table).reshape(psi.shape[0], 1, -1)
+    return np.asarray((psi * law) @ np.swapaxes(psi, 1, 2))
+
+
+# Genome-wide significance for common variants (Pe'er et al. 2008).
+GENOME_WIDE = 5e-8
+
+
+def bonferroni(p: FloatArray) -> FloatArray:
+    """min(1, p · number of tests), shape as ``p``."""
+    return np.asarray(np.minimum(p * np.count_nonzero(np.isfinite(p)), 1.0))
+
+
+def false_discovery_rate(p: FloatArray) -> FloatArray:
+    """Benjamini–Hochberg adjusted p-values, shape as ``p``."""
+    out = np.full(p.shape, np.nan)
+    tested = np.isfinite(p)
+    if tested.any():
+        out[tested] = false_discovery_control(p[tested])
+    return out
+
+
+def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
+    """λ_GC, median of the statistics over their χ²_df's medians (Devlin & Roeder 1999); NaN without tests.
+
+    About 1 where few variants are associated; above 1 means inflation, or a trait with many real associations. ``df`` is one
+    number or one for each statistic.
+    """
+    tested = np.isfinite(statistic)
+    return float(np.median((statistic / chi2.median(df))[tested])) if tested.any() else float("nan")
+
+
+def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
+    """χ² p-values of the statistics divided by max(1, λ_GC)."""
+    factor = genomic_control(statistic, df)
+    if not np.isfinite(factor):
+        return np.full(statistic.shape, np.nan)
+    return chi_squared_tails(statistic / max(factor, 1.0), df)
+
+
+ASSUMPTION = (
+    f"the {ASSUMING} test is valid only in Hardy-Weinberg proportions; allelic and trend need no such assumption"
+)
+# Variants, rows, statuses.
+_AXES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
+
+    ``df`` are degrees of freedom: genotypic has one where a genotype is ``absent``, which is then its number, else −1.
+    ``expected`` is the smallest expected count of an observed cell under the null hypothesis; ``fit`` the null fits of the
+    variants that were tested, ``tested`` which these are, and ``n`` their people.
+    """
+
+    statistic: FloatArray
+    df: IntArray
+    p_value: FloatArray
+    expected: FloatArray
+    fit: NullFit | None
+    tested: IntArray
+    n: FloatArray
+    absent: IntArray
+
+    @property
+    def independence(self) -> NullFit | None:
+        """The fit where it is one of independence alone, to every variant."""
+        usable = self.fit is not None and not self.fit.hardy_weinberg and self.tested.size == self.statistic.size
+        return self.fit if usable else None
+
+
+def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", tail: bool = True) -> Scores:
+    """The test for every variant.
+
+    Parameters
+    ----------
+    counts
+        observed tables, shape (V, R, 2): rows are genotypes 0, 1, 2 and, as a fourth, missing; or two alleles, each
+        counted one drawn on its own (not for genotypic). Columns control, case.
+    kernel
+        of the mechanism that randomized them, one for all variants or one for each;
+        :func:`optrr.mechanisms.kernel.unrandomized` for data that are not randomized.
+    test
+        trend, genotypic, allelic or allelic-hwe.
+    tail
+        whether small p-values come from :mod:`optrr.models.tests.calibration`, which is more accurate there; False takes all of
+        them from the χ² limit.
+
+    Raises
+    ------
+    InvalidInput
+        for an unknown test or tables of another shape.
+    """
+    rows = counts.shape[1] if counts.ndim == _AXES and counts.shape[2] == 2 else 0
+    if test not in GENOTYPE_TESTS or rows not in ((3, 4) if test == "genotypic" else (2, 3, 4)):
+        raise InvalidInput(
+            f"{test!r} of counts of shape {counts.shape}; give one of {', '.join(GENOTYPE_TESTS)}, and tables of 3 or 4 "
+            "genotypes (2 alleles will do, but not for genotypic) by 2 statuses, shape (variants, rows, 2)"
+        )
+    v = counts.shape[0]
+    which = np.flatnonzero(_varies(counts))
+    out, absent = np.full((3, v), np.nan), np.full(v, -1)
+    df = np.full(v, genotype_test(test, min(rows, GENOTYPES))[0].shape[0])
+    if not which.size:
+        return Scores(out[0], df, out[1], out[2], None, which, np.empty(0), absent)
+    chosen, own = (counts, kernel) if which.size == v else (counts[which], kernel.part(which))
+    absent[which] = absent_genotypes(test, chosen, own)
+    fits, order = [], []
+    for g in np.unique(absent[which]):
+        at = np.flatnonzero(absent[which] == g)
+        contrasts, fitter = genotype_test(test, min(rows, GENOTYPES), int(g))
+        these, theirs = (chosen, own) if at.size == which.size else (chosen[at], own.part(at))
+        tested = score_tests(these, theirs, contrasts, fitter)
+        p = calibrated(tested, these, theirs, contrasts, fitter).p_value if tail else tested.p_value
+        out[:2, which[at]], df[which[at]] = (tested.statistic, p), tested.df
+        fits.append(tested.fit)
+        order.append(at)
+    fit = fits[0] if len(fits) == 1 else NullFit.joined(fits).part(np.argsort(np.concatenate(order)))
+    n = chosen.reshape(which.size, -1).astype(np.float64) @ np.ones(own.cells)
+    out[2, which] = n * np.min(np.moveaxis(fit.expected, 0, -1).reshape(own.cells, -1), axis=0)
+    return Scores(out[0], df, out[1], out[2], fit, which, n, absent)
+
+
+def _varies(counts: NDArray[np.number]) -> NDArray[np.bool_]:
+    """Whether both genotype and status take more than one value among the people of a table."""
+    known = counts[:, :GENOTYPES] if counts.shape[1] > GENOTYPES else counts
+    rows, columns = known.sum(axis=2) > 0, known.sum(axis=1) > 0
+    return np.asarray((rows @ np.ones(rows.shape[1]) > 1) & (columns @ np.ones(2) > 1))
+
+
+def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
+    """The test as if the counts were true ones, by the χ² limit: for comparison with the valid one only.
+
+    It is valid only where the mechanism happens to make no dependence of its own; see :func:`optrr.genomics.tests.naive_shift`.
+    """
+    return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
+
+
+Progress = Callable[[int, int], None]
+
+# A byte can count this many ones.
+_ROWS = 255
+
+
+@dataclass(frozen=True, eq=False)
+class CopyTables:
+    """Counts (V, R, 2) of people who have ``two`` copies and of those who have ``one``."""
+
+    two: IntArray
+    one: IntArray
+
+    def part(self, which: slice | IntArray) -> CopyTables:
+        """Some of the variants."""
+        return CopyTables(self.two[which], self.one[which])
+
+    @property
+    def people(self) -> FloatArray:
+        """People of each variant, (V,)."""
+        return np.asarray(self.two.sum(axis=(1, 2)) + self.one.sum(axis=(1, 2)), dtype=np.float64)
+
+    @property
+    def observed(self) -> FloatArray:
+        """Shares of all reports, first of people with two copies, (V, 2R, 2)."""
+        both = np.concatenate([self.two, self.one], axis=1).astype(np.float64)
+        return np.asarray(both / np.maximum(self.people, 1.0)[:, None, None])
+
+
+def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
+    """Counts of each column of ``codes`` (n, k) against ``status`` (n,): shape (k, R, 2).
+
+    R = 3, missing calls left out; with ``missing`` R = 4, the last row theirs. O(n k) time, n·k bytes.
+    """
+    rows = [0, 1, 2, MISSING] if missing else [0, 1, 2]
+    out = np.empty((codes.shape[1], len(rows), 2), dtype=np.int64)
+    for s in (0, 1):
+        chosen = codes[status == s]
+        for r, value in enumerate(rows[:-1] if missing else rows):
+            out[:, r, s] = _column_counts(chosen == value)
+        if missing:
+            out[:, GENOTYPES, s] = chosen.shape[0] - out[:, :GENOTYPES, s].sum(axis=1)
+    return out
+
+
+def _column_counts(flags: NDArray[np.bool_]) -> IntArray:
+    """How many are true in each column, (n, k) → (k,); sums of bytes, a handful of rows at a time so that none overflows."""
+    out = np.zeros(flags.shape[1], dtype=np.int64)
+    for start in range(0, flags.shape[0], _ROWS):
+        out += np.add.reduce(flags[start : start + _ROWS].view(np.uint8), axis=0, dtype=np.uint8)
+    return out
+
+
+def cohort_tables(
+    cohort: Cohort, missing: bool, progress: Progress | None = None, size: int = BLOCK
+) -> Iterator[tuple[slice, IntArray]]:
+    """Tables of all variants in blocks, of people who have two copies; ``progress`` is told how many of how many are done."""
+    total = len(cohort.variants)
+    for chosen, codes in cohort.blocks(size):
+        if codes.size and (codes.max() >= GENOTYPES or codes.min() < MISSING):
+            raise InvalidInput(
+                f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}"
+            )
+        yield chosen, _counted(cohort, chosen, codes, missing, 2)
+        if progress is not None:
+            progress(chosen.stop, total)
+
+
+def all_tables(cohort: Cohort, missing: bool, progress: Progress | None = None) -> IntArray:
+    """Tables of all variants, of people who have two copies, shape (V, R, 2): 64 bytes a variant at most."""
+    out = np.empty((len(cohort.variants), GENOTYPES + missing, 2), dtype=np.int64)
+    for chosen, tables in cohort_tables(cohort, missing, progress):
+        out[chosen] = tables
+    return out
+
+
+def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None) -> CopyTables:
+    """Tables of all variants, of people who have two copies and of those who have one."""
+    two = all_tables(cohort, missing, progress)
+    one = np.zeros_like(two)
+    if single_copy_chromosomes(cohort.variants.chromosome).astype(bool).any():
+        for chosen, codes in cohort.blocks():
+            one[chosen] = _counted(cohort, chosen, codes, missing, 1)
+    return CopyTables(two, one)
+
+
+def _counted(cohort: Cohort, chosen: slice, codes: Codes, missing: bool, number: int) -> IntArray:
+    """Tables of a block's variants, of the people who have this number of copies."""
+    kinds = single_copy_chromosomes(cohort.variants.chromosome[chosen])
+    if not kinds.astype(bool).any() and number == 2:
+        return genotype_tables(codes, cohort.status, missing)
+    out = np.zeros((kinds.size, GENOTYPES + missing, 2), dtype=np.int64)
+    for kind in set(kinds):
+        at, who = np.flatnonzero(kinds == kind), copies(str(kind), cohort.n, cohort.male) == number
+        out[at] = genotype_tables(codes[:, at][who], cohort.status[who], missing)
+    return out
+
+
+# Frequencies and shares are kept this far from 0 and 1, so that no variance is 0.
+_LEAST = 1e-9
+
+WARNING = (
+    "on chromosomes X, Y and MT one copy counts as one allele; frequencies are taken for the same in men and women, as PLINK "
+    "takes them: where they differ, and cases and controls differ in sex, the test rejects too often"
+)
+
+
+def single_copy_scores(tables: CopyTables, kernel: Kernel, test: str = "allelic") -> Scores:
+    """The allelic test (or allelic-hwe), 1 degree of freedom; NaN where allele or status does not vary."""
+    n, observed = tables.people, tables.observed
+    sums = _Alleles.of(observed, kernel)
+    law, pieces = [], []
+    for estimate, alleles in zip(sums.tables, (2, 1), strict=True):
+        law.append(_null(estimate, sums, alleles, test == ASSUMING, kernel))
+        x = alleles * (np.arange(GENOTYPES) / 2 - sums.frequency[:, None])
+        s = np.array([0.0, 1.0]) - sums.cases[:, None]
+        pieces.append(_pulled_back(x[:, :, None] * s[:, None, :], kernel))
+    expected, weights = np.concatenate(law, axis=1), np.concatenate(pieces, axis=1)
+    effect = np.sum((observed - expected) * weights, axis=(1, 2))
+    variance = np.sum(expected * weights**2, axis=(1, 2)) - np.sum(expected * weights, axis=(1, 2)) ** 2
+    varies = _copies_vary(tables)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(varies & (variance > 0), n * effect**2 / variance, np.nan)
+    flat = (n.size, -1)
+    counts = (observed * n[:, None, None]).reshape(flat)
+    p = tail_of_one(weights.reshape(flat), expected.reshape(flat), counts, statistic)
+    one = np.ones(n.size, dtype=np.int64)
+    present = np.where(expected.sum(axis=2, keepdims=True) > 0, expected, np.inf)
+    least = np.where(varies, n * present.min(axis=(1, 2)), np.nan)
+    return Scores(statistic, one, p, least, None, np.flatnonzero(varies), n[varies], -one)
+
+
+def with_single_copies(scores: Scores, which: IntArray, single: Scores) -> Scores:
+    """The scores of all variants, with those of some numbers replaced; a fit stays that of people with two copies."""
+    statistic, p, expected = (x.copy() for x in (scores.statistic, scores.p_value, scores.expected))
+    statistic[which], p[which], expected[which] = single.statistic, single.p_value, single.expected
+    return replace(scores, statistic=statistic, p_value=p, expected=expected)
+
+
+def single_copy_odds(tables: CopyTables, kernel: Kernel, confidence: float = 0.95) -> OddsRatios:
+    """Odds ratio of A1 by counts of alleles; its interval is Fieller's, with the person as the sampling unit."""
+    observed = tables.observed
+    sums = _Alleles.of(observed, kernel)
+    (b_0, b_1), (a_0, a_1) = sums.counts.swapaxes(0, 1).swapaxes(1, 2)
+    zero = np.zeros_like(a_0)
+    moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
+    above, below = (_of_alleles(np.moveaxis(m, -1, 0), kernel) for m in moves)
+    covariance = covariances(above, below, observed) / np.maximum(tables.people, 1.0)
+    odds = fieller_odds(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), sums.counts)
+    varies = _copies_vary(tables)
+    return OddsRatios(
+        *(np.where(varies, x, np.nan) for x in (odds.ratio, odds.low, odds.high, odds.cases, odds.controls))
+    )
+
+
+def with_odds_of_single_copies(
+    plain: Callable[[slice | IntArray], OddsRatios], tables: CopyTables, kernel: Kernel
+) -> Callable[[slice | IntArray], OddsRatios]:
+    """Odds ratios by numbers of variants: those of :func:`single_copy_odds` where somebody has one copy."""
+    single = tables.one.sum(axis=(1, 2)) > 0
+
+    def odds(which: slice | IntArray) -> OddsRatios:
+        out, at = plain(which), np.flatnonzero(single[which])
+        chosen = np.arange(single.size)[which][at]
+        own = single_copy_odds(tables.part(chosen), kernel.part(chosen))
+        names = ("ratio", "low", "high", "cases", "controls")
+        columns = {name: getattr(out, name).copy() for name in names}
+        for name in names:
+            columns[name][at] = getattr(own, name)
+        return OddsRatios(**columns)
+
+    return odds
+
+
+@dataclass(frozen=True, eq=False)
+class _Alleles:
+    """Unbiased shares of all reports by true genotype and status, ``tables`` of people with two copies and with one, (V, R, 2).
+
+    ``counts``: alleles of A2 and A1 by status for each person, (V, 2, 2); ``frequency`` and ``cases`` within 0..1, (V,).
+    """
+
+    tables: tuple[FloatArray, FloatArray]
+    counts: FloatArray
+    frequency: FloatArray
+    cases: FloatArray
+
+    @classmethod
+    def of(cls, observed: FloatArray, kernel: Kernel) -> _Alleles:
+        rows = kernel.sizes[0]
+        tables = kernel.solve(observed[:, :rows]), kernel.solve(observed[:, rows:])
+        of_a1 = np.arange(GENOTYPES) / 2
+        counts = np.sum(
+            [
+                copies * np.einsum("kg,zgs->zks", np.stack([1 - of_a1, of_a1]), table[:, :GENOTYPES])
+                for table, copies in zip(tables, (2, 1), strict=True)
+            ],
+            axis=0,
+        )
+        total = np.maximum(counts.sum(axis=(1, 2)), _LEAST)
+        return cls(
+            tables, counts, _inside(counts[:, 1].sum(axis=1) / total), _inside(counts[:, :, 1].sum(axis=1) / total)
+        )
+
+
+def _null(estimate: FloatArray, sums: _Alleles, copies: int, in_proportions: bool, kernel: Kernel) -> FloatArray:
+    """Law of the reports of the people with so many copies, under the null hypothesis; it sums to their share, (V, R, 2)."""
+    share = np.maximum(estimate.sum(axis=(1, 2)), 0.0)
+    beside = np.maximum(estimate[:, GENOTYPES:], 0.0)
+    known = np.maximum(share - beside.sum(axis=(1, 2)), 0.0)
+    of_known = np.maximum(estimate[:, :GENOTYPES].sum(axis=(1, 2)), _LEAST)
+    cases = _inside(estimate[:, :GENOTYPES, 1].sum(axis=1) / of_known)
+    f = sums.frequency
+    if copies == 1:
+        genotypes = np.stack([1 - f, np.zeros_like(f), f], axis=1)
+    else:
+        d = np.zeros_like(f) if in_proportions else f * (1 - f) - estimate[:, 1].sum(axis=1) / of_known / 2
+        d = np.clip(d, -(np.minimum(f, 1 - f) ** 2), f * (1 - f))
+        genotypes = np.stack([(1 - f) ** 2 + d, 2 * f * (1 - f) - 2 * d, f**2 + d], axis=1)
+    inside = known[:, None, None] * genotypes[:, :, None] * np.stack([1 - cases, cases], axis=1)[:, None, :]
+    law = np.maximum(kernel.forward(np.concatenate([inside, beside], axis=1)), 0.0)
+    total = law.sum(axis=(1, 2), keepdims=True)
+    return np.asarray(law * (share[:, None, None] / np.maximum(total, _LEAST)))
+
+
+def _of_alleles(gradient: FloatArray, kernel: Kernel) -> FloatArray:
+    """What one report adds to a function of the allele counts with this gradient (V, 2, 2): shape (V, 2R, 2)."""
+    of_a1 = np.arange(GENOTYPES) / 2
+    each = np.einsum("kg,zks->zgs", np.stack([1 - of_a1, of_a1]), gradient)
+    return np.concatenate([_pulled_back(copies * each, kernel) for copies in (2, 1)], axis=1)
+
+
+def _pulled_back(table: FloatArray, kernel: Kernel) -> FloatArray:
+    """A function of genotype and status (V, 3, 2), 0 of a missing one, as one of reports (V, R, 2)."""
+    longer = np.pad(table, ((0, 0), (0, kernel.sizes[0] - GENOTYPES), (0, 0)))
+    return np.asarray(kernel.solve_adjoint(longer[:, None]).reshape(longer.shape))
+
+
+def _copies_vary(tables: CopyTables) -> NDArray[np.bool_]:
+    """Whether reports have more than one genotype and more than one status."""
+    known = tables.two[:, :GENOTYPES] + tables.one[:, :GENOTYPES]
+    return np.asarray(((known.sum(axis=2) > 0).sum(axis=1) > 1) & ((known.sum(axis=1) > 0).sum(axis=1) > 1))
+
+
+def _inside(share: FloatArray) -> FloatArray:
+    return np.clip(share, _LEAST, 1 - _LEAST)

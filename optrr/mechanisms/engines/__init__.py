@@ -1,1 +1,0 @@
-"""Engines beyond one machine; each shares the record-batch kernel of :mod:`optrr.mechanisms.perturb`."""

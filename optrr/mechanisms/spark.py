@@ -1,0 +1,156 @@
+"""Randomize a Spark data frame, once.
+
+Spark is lazy: a frame that is merely *defined* as the randomized one is recomputed by every action, each time with fresh draws,
+and every recomputation is a second release that spends the ε again. So there is no function here that returns an unevaluated
+frame: the randomized records are written to Parquet and read back from there. A task that fails or is run twice (retry,
+speculation) stays harmless, because Spark's committer publishes one attempt of each task and removes the others. (Draws derived
+from a key and a record's index would need an index that survives recomputation, which Spark does not promise after a shuffle.)
+
+A record's place, in its file or by the file that it is in, may tell its value. So the randomized records are written twice:
+first with a random number each, then in random order by these numbers. The first copy is what makes the second safe to repeat,
+for its numbers do not change any more; it is removed in the end. Two alike numbers of 64 bits would stay in the order that
+they come in.
+
+Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
+job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
+
+What is written says by which design it was randomized, in the metadata of its columns (:mod:`optrr.releases.provenance`):
+Spark keeps that in the Parquet files and in the frames read from them.
+
+Needs PySpark 3.5 or later, and optrr on every worker. On one machine (``local``) workers run the driver's interpreter;
+elsewhere PYSPARK_PYTHON or ``spark.pyspark.python`` names the one that has optrr.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Randomizer, released_by
+from optrr.records.frames import FrameCodec
+from optrr.records.origins import randomized_before
+from optrr.records.spark_frames import arrow_schema, is_spark_frame, map_partitions, refusals
+from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
+from optrr_solvers.randomness import as_source
+
+_PRIVATE = "700"
+# The end of the name of the first copy, in the folder that is removed.
+_STAGED = "staged"
+
+
+def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = False, keep_order: bool = False) -> Any:
+    """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
+
+    Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
+    time. ``path`` must be on storage that moves a folder in one step and whose output committer hides unfinished tasks
+    (HDFS and local disks do; an object store needs a committer of its own). A target without records, such as a failed job of
+    another program leaves, is replaced.
+
+    Parameters
+    ----------
+    again
+        randomize records that say they are randomized already; what they have spent is carried on.
+    keep_order
+        leave the records in their partitions and their order, which tells about the true ones, instead of shuffling them.
+
+    Raises
+    ------
+    InvalidInput
+        for missing, repeated or undeclared columns, unusable types, records that are randomized already, and a target that
+        holds something. For unknown categories and undeclared missing values, with the partition they stand in and the
+        record within it; nothing is published then.
+    """
+    if not is_spark_frame(frame):
+        raise InvalidInput(f"got a {type(frame).__name__} for a Spark frame; mechanism.perturb takes frames in memory")
+    before = randomized_before(frame, again)
+    schema = arrow_schema(frame)
+    codec = FrameCodec(mechanism.domain, schema)
+    provenance = replace(released_by(mechanism, as_source(None), before), order=KEPT if keep_order else SHUFFLED)
+    place = _unused_name(schema.names)
+    output = codec.output_schema if keep_order else codec.output_schema.append(pa.field(place, pa.int64()))
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        source, coded = as_source(None), FrameCodec(mechanism.domain, schema)
+        for batch in batches:
+            out = coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+            places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
+            yield pa.RecordBatch.from_arrays([*out.columns, *places], schema=output)
+
+    written = map_partitions(frame, schema.names, kernel, _marked_schema(output, provenance))
+    session = frame.sparkSession
+    with _whole_folder(session, path) as folder, refusals():
+        if keep_order:
+            written.write.mode("error").parquet(folder)
+        else:
+            written.write.mode("error").parquet(f"{folder}.{_STAGED}")
+            _shuffled(session.read.parquet(f"{folder}.{_STAGED}"), place).write.mode("error").parquet(folder)
+    return session.read.parquet(path)
+
+
+def _shuffled(staged: Any, place: str) -> Any:
+    """The records in the order of their random numbers, in as many partitions as before, chosen by these numbers, too."""
+    partitions = max(1, staged.rdd.getNumPartitions())
+    return staged.repartition(partitions, place).sortWithinPartitions(place).drop(place)
+
+
+def _unused_name(names: Sequence[str]) -> str:
+    """A column's name that no other has, also for Spark, which takes upper and lower case for the same."""
+    name = "place"
+    while name in {n.lower() for n in names}:
+        name += "_"
+    return name
+
+
+def _marked_schema(schema: pa.Schema, provenance: Provenance) -> Any:
+    """Spark's types of the columns, each with the provenance, so that it stays when columns are dropped."""
+    spark = import_module("pyspark.sql.pandas.types").from_arrow_schema(schema)
+    for column in spark.fields:
+        column.metadata = provenance.metadata()
+    return spark
+
+
+@contextmanager
+def _whole_folder(session: Any, path: str) -> Iterator[str]:
+    """A folder to write to, moved to ``path`` when the block ends, removed when it fails."""
+    if not hasattr(session, "_jvm"):
+        raise InvalidInput("Spark Connect cannot move folders; run the job where the driver runs")
+    hadoop = session._jvm.org.apache.hadoop.fs
+    target = hadoop.Path(path)
+    storage = target.getFileSystem(session._jsc.hadoopConfiguration())
+    parent = target.getParent() or hadoop.Path(".")
+    folder = hadoop.Path(parent, f".{target.getName()}.partial")
+    storage.delete(
+        folder, True
+    )  # before a target that holds something is refused, so that nothing is left beside it either
+    _make_room(storage, target)
+    new = hadoop.Path(folder, secrets.token_hex(8))
+    try:
+        storage.mkdirs(folder)
+        storage.setPermission(folder, session._jvm.org.apache.hadoop.fs.permission.FsPermission(_PRIVATE))
+        yield new.toString()
+        _make_room(storage, target)
+        if not storage.rename(new, target):
+            raise InvalidInput(f"cannot move the randomized records to {path}; choose another path")
+    finally:
+        storage.delete(folder, True)
+
+
+def _make_room(storage: Any, target: Any) -> None:
+    """Remove a target that holds no records; refuse one that does.
+
+    Hadoop's listing knows the names; those that begin with a dot or an underscore hold no records.
+    """
+    if not storage.exists(target):
+        return
+    names = [status.getPath().getName() for status in storage.listStatus(target)]
+    if storage.getFileStatus(target).isFile() or any(not name.startswith((".", "_")) for name in names):
+        raise InvalidInput(f"{target.toString()} exists and holds something; choose another path, or remove it first")
+    storage.delete(target, True)

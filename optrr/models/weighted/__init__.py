@@ -1,1 +1,0 @@
-"""Tests with survey weights, strata and clusters: ``testing`` is the front door, ``association`` Rao and Scott's correction."""

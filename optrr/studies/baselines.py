@@ -1,0 +1,455 @@
+"""Making the field's protocols: SPL, SMP, RS+FD and RS+RFD at a total ε, with the reports that their papers use.
+
+The field's protocols for m attributes at once, as comparators for designed mechanisms.
+
+    SPL      every attribute reported, each with ε/m (the budget is split)
+    SMP      one attribute drawn at random, its name told, reported with all of ε
+    RS+FD    one attribute drawn at random and *not* told, reported with ε'; all others get fake, uniform answers
+    RS+RFD   the same with fake answers drawn from a public guess of each distribution
+
+Whatever the protocol, category v of attribute i is supported by an answer with probability a_v where it is true and b_v
+where it is not, so with C_v supports among N answers
+
+    π̂_v = (C_v/N − b_v)/(a_v − b_v),      E π̂_v = π_v,
+    var π̂_v = γ_v(1 − γ_v) / (N (a_v − b_v)²),  γ_v = b_v + π_v(a_v − b_v)          (people drawn at random)
+
+and nothing is clipped. Under SMP N is binomial, and 1/N is replaced by its mean.
+
+**What RS+FD's ε means.** The papers set ε' = ln(m(e^ε − 1) + 1), "amplified by sampling". That argument needs answers that
+do not depend on the record when the attribute is not drawn; but *some* attribute is always drawn. Compare two records
+that differ everywhere, with a report that agrees with one of them everywhere: the probability ratio is e^{ε'} exactly
+(``proofs/prove_fake_data.py``). The published ε is what is lost when *one* attribute changes and all are of one size. Here
+``epsilon`` is that of the whole record, ε', and ``published_epsilon`` the other. ``epsilon`` is computed from the thresholds
+that are drawn with, and rounded up, as a design's is.
+
+**Two-way tables.** Under SPL, with z_v = (1[v supported] − q)/(p − q) for each attribute, the mean of z_v z'_w over people is
+unbiased for π_vw, because the two reports of one person are independent given the record. Under SMP nobody reports two
+attributes (sample pairs instead: give the protocol the pairs' product domains). Under RS+FD a report holds at most one true
+answer, so the joint distribution of two answers shows the two marginals and nothing else: the eigenvalue λ_ij is 0.
+
+Sources: Wang, Blocki, Li & Jha (2017); Arcolezi, Couchot, Al Bouna & Xiao (2021), *Random sampling plus fake data*;
+Arcolezi, Gambs, Couchot & Palamidessi (2023), *On the risks of collecting multidimensional data under LDP* (RS+RFD).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import expm1, log1p
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
+
+from optrr.designs.asking import Asking
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
+from optrr.records.counts import encoded_batches
+from optrr.releases.account import checked_epsilon
+from optrr.show.text import sum_of_epsilons
+from optrr.tables.estimation.result import Estimate, check_confidence
+from optrr.ways.protocols.supports import (
+    Oracle,
+    drawn_epsilon,
+    indicators,
+    report,
+    report_error,
+    support_probabilities,
+    supports,
+)
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.problem import SIZE_RANGE
+from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
+
+Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
+
+# Beyond this many standard deviations a binomial has less than 1e-30 of its mass.
+_DEVIATIONS = 12
+# Entries of a cumulative distribution compared with uniform words: 2^53 equal steps, as in numpy's own uniforms.
+_UNIFORM_BITS = 11
+
+
+@dataclass(frozen=True, eq=False)
+class FieldProtocol(Asking):
+    """One of the four, for attributes of given sizes. Make it with :mod:`optrr.studies.baselines`.
+
+    Parameters
+    ----------
+    sizes
+        r_i, shape (m,).
+    kind
+        SPL, SMP, RS+FD or RS+RFD.
+    answer_epsilon
+        what one attribute's true answer is randomized with, in nats.
+    oracles
+        the report of each attribute.
+    fakes
+        fake distributions, each of shape (r_i,), for RS+FD and RS+RFD; None means OUE of the zero vector.
+    """
+
+    sizes: IntArray
+    kind: Kind
+    answer_epsilon: float
+    oracles: tuple[Oracle, ...]
+    fakes: tuple[FloatArray | None, ...] = ()
+
+    @property
+    def m(self) -> int:
+        """Number of attributes."""
+        return int(self.sizes.size)
+
+    @property
+    def name(self) -> str:
+        """The protocol with its reports, like RS+FD[grr]."""
+        return f"{self.kind}[{', '.join(dict.fromkeys(self.oracles))}]"
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Attributes named by their numbers, with categories 0..r_i−1: these protocols know sizes only."""
+        return Domain.of({str(i): int(r) for i, r in enumerate(self.sizes)})
+
+    @property
+    def keeps_records(self) -> bool:
+        """Under SPL everybody answers for every attribute, and any two can be had; under the others nobody does."""
+        return self.kind == "SPL"
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats, local differential privacy of the whole record, of the answers as drawn; rounded up."""
+        answers = [drawn_epsilon(o, int(r), self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True)]
+        return sum_of_epsilons(answers) if self.kind == "SPL" else max(answers)
+
+    @property
+    def published_epsilon(self) -> float:
+        """The ε the protocol's paper would print, in nats: below ``epsilon`` for RS+FD and RS+RFD, else the same.
+
+        In double precision, for comparison with those papers.
+        """
+        return log1p(expm1(self.answer_epsilon) / self.m) if self.fakes else self.epsilon
+
+    def support(self, i: int) -> tuple[FloatArray, FloatArray]:
+        """a and b of attribute i, each of shape (r_i,): Pr(v supported | v true), Pr(v supported | v not true)."""
+        size = int(self.sizes[i])
+        p, q = support_probabilities(self.oracles[i], size, self.answer_epsilon)
+        if not self.fakes:
+            return np.full(size, p), np.full(size, q)
+        fake = self.fakes[i]
+        by_chance = np.full(size, q) if fake is None else q + fake * (p - q)
+        if self.oracles[i] == "grr" and fake is not None:
+            by_chance = fake
+        return (p + (self.m - 1) * by_chance) / self.m, (q + (self.m - 1) * by_chance) / self.m
+
+    def table_error(self, names: str | Iterable[str]) -> float:
+        """V of one attribute, or of two under SPL; ``inf`` for other tables.
+
+        The sum of γ_v(1 − γ_v) has Σ γ_v fixed, so it is largest where all γ_v are equal: the uniform population under all
+        but RS+RFD, whose bound need not be reached. Two attributes: :func:`optrr.studies.baselines.pair_variance` summed,
+        largest for the uniform population.
+        """
+        chosen = self.domain.indices(names)
+        if len(chosen) == 1:
+            a, b = self.support(chosen[0])
+            step = float(a[0] - b[0])
+            gamma = (float(b.sum()) + step) / a.size
+            answering = self.m if self.kind == "SMP" else 1
+            return answering * a.size * gamma * (1 - gamma) / step**2
+        if len(chosen) == 2 and self.kind == "SPL":
+            squares = [self.second_moments(i) for i in chosen]
+            sizes = [int(self.sizes[i]) for i in chosen]
+            each = [true + (r - 1) * other for (true, other), r in zip(squares, sizes, strict=True)]
+            return math.prod(each) - 1 / math.prod(sizes)
+        return math.inf
+
+    def second_moments(self, i: int) -> tuple[float, float]:
+        """E[z_v²] of attribute i's answer z_v = (1[v supported] − q)/(p − q), where v is true and where it is not."""
+        p, q = support_probabilities(self.oracles[i], int(self.sizes[i]), self.answer_epsilon)
+        return (p * (1 - q) ** 2 + (1 - p) * q**2) / (p - q) ** 2, q * (1 - q) / (p - q) ** 2
+
+    def perturb(self, data: Any, random_state: RandomState = None) -> FieldReports:
+        """Everybody's report on a frame with columns "0", "1", … of codes; :func:`collect` takes the codes themselves."""
+        return collect(self, np.concatenate(list(encoded_batches(data, self.domain))), random_state)
+
+    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
+        """Unbiased proportions of one attribute, or of two under SPL, from :class:`FieldReports`.
+
+        With standard errors by the observed shares, and no intervals: these protocols are compared by their errors.
+        """
+        chosen, n = self.domain.indices(attributes), answers.answers[0].shape[0]
+        if len(chosen) > 2:
+            raise InvalidInput(
+                f"{self.name} estimates one attribute, or two under SPL; ask for fewer than {len(chosen)}"
+            )
+        if len(chosen) == 1:
+            n = answers.answers[chosen[0]].shape[0]
+            table = answers.estimate_one(chosen[0])
+            a, b = self.support(chosen[0])
+            share = np.clip(b + table * (a - b), 0, 1)
+            errors = np.sqrt(share * (1 - share) / n) / (a - b)
+        else:
+            table = answers.estimate_pair(chosen[0], chosen[1])
+            errors = np.sqrt(np.maximum(pair_variance(self, chosen[0], chosen[1], table, n), 0))
+        check_confidence(confidence)
+        asked = self.domain.subset([self.domain.names[i] for i in chosen])
+        unknown = np.full(table.shape, np.nan)
+        return Estimate(
+            domain=asked,
+            n=n,
+            method="unbiased",
+            proportions=table,
+            standard_errors=errors,
+            lower=unknown,
+            upper=unknown,
+            confidence=confidence,
+            target="population",
+            interval="none",
+            bias="unbiased; cells may be negative",
+        )
+
+    def inverse_answers(self, n: int) -> float:
+        """E[1/N | N ≥ 1] for the number N of true or fake answers to one attribute, from n people."""
+        if self.kind != "SMP":
+            return 1 / n
+        return mean_reciprocal(n, 1 / self.m)
+
+    def variance(self, proportions: Sequence[ArrayLike], n: int) -> tuple[FloatArray, ...]:
+        """Variance of every π̂_v, per attribute shape (r_i,), for n people drawn from a population of these proportions."""
+        return tuple(self._variance(i, np.asarray(pi, dtype=np.float64), n) for i, pi in enumerate(proportions))
+
+    def _variance(self, i: int, pi: FloatArray, n: int) -> FloatArray:
+        a, b = self.support(i)
+        gamma = b + pi * (a - b)
+        return np.asarray(gamma * (1 - gamma) / (a - b) ** 2 * self.inverse_answers(n))
+
+    def data_variance(self, proportions: Sequence[ArrayLike], n: int) -> tuple[FloatArray, ...]:
+        """The same with these n people's records held fixed: only the protocol's own randomness, draws included.
+
+        π̂_v then misses the data set's own proportion: γ(1−γ)/(N(a−b)²) loses π_v(1−π_v)/n (under SMP also through drawing
+        people without replacement).
+        """
+        out = []
+        for i, given in enumerate(proportions):
+            pi = np.asarray(given, dtype=np.float64)
+            a, b = self.support(i)
+            within = (pi * a * (1 - a) + (1 - pi) * b * (1 - b)) / (a - b) ** 2
+            inverse = self.inverse_answers(n)
+            drawn = (n * inverse - 1) / (n - 1) if n > 1 else 0.0
+            out.append(within * inverse + pi * (1 - pi) * drawn)
+        return tuple(out)
+
+
+def mean_reciprocal(n: int, probability: float) -> float:
+    """E[1/N | N ≥ 1] for N ~ Binomial(n, probability), by summation around the mean."""
+    mean, deviation = n * probability, np.sqrt(n * probability)
+    low = max(1, int(mean - _DEVIATIONS * deviation))
+    high = min(n, int(mean + _DEVIATIONS * deviation) + _DEVIATIONS)
+    counts = np.arange(low, high + 1)
+    weights = binom.pmf(counts, n, probability)
+    return float(np.sum(weights / counts) / np.sum(weights))
+
+
+@dataclass(frozen=True, eq=False)
+class FieldReports:
+    """Answers to every attribute: codes (N_i,) from GRR, bits (N_i, r_i) from OUE."""
+
+    protocol: FieldProtocol
+    answers: tuple[NDArray[np.integer], ...]
+
+    def estimate(self) -> tuple[FloatArray, ...]:
+        """Unbiased proportions π̂ of every attribute, shape (r_i,), not clipped.
+
+        Raises
+        ------
+        InvalidInput
+            where nobody answered an attribute (possible under SMP with few people).
+        """
+        return tuple(self.estimate_one(i) for i in range(self.protocol.m))
+
+    def estimate_one(self, i: int) -> FloatArray:
+        """Unbiased proportions of attribute i, shape (r_i,)."""
+        answers = self.answers[i]
+        if not answers.shape[0]:
+            raise InvalidInput(f"nobody was asked for attribute {i}; collect from more people")
+        a, b = self.protocol.support(i)
+        return np.asarray((supports(answers, a.size) / answers.shape[0] - b) / (a - b))
+
+    def estimate_pair(self, i: int, j: int) -> FloatArray:
+        """Unbiased two-way proportions under SPL of two different attributes, shape (r_i, r_j), not clipped.
+
+        Raises
+        ------
+        InvalidInput
+            under the other protocols, saying why it cannot be estimated; for an attribute paired with itself.
+        """
+        if i == j or not {i, j} <= set(range(self.protocol.m)):
+            raise InvalidInput(f"a pair of attributes {i} and {j} was asked for; name two of 0..{self.protocol.m - 1}")
+        if self.protocol.kind == "SMP":
+            raise InvalidInput(
+                "nobody reports two attributes under SMP, so no pair can be estimated; sample pairs instead"
+            )
+        if self.protocol.fakes:
+            raise InvalidInput(
+                f"under {self.protocol.kind} at most one answer of a report is true, so the eigenvalue of every pair is "
+                "0 and no pair can be estimated; split the budget or design with preserve='pairs'"
+            )
+        left, right = (self._debiased(k) for k in (i, j))
+        return np.asarray(left.T @ right / left.shape[0])
+
+    def _debiased(self, i: int) -> FloatArray:
+        size = int(self.protocol.sizes[i])
+        p, q = support_probabilities(self.protocol.oracles[i], size, self.protocol.answer_epsilon)
+        return (indicators(self.answers[i], size) - q) / (p - q)
+
+
+def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: RandomState = None) -> FieldReports:
+    """Every person's report; codes of shape (n, m).
+
+    O(n Σ r_i) time and bytes with OUE, O(n m) with GRR.
+
+    Raises
+    ------
+    InvalidInput
+        for codes that are not whole numbers within the protocol's sizes, or of nobody.
+    """
+    array = np.asarray(codes)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidInput(f"codes are of type {array.dtype}; give whole numbers 0..r_i−1, one per attribute")
+    if array.ndim != 2 or array.shape[1] != protocol.m or not array.shape[0]:
+        raise InvalidInput(f"codes of shape {array.shape} do not fit {protocol.m} attributes; give (n, {protocol.m})")
+    if ((array < 0) | (array >= protocol.sizes)).any():
+        raise InvalidInput("a code lies outside 0..r_i−1; encode the records with the same sizes as the protocol")
+    source = as_source(random_state)
+    chosen = None if protocol.kind == "SPL" else bounded(source, array.shape[0], protocol.m)
+    columns = (array[:, i].astype(np.int64) for i in range(protocol.m))
+    answers = tuple(_answers(protocol, i, column, chosen, source) for i, column in enumerate(columns))
+    return FieldReports(protocol, answers)
+
+
+def _answers(
+    protocol: FieldProtocol, i: int, column: NDArray[np.int64], chosen: NDArray[np.int64] | None, source: BitSource
+) -> NDArray[np.integer]:
+    oracle, size = protocol.oracles[i], int(protocol.sizes[i])
+    if chosen is not None and not protocol.fakes:
+        column = column[chosen == i]
+    if chosen is None or not protocol.fakes:
+        return report(column, oracle, size, protocol.answer_epsilon, source)
+    fake = protocol.fakes[i]
+    true = chosen == i
+    if oracle == "grr" and fake is not None:
+        out = _draw(fake, column.size, source)
+        out[true] = report(column[true], oracle, size, protocol.answer_epsilon, source)
+        return out
+    shown = np.full(column.size, -1) if fake is None else _draw(fake, column.size, source)
+    return report(np.where(true, column, shown), oracle, size, protocol.answer_epsilon, source)
+
+
+def _draw(distribution: FloatArray, n: int, source: BitSource) -> NDArray[np.int64]:
+    uniform = (source.words(n) >> np.uint64(_UNIFORM_BITS)) * 2.0 ** -(64 - _UNIFORM_BITS)
+    return np.minimum(np.searchsorted(np.cumsum(distribution), uniform, side="right"), distribution.size - 1)
+
+
+def pair_variance(protocol: FieldProtocol, i: int, j: int, joint: FloatArray, n: int) -> FloatArray:
+    """Variance of SPL's two-way estimate in every cell, shape (r_i, r_j), for people drawn at random.
+
+    n var = Σ over (v true or not) × (w true or not) of Pr · E[z_v²] E[z'_w²] − π_vw².
+    """
+    true_i, false_i = protocol.second_moments(i)
+    true_j, false_j = protocol.second_moments(j)
+    row, column = joint.sum(axis=1, keepdims=True), joint.sum(axis=0, keepdims=True)
+    second = (
+        joint * true_i * true_j
+        + (row - joint) * true_i * false_j
+        + (column - joint) * false_i * true_j
+        + (1 - row - column + joint) * false_i * false_j
+    )
+    return np.asarray((second - joint**2) / n)
+
+
+Fake = Literal["uniform", "zero"]
+
+# The reports that the published protocols use.
+_PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
+
+
+def split(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> FieldProtocol:
+    """SPL at total ε. ``best`` takes for each attribute the report with the smaller variance (see :func:`best_oracle`)."""
+    r = _checked_sizes(sizes)
+    each = checked_epsilon(epsilon) / r.size
+    return FieldProtocol(r, "SPL", each, _oracles(r, each, oracle))
+
+
+def sample(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> FieldProtocol:
+    """SMP at total ε; for pairs give the sizes of the pairs' product domains, and their codes when collecting."""
+    r = _checked_sizes(sizes)
+    return FieldProtocol(r, "SMP", checked_epsilon(epsilon), _oracles(r, epsilon, oracle))
+
+
+def fake_data(
+    sizes: ArrayLike,
+    epsilon: float,
+    oracle: Oracle = "grr",
+    *,
+    fakes: Fake | Sequence[ArrayLike] = "uniform",
+    accounting: Literal["record", "published"] = "record",
+) -> FieldProtocol:
+    """RS+FD, or RS+RFD where ``fakes`` lists a public distribution for every attribute.
+
+    Parameters
+    ----------
+    fakes
+        uniform: a uniformly random category, reported as if true (for OUE: encoded and randomized); zero: OUE of the zero
+        vector; a list of distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
+    accounting
+        record: ε is the whole record's, which is what every other mechanism here means by it; published: ε as RS+FD's
+        papers count it, so that the record's ε becomes ln(m(e^ε − 1) + 1).
+    """
+    r = _checked_sizes(sizes)
+    if accounting not in ("record", "published"):
+        raise InvalidInput(f"accounting = {accounting!r}; give 'record' or 'published'")
+    if oracle not in _PUBLISHED:
+        raise InvalidInput(f"oracle = {oracle!r}; fake data needs 'grr' or 'oue'")
+    given = checked_epsilon(epsilon)
+    local = given if accounting == "record" else log1p(r.size * expm1(given))
+    if isinstance(fakes, str):
+        if fakes not in ("uniform", "zero") or (fakes == "zero" and oracle == "grr"):
+            raise InvalidInput(f"fakes = {fakes!r} with {oracle}; give 'uniform', 'zero' (oue only) or distributions")
+        rows = tuple(None if fakes == "zero" else np.full(int(k), 1 / k) for k in r)
+        return FieldProtocol(r, "RS+FD", local, (oracle,) * r.size, rows)
+    return FieldProtocol(r, "RS+RFD", local, (oracle,) * r.size, _checked_fakes(r, fakes))
+
+
+def best_oracle(size: int, epsilon: float) -> Oracle:
+    """Of the published protocols' reports the one with the smaller summed variance: about grr for r < 3e^ε + 2, else oue."""
+    return min(_PUBLISHED, key=lambda oracle: report_error(oracle, size, epsilon))
+
+
+def _oracles(sizes: IntArray, epsilon: float, oracle: str) -> tuple[Oracle, ...]:
+    if oracle == "best":
+        return tuple(best_oracle(int(r), epsilon) for r in sizes)
+    if oracle not in _PUBLISHED:
+        raise InvalidInput(f"oracle = {oracle!r}; give 'grr', 'oue' or 'best'")
+    return (oracle,) * sizes.size
+
+
+def _checked_sizes(sizes: ArrayLike) -> IntArray:
+    r = np.atleast_1d(np.asarray(sizes))
+    low, high = SIZE_RANGE
+    if r.ndim != 1 or not r.size or not np.all((r >= low) & (r <= high) & (r == np.round(r))):
+        raise InvalidInput(f"sizes = {sizes!r}; give a list of whole numbers from {low} to {high}")
+    return r.astype(np.int64)
+
+
+def _checked_fakes(sizes: IntArray, fakes: Sequence[ArrayLike]) -> tuple[FloatArray, ...]:
+    rows = tuple(np.asarray(row, dtype=np.float64) for row in fakes)
+    if len(rows) != sizes.size:
+        raise InvalidInput(f"{len(rows)} fake distributions for {sizes.size} attributes; give one for each")
+    for i, (row, size) in enumerate(zip(rows, sizes, strict=True)):
+        if row.shape != (size,) or not (row > 0).all() or abs(row.sum() - 1) > WRITTEN_SUM:
+            raise InvalidInput(
+                f"the fake distribution of attribute {i} must be {size} positive numbers that sum to 1 "
+                "(a category never faked would give its true holders away); add a little to every entry and rescale"
+            )
+    return tuple(row / row.sum() for row in rows)
