@@ -307,10 +307,16 @@ def listening(host: str, port: int) -> socket.socket:
 
 def run(app: ASGIApp, bound: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT, then return."""
-    # uvicorn raises a signal again when it has ended because of it; it has done its work by then
-    before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)}
+    server = uvicorn.Server(configured(app))
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    # uvicorn listens to signals only while it serves: one that comes before ends it as soon as it has started, and those that
+    # it raises again when it has ended find nothing left to do
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        uvicorn.Server(configured(app)).run(sockets=[bound])
+        server.run(sockets=[bound])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -352,7 +358,3 @@ def connections() -> int:
     if now == resource.RLIM_INFINITY or now >= wanted:
         return _CONNECTIONS
     return max(1, min(_CONNECTIONS, (now - _OTHER_FILES) // 2))
-
-
-def _ended(_number: int, _frame: FrameType | None) -> Any:
-    """Nothing is left to do."""

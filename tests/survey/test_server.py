@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import os
 import random
+import signal
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -673,6 +676,30 @@ def test_a_connection_stays_open_for_the_next_request(monkeypatch: pytest.Monkey
 
     said = asyncio.run(talk())
     assert said.count(b"200 OK") == 2 and b"close" not in said.lower()
+
+
+def test_a_signal_before_the_first_request_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that comes before uvicorn listens to signals, which used to be lost."""
+    late: list[int] = []
+    plain = uvicorn.Server.run
+
+    def signalled(self: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        again = threading.Timer(10, lambda: (late.append(1), os.kill(os.getpid(), signal.SIGTERM)))
+        again.start()
+        plain(self, sockets=sockets)
+        again.cancel()
+
+    async def nothing(scope: object, receive: Callable[[], object], send: Callable[[object], object]) -> None:
+        while True:
+            message = await receive()  # type: ignore[misc]
+            await send({"type": f"{message['type']}.complete"})  # type: ignore[misc]
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    monkeypatch.setattr(uvicorn.Server, "run", signalled)
+    survey_server.run(nothing, survey_server.listening("127.0.0.1", 0))  # type: ignore[arg-type]
+    assert not late
 
 
 @pytest.mark.parametrize(
